@@ -1,0 +1,1 @@
+"""Endpoint dialects, one per module, and the transports that carry them."""

@@ -1,0 +1,243 @@
+"""PCM that carries its rate: reading, resampling, framing, codecs of the wire, writing FLAC.
+
+Wire audio is int16 mono; analysis is float32 mono in [-1, 1). The two convert without loss.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+from numpy.typing import NDArray
+
+from live_eval.errors import AudioError, FailureKind
+
+__all__ = [
+    "Audio",
+    "AudioFile",
+    "Codec",
+    "CodecName",
+    "decode",
+    "float_to_int16",
+    "frames_of",
+    "int16_to_float",
+    "read_audio",
+    "resample",
+    "write_flac",
+]
+
+MIN_RATE_HZ = 8_000
+MAX_RATE_HZ = 192_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audio:
+    """Sound with its rate.
+
+    Args:
+        samples: float32 mono in [-1, 1), shape (samples,).
+        rate_hz: Samples per second.
+    """
+
+    samples: NDArray[np.float32]
+    rate_hz: int
+
+    @property
+    def duration_ns(self) -> int:
+        """Length in nanoseconds."""
+        return len(self.samples) * 1_000_000_000 // self.rate_hz
+
+    def int16(self) -> NDArray[np.int16]:
+        """Return the samples as int16 mono, shape (samples,)."""
+        return float_to_int16(self.samples)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AudioFile:
+    """A recording as it was read.
+
+    Args:
+        audio: The sound, mixed down to mono.
+        channels: Channels in the file.
+        format: Container, as libsndfile names it ("WAV").
+        subtype: Encoding, as libsndfile names it ("PCM_16").
+        notes: What was odd about the file, one sentence each; empty for an ordinary one.
+    """
+
+    audio: Audio
+    channels: int
+    format: str
+    subtype: str
+    notes: tuple[str, ...] = ()
+
+
+class CodecName(StrEnum):
+    """Encodings that endpoints send audio in."""
+
+    PCM16 = "pcm16"
+    PCMU = "pcmu"
+    PCMA = "pcma"
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How bytes on the wire encode sound."""
+
+    name: CodecName
+    rate_hz: int
+
+
+def int16_to_float(samples: NDArray[np.int16]) -> NDArray[np.float32]:
+    """Return int16 samples as float32 in [-1, 1)."""
+    return samples.astype(np.float32) / np.float32(32768)
+
+
+def float_to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Return float samples as int16, rounded and clipped at full scale."""
+    scaled = np.rint(samples * np.float32(32768))
+    return np.asarray(np.clip(scaled, -32768, 32767), dtype=np.int16)
+
+
+def read_audio(path: Path) -> AudioFile:
+    """Read any file that libsndfile reads (WAV, FLAC, Ogg, MP3, AIFF, …) and mix it down to mono.
+
+    Headers that state a wrong length (0xFFFFFFFF from a streaming writer, or more than is there) are read
+    to the end of the data and noted.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The sound at the file's own rate, and what the file is.
+
+    Raises:
+        AudioError: The file is missing, unreadable, has no samples, has samples that are not finite, or a
+            rate outside 8 to 192 kHz; the message says which, and names the file.
+    """
+    if not path.is_file():
+        raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such recording")
+    notes: list[str] = []
+    try:
+        with soundfile.SoundFile(path) as file:
+            declared = file.frames
+            data = file.read(dtype="float32", always_2d=True)
+            rate_hz, channels = int(file.samplerate), int(file.channels)
+            container, subtype = str(file.format), str(file.subtype)
+    except (soundfile.LibsndfileError, RuntimeError, ValueError, MemoryError, OSError) as error:
+        raise AudioError(
+            FailureKind.AUDIO_UNREADABLE, f"{path}: expected a sound file that libsndfile reads; {error}"
+        ) from None
+    if len(data) == 0:
+        raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected sound, but the file has no samples")
+    finite = np.isfinite(data).all(axis=1)
+    if not finite.all():
+        first = int(np.argmin(finite))
+        raise AudioError(
+            FailureKind.AUDIO_NOT_FINITE,
+            f"{path}: {int((~finite).sum())} of {len(data)} samples are not finite, the first at {first}",
+        )
+    if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
+        raise AudioError(
+            FailureKind.AUDIO_RATE,
+            f"{path}: expected a rate of {MIN_RATE_HZ} to {MAX_RATE_HZ} Hz, but it is {rate_hz} Hz",
+        )
+    if len(data) != declared:
+        notes.append(f"the header states {declared} samples, {len(data)} are there")
+    notes.extend(_riff_notes(path, container))
+    if channels > 1:
+        notes.append(f"{channels} channels mixed down to mono")
+    mono = data[:, 0] if channels == 1 else data.mean(axis=1, dtype=np.float32)
+    audio = Audio(np.ascontiguousarray(mono, dtype=np.float32), rate_hz)
+    return AudioFile(audio, channels, container, subtype, tuple(notes))
+
+
+def _riff_notes(path: Path, container: str) -> Iterator[str]:
+    """Note a RIFF header whose chunk sizes do not fit the file (libsndfile silently reads what is there)."""
+    if container not in ("WAV", "WAVEX"):
+        return
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(12)
+        if header[:4] != b"RIFF":
+            return
+        stated = int.from_bytes(header[4:8], "little")
+        if stated == 0xFFFFFFFF:
+            yield "the header states the size of a stream (0xFFFFFFFF)"
+            return
+        while len(chunk := file.read(8)) == 8:
+            length = int.from_bytes(chunk[4:8], "little")
+            if chunk[:4] == b"data":
+                there = size - file.tell()
+                if length > there:
+                    yield f"the data chunk states {length} bytes, {there} are there"
+                return
+            file.seek(length + length % 2, 1)
+
+
+def resample(audio: Audio, rate_hz: int) -> Audio:
+    """Return `audio` at `rate_hz` (soxr, very high quality); the same object if it is there already."""
+    if audio.rate_hz == rate_hz:
+        return audio
+    samples = soxr.resample(audio.samples, audio.rate_hz, rate_hz, quality="VHQ")
+    return Audio(np.ascontiguousarray(samples, dtype=np.float32), rate_hz)
+
+
+def frames_of(pcm: NDArray[np.int16], frame_samples: int) -> list[bytes]:
+    """Cut PCM into frames of little-endian bytes; the last is filled up with silence.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        frame_samples: Samples per frame.
+
+    Returns:
+        ``ceil(samples / frame_samples)`` frames of ``2 * frame_samples`` bytes.
+    """
+    padding = -len(pcm) % frame_samples
+    data = np.pad(pcm, (0, padding)).astype("<i2", copy=False).tobytes()
+    step = 2 * frame_samples
+    return [data[start : start + step] for start in range(0, len(data), step)]
+
+
+def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
+    """Decode bytes of the wire.
+
+    Args:
+        data: The bytes; an odd trailing byte of PCM16 is an error, since every sample after it would shift.
+        codec: How they are encoded.
+
+    Returns:
+        int16 mono, shape (samples,), at ``codec.rate_hz``.
+
+    Raises:
+        AudioError: The bytes are not whole samples.
+    """
+    if codec.name is CodecName.PCM16:
+        if len(data) % 2:
+            raise AudioError(
+                FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, but {len(data)} bytes came"
+            )
+        return np.frombuffer(data, dtype="<i2").astype(np.int16, copy=False)
+    subtype = "ULAW" if codec.name is CodecName.PCMU else "ALAW"
+    samples, _ = soundfile.read(
+        io.BytesIO(data), dtype="int16", channels=1, samplerate=codec.rate_hz, format="RAW", subtype=subtype
+    )
+    return np.asarray(samples, dtype=np.int16)
+
+
+def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
+    """Write int16 PCM as FLAC, without loss.
+
+    Args:
+        path: Where to; written beside it first, then moved in place, so that a file is whole or absent.
+        pcm: int16, shape (samples,) or (samples, channels).
+        rate_hz: Samples per second.
+    """
+    part = path.with_name(path.name + ".part")
+    soundfile.write(part, pcm, rate_hz, format="FLAC", subtype="PCM_16")
+    part.replace(path)

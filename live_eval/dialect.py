@@ -1,0 +1,412 @@
+"""The contract of endpoint dialects: pure protocol code. Messages in, actions and events out.
+
+A dialect imports no socket, no event loop, no clock. The session feeds it what happens, each with the
+time at which it happened, and carries out what it returns, in order:
+
+* `Send` goes to the transport, `SetTimer` comes back as `Dialect.timer`, `Close` ends the connection;
+* every other output is an event for the session's timeline. Audio in events is *undecoded* bytes with
+  their codec: decoding is work, and is done after the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from live_eval.audio import Codec
+from live_eval.errors import FailureKind
+from live_eval.timeline import ResponseStatus
+from live_eval.types import Modality, Secret, TurnMode
+
+__all__ = [
+    "ClientSpec",
+    "Close",
+    "Committed",
+    "Dial",
+    "Dialect",
+    "EndpointProblem",
+    "EndpointSettings",
+    "InputTranscript",
+    "Interrupted",
+    "Message",
+    "Output",
+    "RateLimit",
+    "RateLimits",
+    "ReplyAudio",
+    "ReplyAudioDone",
+    "ReplyText",
+    "ResponseDone",
+    "ResponseStarted",
+    "Send",
+    "SessionReady",
+    "SetTimer",
+    "SpeechStarted",
+    "SpeechStopped",
+    "UnknownEvent",
+    "Usage",
+]
+
+Message: TypeAlias = str | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSpec:
+    """What a client plugin says of itself without being loaded. An entry point names one of these.
+
+    Args:
+        name: What the user writes after ``--endpoint``.
+        title: The service in words.
+        dialect: Implementation as ``"module:Class"``; a class that takes `EndpointSettings`.
+        transport: Implementation as ``"module:Class"``; a class that takes a `Clock`.
+        base_url: Where the service is, or None where the user must say (or we start it).
+        model: Default model, or None.
+        voice: Default voice, or None.
+        key_variable: Environment variable of the key, or None where no key is needed.
+        input_rate_hz: Rate of the user's audio on the wire.
+        output_rate_hz: Rate of the reply's audio.
+        frame_ms: Length of a frame of user audio.
+        turn_modes: The turn modes that the service offers; the first is the default.
+        session_limit_s: The service ends a session after this long, or None.
+        docs_url: The vendor's page.
+        verified: Whether this client was tried against the vendor's own service, and when.
+    """
+
+    name: str
+    title: str
+    dialect: str
+    transport: str
+    base_url: str | None
+    model: str | None = None
+    voice: str | None = None
+    key_variable: str | None = None
+    input_rate_hz: int = 24_000
+    output_rate_hz: int = 24_000
+    frame_ms: int = 20
+    turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
+    session_limit_s: int | None = None
+    docs_url: str = ""
+    verified: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """How one session with an endpoint is to be.
+
+    Args:
+        base_url: For example ``"wss://api.openai.com/v1"``; http and https count as ws and wss.
+        model: The model, or None for the endpoint's default.
+        voice: The voice, or None for the endpoint's default.
+        instructions: System prompt; empty for none.
+        modality: What to answer in.
+        turn_mode: Who decides that the user's turn is over.
+        turn_detection: The vendor's own settings of its detector, merged over the default; the key
+            ``type`` chooses among detectors (``server_vad``, ``semantic_vad``).
+        transcription_model: The model that transcribes the input, or None for none.
+        language: BCP 47 tag of the speech, or None.
+        max_output_tokens: Bound on the reply, or None.
+        extra: Merged into the session's settings as the vendor spells them.
+        key: The key, or None.
+    """
+
+    base_url: str
+    model: str | None = None
+    voice: str | None = None
+    instructions: str = ""
+    modality: Modality = Modality.AUDIO
+    turn_mode: TurnMode = TurnMode.SERVER_VAD
+    turn_detection: Mapping[str, Any] = field(default_factory=dict)
+    transcription_model: str | None = None
+    language: str | None = None
+    max_output_tokens: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    key: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Where and how to connect. Its headers may hold a key: they are never logged.
+
+    Args:
+        url: Where to.
+        headers: HTTP headers of the handshake.
+        subprotocols: WebSocket subprotocols to offer.
+    """
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    subprotocols: Sequence[str] = ()
+
+
+# -- Actions: what the session must do next ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this message now."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Call `Dialect.timer(name, …)` at `at_ns`; a timer of the same name is replaced, None cancels it."""
+
+    name: str
+    at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection."""
+
+    code: int = 1000
+    reason: str = ""
+
+
+# -- Events: what happened -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReady:
+    """The endpoint accepted our settings: the user may speak."""
+
+    session_id: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """The endpoint heard the user begin; `audio_ms` is its own claim on its input buffer's axis."""
+
+    audio_ms: int | None = None
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    """The endpoint heard the user end; `audio_ms` is its own claim on its input buffer's axis."""
+
+    audio_ms: int | None = None
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The endpoint accepted the user's turn as complete."""
+
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputTranscript:
+    """What the vendor's transcriber heard; often another model than the one that answers.
+
+    Args:
+        text: A piece to append, or where `final` the whole text of the item.
+        final: Whether the text is whole.
+        item_id: The user's item it belongs to.
+    """
+
+    text: str
+    final: bool
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseStarted:
+    """The endpoint began a response."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAudio:
+    """A chunk of reply audio, still as on the wire."""
+
+    response_id: str
+    data: bytes = field(repr=False)
+    codec: Codec
+    item_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAudioDone:
+    """The endpoint said that the response's audio is complete."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText:
+    """Text of the reply: what its voice says, or its text where it answers in text.
+
+    Args:
+        response_id: The response.
+        text: A piece to append, or where `final` the whole text of the part, which replaces the pieces.
+        final: Whether the text is whole.
+    """
+
+    response_id: str
+    text: str
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that a response cost, as the endpoint counts them; None where it does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_audio_tokens: int | None = None
+    output_audio_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDone:
+    """A response ended.
+
+    Args:
+        response_id: The response.
+        status: How it ended.
+        reason: Why, where it did not complete ("turn_detected", "max_output_tokens", an error's text).
+        usage: What it cost, where the endpoint says.
+    """
+
+    response_id: str
+    status: ResponseStatus
+    reason: str = ""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The endpoint stopped the response because the user speaks: unplayed audio is to be dropped."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """One limit of the endpoint."""
+
+    name: str
+    limit: float
+    remaining: float
+    reset_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """The endpoint told where we stand with its limits."""
+
+    limits: tuple[RateLimit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointProblem:
+    """Something went wrong.
+
+    Args:
+        kind: What it counts as.
+        message: What was expected, what came.
+        fatal: Whether the session can go on.
+        code: The endpoint's own code for it.
+        retry_after_s: Seconds after which it asks us to try again.
+    """
+
+    kind: FailureKind
+    message: str
+    fatal: bool
+    code: str | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """A message of a type that the dialect does not know; kept, counted, otherwise ignored."""
+
+    type: str
+
+
+Event: TypeAlias = (
+    SessionReady
+    | SpeechStarted
+    | SpeechStopped
+    | Committed
+    | InputTranscript
+    | ResponseStarted
+    | ReplyAudio
+    | ReplyAudioDone
+    | ReplyText
+    | ResponseDone
+    | Interrupted
+    | RateLimits
+    | EndpointProblem
+    | UnknownEvent
+)
+Output: TypeAlias = Send | SetTimer | Close | Event
+
+
+class Dialect(Protocol):
+    """One session's protocol state. Constructed with `EndpointSettings`; used for one connection.
+
+    The order of calls: `dial`; `opened` once the transport is connected; then `received`, `frame`,
+    `end_turn`, `interrupt`, `timer` in any order as things happen; `finish` when we are done; `closed`
+    when the connection has ended, after which nothing more is called. No method raises on what an
+    endpoint sends: a broken message becomes an `EndpointProblem`.
+    """
+
+    @property
+    def needs_continuous_input(self) -> bool:
+        """Whether input must flow (as silence) also where nobody speaks, in every turn mode."""
+        ...
+
+    def dial(self) -> Dial:
+        """Return where and how to connect."""
+        ...
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        """The transport is connected."""
+        ...
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """A message arrived at `at_ns`."""
+        ...
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        """A frame of the user's audio is due.
+
+        Args:
+            pcm: int16 little-endian mono at the specification's input rate.
+            at_ns: Now.
+        """
+        ...
+
+    def end_turn(self, at_ns: int) -> Sequence[Output]:
+        """The user's turn is over (manual turns only): commit, and ask for a response."""
+        ...
+
+    def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
+        """The user stops the reply, of which `heard_ms` were heard."""
+        ...
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        """A timer that the dialect set has fired."""
+        ...
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        """We have what we came for: take leave as the vendor wants it, ending in `Close`."""
+        ...
+
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        """The connection has ended, by either side."""
+        ...
+
+    def redact(self, message: Message) -> dict[str, Any]:
+        """Return a message of either direction as a JSON object for the log, its audio replaced by its size.
+
+        The result must hold no secret. A message that cannot be parsed is returned under ``"raw"``.
+        """
+        ...

@@ -1,0 +1,157 @@
+"""The exceptions of live-eval, and the kinds of failure that a turn can have.
+
+::
+
+    LiveEvalError
+    ├── UsageError              wrong use: a flag, a key, a value (exit status 2)
+    │   ├── RunFileError        a run file is wrong; names the key, the line and what is allowed
+    │   └── PluginError         a client or judge could not be found or loaded
+    ├── DataError               a data set or manifest is not what it should be
+    ├── StoreError              a run folder cannot be written or read
+    │   ├── StoreLockedError    another process writes this run
+    │   └── SchemaVersionError  the run was written by an incompatible version
+    ├── JudgeError              a judge cannot run at all (no weights, no package)
+    └── TurnError               a turn failed; carries its FailureKind
+        ├── AudioError          a recording cannot be used
+        ├── ConnectError        no session could be opened
+        └── TransportClosedError  the connection ended
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = [
+    "AudioError",
+    "ConnectError",
+    "DataError",
+    "FailureKind",
+    "JudgeError",
+    "LiveEvalError",
+    "PluginError",
+    "RunFileError",
+    "SchemaVersionError",
+    "StoreError",
+    "StoreLockedError",
+    "TransportClosedError",
+    "TurnError",
+    "UsageError",
+]
+
+
+class FailureKind(StrEnum):
+    """Why a turn failed, or (the last group) what was odd about one that did not."""
+
+    # The recording.
+    AUDIO_MISSING = "audio_missing"
+    AUDIO_UNREADABLE = "audio_unreadable"
+    AUDIO_EMPTY = "audio_empty"
+    AUDIO_NOT_FINITE = "audio_not_finite"
+    AUDIO_RATE = "audio_rate"
+    # Opening the session.
+    NO_KEY = "no_key"
+    AUTHENTICATION = "authentication"
+    RATE_LIMITED = "rate_limited"
+    CONNECTION_REFUSED = "connection_refused"
+    CONNECT_FAILED = "connect_failed"
+    CONNECT_TIMEOUT = "connect_timeout"
+    TLS = "tls"
+    HANDSHAKE = "handshake"
+    # During the session.
+    NO_SESSION = "no_session"
+    NO_RESPONSE = "no_response"
+    STALLED = "stalled"
+    ENDLESS = "endless"
+    CLOSED = "closed"
+    SESSION_EXPIRED = "session_expired"
+    MALFORMED_MESSAGE = "malformed_message"
+    ENDPOINT_ERROR = "endpoint_error"
+    # The response.
+    RESPONSE_FAILED = "response_failed"
+    RESPONSE_INCOMPLETE = "response_incomplete"
+    RESPONSE_CANCELLED = "response_cancelled"
+    EMPTY_REPLY = "empty_reply"
+    # The harness.
+    INTERRUPTED = "interrupted"
+    INTERNAL = "internal"
+    # Odd, but no failure of the turn: counted as warnings.
+    AUDIO_HEADER = "audio_header"
+    AUDIO_AFTER_DONE = "audio_after_done"
+    UNKNOWN_EVENT = "unknown_event"
+    NOT_FATAL_ERROR = "not_fatal_error"
+
+
+class LiveEvalError(Exception):
+    """Base of every error that live-eval raises on purpose."""
+
+
+class UsageError(LiveEvalError):
+    """The caller asked for something that cannot be: a flag, a name, a value."""
+
+
+class RunFileError(UsageError):
+    """A run file is wrong; the message names the key, the line and what is allowed."""
+
+
+class PluginError(UsageError):
+    """A client or judge is unknown or could not be loaded."""
+
+
+class DataError(LiveEvalError):
+    """A data set or manifest is not what it should be; the message says what was there."""
+
+
+class StoreError(LiveEvalError):
+    """A run folder cannot be written or read."""
+
+
+class StoreLockedError(StoreError):
+    """Another process is writing this run."""
+
+
+class SchemaVersionError(StoreError):
+    """The run was written with a schema that this version does not read."""
+
+
+class JudgeError(LiveEvalError):
+    """A judge cannot run on this machine; the message says what it lacks."""
+
+
+class TurnError(LiveEvalError):
+    """A turn failed.
+
+    Args:
+        kind: The kind of failure, as counted in reports.
+        message: What was expected, what came, and where; never contains a secret.
+        retry_after_s: Seconds the endpoint asked us to wait, where it said so.
+    """
+
+    def __init__(self, kind: FailureKind, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+
+class AudioError(TurnError):
+    """A recording cannot be used."""
+
+
+class ConnectError(TurnError):
+    """No session could be opened."""
+
+
+class TransportClosedError(TurnError):
+    """The connection ended, by either side.
+
+    Args:
+        code: The WebSocket close code, or None where there was none.
+        reason: The reason that came with it.
+        at_ns: When we learned of it, on the session's monotonic clock.
+    """
+
+    def __init__(self, code: int | None, reason: str, at_ns: int) -> None:
+        super().__init__(FailureKind.CLOSED, f"connection closed: code {code}, reason {reason!r}")
+        self.code = code
+        self.reason = reason
+        self.at_ns = at_ns

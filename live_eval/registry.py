@@ -1,0 +1,188 @@
+"""Plugins over entry points: what was found, what is broken and why, and loading what is used.
+
+Clients are entry points of the group ``live_eval.clients`` that name a `ClientSpec`; judges are those of
+``live_eval.judges`` and name a `JudgeSpec`. Naming one loads only the light specification.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from live_eval.dialect import ClientSpec
+from live_eval.errors import PluginError
+from live_eval.judging import JudgeSpec
+
+__all__ = [
+    "CLIENTS",
+    "JUDGES",
+    "Plugin",
+    "client",
+    "find_plugins",
+    "judge",
+    "lacks",
+    "load",
+    "package_clashes",
+]
+
+CLIENTS = "live_eval.clients"
+JUDGES = "live_eval.judges"
+_DISTRIBUTION = "live-eval"
+_SPECS: dict[str, type[ClientSpec] | type[JudgeSpec]] = {CLIENTS: ClientSpec, JUDGES: JudgeSpec}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An entry point that was found.
+
+    Args:
+        group: `CLIENTS` or `JUDGES`.
+        name: What the user calls it.
+        distribution: Who brings it.
+        spec: What it says of itself; None where it is broken.
+        problem: What is wrong; None where nothing is.
+    """
+
+    group: str
+    name: str
+    distribution: str
+    spec: ClientSpec | JudgeSpec | None
+    problem: str | None
+
+
+@cache
+def find_plugins(group: str) -> tuple[Plugin, ...]:
+    """Return the group's plugins by name; a name that two distributions claim is broken in both."""
+    found = sorted(metadata.entry_points(group=group), key=lambda entry: entry.name)
+    names = [entry.name for entry in found]
+    return tuple(_examine(entry, clash=names.count(entry.name) > 1) for entry in found)
+
+
+def _examine(entry: metadata.EntryPoint, *, clash: bool) -> Plugin:
+    distribution = entry.dist.name if entry.dist is not None else "unknown"
+    spec: ClientSpec | JudgeSpec | None = None
+    problem: str | None = None
+    try:
+        loaded = entry.load()
+    except Exception as error:
+        problem = f"{entry.value} cannot be loaded: {type(error).__name__}: {error}"
+    else:
+        expected = _SPECS[entry.group]
+        if not isinstance(loaded, expected):
+            problem = f"{entry.value} is a {type(loaded).__name__}, expected a {expected.__name__}"
+        elif loaded.name != entry.name:
+            problem = f"the entry point is named {entry.name!r}, its specification {loaded.name!r}"
+        elif clash:
+            problem = "more than one distribution brings a plugin of this name"
+        else:
+            spec = loaded
+    return Plugin(entry.group, entry.name, distribution, spec, problem)
+
+
+def client(name: str) -> ClientSpec:
+    """Return the specification of the client `name`.
+
+    Raises:
+        PluginError: There is none, or it is broken; the message lists what there is.
+    """
+    spec = _named(CLIENTS, name, "endpoint")
+    assert isinstance(spec, ClientSpec)
+    return spec
+
+
+def judge(name: str) -> JudgeSpec:
+    """Return the specification of the judge `name`.
+
+    Raises:
+        PluginError: There is none, or it is broken; the message lists what there is.
+    """
+    spec = _named(JUDGES, name, "judge")
+    assert isinstance(spec, JudgeSpec)
+    return spec
+
+
+def _named(group: str, name: str, what: str) -> ClientSpec | JudgeSpec:
+    plugins = find_plugins(group)
+    for plugin in plugins:
+        if plugin.name == name:
+            if plugin.spec is None:
+                raise PluginError(f"{what} {name!r} (of {plugin.distribution}) is broken: {plugin.problem}")
+            return plugin.spec
+    known = ", ".join(plugin.name for plugin in plugins) or "none; is live-eval installed (pip install -e .)?"
+    raise PluginError(f"unknown {what} {name!r}; there are: {known}")
+
+
+def load(reference: str) -> Any:
+    """Return the object that ``"module:name"`` refers to.
+
+    Raises:
+        PluginError: The module cannot be imported or has no such name.
+    """
+    module_name, _, name = reference.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"{reference} cannot be loaded: {error}") from error
+
+
+def lacks(spec: ClientSpec | JudgeSpec) -> str | None:
+    """Return in words what a plugin lacks on this machine (a key, a package), or None."""
+    wanting: list[str] = []
+    if isinstance(spec, JudgeSpec):
+        absent = [name for name in spec.packages if importlib.util.find_spec(name) is None]
+        if absent:
+            hint = f" (pip install 'live-eval[{spec.extra}]')" if spec.extra else ""
+            wanting.append(f"package {', '.join(absent)}{hint}")
+    if spec.key_variable and not os.environ.get(spec.key_variable):
+        wanting.append(f"key in {spec.key_variable}")
+    return "; ".join(wanting) or None
+
+
+def package_clashes(packages: Iterable[str] = ("clients", "judges", "live_eval")) -> list[str]:
+    """Return a sentence for each of our packages that another distribution also brings or overlies.
+
+    PyPI has other distributions with top-level packages `clients` and `judges`, and pip overwrites without
+    a word. The imported package is held against the installed RECORD.
+    """
+    owners = metadata.packages_distributions()
+    problems: list[str] = []
+    for package in packages:
+        others = sorted(set(owners.get(package, ())) - {_DISTRIBUTION})
+        if others:
+            problems.append(f"the package {package!r} is also brought by {', '.join(others)}")
+        problem = _foreign_location(package)
+        if problem:
+            problems.append(problem)
+    return problems
+
+
+def _foreign_location(package: str) -> str | None:
+    """Return what is wrong where the package that Python imports is not the one that was installed."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return f"the package {package!r} cannot be imported"
+    try:
+        files = metadata.files(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return f"{_DISTRIBUTION} is not installed: its plugins cannot be found"
+    recorded = next((file for file in files if file.as_posix() == f"{package}/__init__.py"), None)
+    if recorded is None:
+        return None  # An editable install records no modules; Python's path decides.
+    here = Path(spec.origin)
+    if here.resolve() != Path(str(recorded.locate())).resolve():
+        return f"the package {package!r} is imported from {here.parent}, not from where it was installed"
+    if recorded.hash is not None:
+        import base64
+        import hashlib
+
+        digest = base64.urlsafe_b64encode(hashlib.new(recorded.hash.mode, here.read_bytes()).digest())
+        if digest.rstrip(b"=").decode() != recorded.hash.value:
+            return f"{here} is not the file that was installed: another distribution overwrote it"
+    return None

@@ -1,0 +1,401 @@
+"""From marks to latencies: what the times of a turn mean. Pure functions of what was recorded.
+
+The session records marks; everything here is computed from them afterwards, so that an old run can be
+timed again with a new definition (`TIMING_VERSION` names the definitions below).
+
+* Sample n of the user's audio is spoken at ``t0 + n/rate``.
+* Playout has a buffer of zero depth: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``.
+* *Audible* is the first 10 ms window above −50 dBFS that lasts 30 ms.
+* Negative latencies stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "AUDIBLE_DBFS",
+    "LAG_BOUND_NS",
+    "TIMING_VERSION",
+    "Latency",
+    "Playout",
+    "ResponseMarks",
+    "ResponseStatus",
+    "TurnTiming",
+    "TurnTrace",
+    "audible_end",
+    "audible_onset",
+    "measure",
+    "play",
+]
+
+TIMING_VERSION = 1
+AUDIBLE_DBFS = -50.0
+LAG_BOUND_NS = 20_000_000
+_WINDOW_NS = 10_000_000
+_LASTS_WINDOWS = 3
+_SPEECH_TAIL_NS = 200_000_000
+
+
+class ResponseStatus(StrEnum):
+    """How a response ended."""
+
+    OPEN = "open"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseMarks:
+    """One response of the endpoint. Times are absolute on the session's monotonic clock.
+
+    Args:
+        response_id: The endpoint's name for it, or ours where it gives none.
+        created_ns: The endpoint said that the response began.
+        first_text_ns: First text of the reply (transcript or text) arrived.
+        done_ns: The endpoint said that the response ended.
+        interrupted_ns: The endpoint signalled that it was interrupted: what was not yet played is dropped.
+        status: How it ended.
+        chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
+        chunk_samples: Samples in each chunk, int64, shape (chunks,).
+        rate_hz: Rate of the reply's audio; None where none came.
+    """
+
+    response_id: str
+    created_ns: int | None = None
+    first_text_ns: int | None = None
+    done_ns: int | None = None
+    interrupted_ns: int | None = None
+    status: ResponseStatus = ResponseStatus.OPEN
+    chunk_arrival_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    chunk_samples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    rate_hz: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTrace:
+    """Every mark of one turn, both directions. Times are absolute on the session's monotonic clock.
+
+    Args:
+        dial_ns: Dialling began.
+        ready_ns: The endpoint's session was ready, or None.
+        t0_ns: Sample 0 of the user's audio is spoken, or None if no frame was due.
+        onset_ns: `t0_ns` plus the onset of the user's own sound.
+        voice_end_ns: `t0_ns` plus the end of the user's own sound.
+        edges_uncertain: Whether that end is uncertain.
+        frame_deadline_ns: When each frame was due, int64, shape (frames,).
+        frame_sent_ns: When each frame was handed to the transport, int64, shape (frames,).
+        speech_stopped_ns: The endpoint's reports that speech stopped, in order.
+        committed_ns: The endpoint accepted our commit (manual turns), or None.
+        responses: The responses, in the order in which they began.
+        barge_in_ns: The user began to speak over the reply, or None where they did not.
+        probe_at_ns: When the event loop was probed, int64, shape (probes,).
+        probe_lag_ns: How late the loop was at each probe, int64, shape (probes,).
+        continuous: Media without a start event: `first_byte` has no meaning.
+    """
+
+    dial_ns: int
+    ready_ns: int | None = None
+    t0_ns: int | None = None
+    onset_ns: int | None = None
+    voice_end_ns: int | None = None
+    edges_uncertain: bool = False
+    frame_deadline_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    frame_sent_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    speech_stopped_ns: tuple[int, ...] = ()
+    committed_ns: int | None = None
+    responses: tuple[ResponseMarks, ...] = ()
+    barge_in_ns: int | None = None
+    probe_at_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    probe_lag_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    continuous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A duration, or the reason why there is none.
+
+    Args:
+        ns: Nanoseconds; may be negative.
+        reason: Why `ns` is None; empty otherwise.
+    """
+
+    ns: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Playout:
+    """When the samples of one response are heard, chunk by chunk.
+
+    Args:
+        start_ns: When each chunk's first sample is heard, int64, shape (chunks,).
+        samples: How many samples of each chunk are heard (fewer than arrived after an interruption),
+            int64, shape (chunks,).
+        rate_hz: Rate of the samples.
+        stall_ns: Length of each underrun between chunks, int64, shape (underruns,).
+    """
+
+    start_ns: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    rate_hz: int
+    stall_ns: NDArray[np.int64]
+
+    @property
+    def heard_samples(self) -> int:
+        """How many samples are heard in all."""
+        return int(self.samples.sum())
+
+    def heard_ns(self, sample: int) -> int:
+        """Return when sample `sample` of the response (of those heard) is heard.
+
+        Raises:
+            IndexError: That sample is never heard.
+        """
+        ends = np.cumsum(self.samples)
+        chunk = int(np.searchsorted(ends, sample, side="right"))
+        if sample < 0 or chunk == len(ends):
+            raise IndexError(f"sample {sample} of {self.heard_samples} heard")
+        first = int(ends[chunk] - self.samples[chunk])
+        return int(self.start_ns[chunk]) + (sample - first) * 1_000_000_000 // self.rate_hz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTiming:
+    """The latencies of one turn; DESIGN's table. Each is scored or has a reason.
+
+    Args:
+        connect: Dialling to session ready.
+        endpointing: End of the user's speech to the endpoint's word that it stopped (or that it accepted
+            the commit).
+        first_byte: End of the user's speech to the first audio of the reply.
+        voice_to_voice: End of the user's speech to the first audible sample as heard.
+        lead_silence: `first_byte` to `voice_to_voice`.
+        transcript: End of the user's speech to the first text of the reply.
+        barge_in_stop: The user begins to speak over the reply to the last audible sample heard.
+        stalls: Number of playout underruns of the headline response.
+        stalled_ns: Their total length.
+        lag_ns: How late sender and receiver were: the error bar of the rest.
+        flagged: `lag_ns` exceeds the bound of 20 ms.
+        uncertain: The end of the user's speech is uncertain.
+        premature: Responses that began before the headline one and were cut off because the same
+            utterance went on.
+        headline: Index into the trace's responses of the response that was measured, or None.
+    """
+
+    connect: Latency
+    endpointing: Latency
+    first_byte: Latency
+    voice_to_voice: Latency
+    lead_silence: Latency
+    transcript: Latency
+    barge_in_stop: Latency
+    stalls: int
+    stalled_ns: int
+    lag_ns: int
+    flagged: bool
+    uncertain: bool
+    premature: int
+    headline: int | None
+
+
+def play(marks: ResponseMarks, *, jitter_buffer_ns: int = 0) -> Playout:
+    """Simulate playout of a response.
+
+    Args:
+        marks: The response; `rate_hz` must be known where there are chunks.
+        jitter_buffer_ns: How long playout waits after the first arrival and after each underrun.
+
+    Returns:
+        When each chunk is heard. Samples due after an interruption are dropped.
+    """
+    rate_hz = marks.rate_hz or 1
+    starts = np.empty(len(marks.chunk_samples), np.int64)
+    stalls: list[int] = []
+    anchor_ns, played = None, 0
+    for index, (arrival, samples) in enumerate(
+        zip(marks.chunk_arrival_ns.tolist(), marks.chunk_samples.tolist(), strict=True)
+    ):
+        if anchor_ns is None:
+            anchor_ns, played = arrival + jitter_buffer_ns, 0
+        due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
+        if arrival > due_ns:
+            restart_ns = arrival + jitter_buffer_ns
+            stalls.append(restart_ns - due_ns)
+            anchor_ns, played, due_ns = restart_ns, 0, restart_ns
+        starts[index] = due_ns
+        played += samples
+    heard = marks.chunk_samples.copy()
+    if marks.interrupted_ns is not None:
+        room = np.maximum(0, marks.interrupted_ns - starts) * rate_hz // 1_000_000_000
+        heard = np.minimum(heard, room)
+    return Playout(starts, heard, rate_hz, np.asarray(stalls, np.int64))
+
+
+def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
+    """Return the index of the first audible sample, or None for silence.
+
+    The first 10 ms window (moved by 1 ms) whose root mean square is above −50 dBFS and stays above it for
+    the 30 ms that begin with it; within that window, the first sample beyond the amplitude of −50 dBFS.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+    """
+    loud = _loud_windows(pcm, rate_hz)
+    hop, window = _hop(rate_hz), _window(rate_hz)
+    steps = window // hop
+    last = len(loud) - steps * (_LASTS_WINDOWS - 1)
+    if last <= 0:
+        return None
+    lasting = loud[:last].copy()
+    for later in range(1, _LASTS_WINDOWS):
+        lasting &= loud[later * steps : later * steps + last]
+    if not lasting.any():
+        return None
+    start = int(np.argmax(lasting)) * hop
+    return start + _first_beyond(pcm[start : start + window])
+
+
+def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
+    """Return the index just past the last audible sample (by the mirror of `audible_onset`), or None."""
+    onset_of_mirror = audible_onset(pcm[::-1], rate_hz)
+    return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
+
+
+def _hop(rate_hz: int) -> int:
+    return max(1, rate_hz // 1000)
+
+
+def _window(rate_hz: int) -> int:
+    return _hop(rate_hz) * (_WINDOW_NS // 1_000_000)
+
+
+def _loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
+    """Return for each window start (every hop) whether its root mean square is above the threshold."""
+    hop, window = _hop(rate_hz), _window(rate_hz)
+    energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
+    starts = np.arange(0, len(pcm) - window + 1, hop)
+    threshold = window * (32768 * 10 ** (AUDIBLE_DBFS / 20)) ** 2
+    return np.asarray(energy[starts + window] - energy[starts] > threshold, dtype=np.bool_)
+
+
+def _first_beyond(pcm: NDArray[np.int16]) -> int:
+    return int(np.argmax(np.abs(pcm.astype(np.int32)) > 32768 * 10 ** (AUDIBLE_DBFS / 20)))
+
+
+def headline_response(responses: Sequence[ResponseMarks]) -> int | None:
+    """Return the index of the first response that was not cancelled because the utterance went on.
+
+    A response that was cancelled or interrupted counts as premature only where another one followed it.
+    """
+    for index, marks in enumerate(responses):
+        cut_off = marks.status is ResponseStatus.CANCELLED or marks.interrupted_ns is not None
+        if not (cut_off and index + 1 < len(responses)):
+            return index
+    return None
+
+
+def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
+    """Compute the latencies of a turn.
+
+    Args:
+        trace: The marks.
+        reply: The audio of each response in `trace.responses`, int16 mono, shape (samples,), as arrived.
+
+    Returns:
+        Each latency, or the reason why it has none.
+    """
+    headline = headline_response(trace.responses)
+    marks = trace.responses[headline] if headline is not None else None
+    playout = play(marks) if marks is not None and len(marks.chunk_samples) else None
+    pcm = reply[headline][: playout.heard_samples] if playout is not None and headline is not None else None
+    onset = audible_onset(pcm, playout.rate_hz) if playout is not None and pcm is not None else None
+    audible_ns = playout.heard_ns(onset) if playout is not None and onset is not None else None
+    first_audio_ns = int(marks.chunk_arrival_ns[0]) if marks is not None and playout is not None else None
+
+    no_reply = "no response" if marks is None else "the response has no audio"
+    first_byte = (
+        Latency(None, "continuous media has no first byte")
+        if trace.continuous
+        else _since_voice_end(trace, first_audio_ns, no_reply)
+    )
+    silent = no_reply if playout is None else "no audible sample"
+    voice_to_voice = _since_voice_end(trace, audible_ns, silent)
+    stopped_ns = trace.committed_ns if trace.committed_ns is not None else _last_stop(trace, marks)
+    lag_ns = _lag(trace, audible_ns)
+    return TurnTiming(
+        connect=Latency(trace.ready_ns - trace.dial_ns)
+        if trace.ready_ns is not None
+        else Latency(None, "no session"),
+        endpointing=_since_voice_end(trace, stopped_ns, "the endpoint did not say that speech stopped"),
+        first_byte=first_byte,
+        voice_to_voice=voice_to_voice,
+        lead_silence=Latency(voice_to_voice.ns - first_byte.ns)
+        if voice_to_voice.ns is not None and first_byte.ns is not None
+        else Latency(None, first_byte.reason or voice_to_voice.reason),
+        transcript=_since_voice_end(
+            trace, marks.first_text_ns if marks is not None else None, "no text of the reply"
+        ),
+        barge_in_stop=_barge_in_stop(trace, reply),
+        stalls=len(playout.stall_ns) if playout is not None else 0,
+        stalled_ns=int(playout.stall_ns.sum()) if playout is not None else 0,
+        lag_ns=lag_ns,
+        flagged=lag_ns > LAG_BOUND_NS,
+        uncertain=trace.edges_uncertain,
+        premature=headline or 0,
+        headline=headline,
+    )
+
+
+def _since_voice_end(trace: TurnTrace, at_ns: int | None, reason: str) -> Latency:
+    if trace.voice_end_ns is None:
+        return Latency(None, "the end of the user's speech is not known")
+    return Latency(None, reason) if at_ns is None else Latency(at_ns - trace.voice_end_ns)
+
+
+def _last_stop(trace: TurnTrace, marks: ResponseMarks | None) -> int | None:
+    """Return the endpoint's last report that speech stopped before the measured response began."""
+    begins = [
+        at_ns
+        for at_ns in ((marks.created_ns, *marks.chunk_arrival_ns[:1].tolist()) if marks is not None else ())
+        if at_ns is not None
+    ]
+    before = [at for at in trace.speech_stopped_ns if not begins or at <= min(begins)]
+    return before[-1] if before else None
+
+
+def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latency:
+    if trace.barge_in_ns is None:
+        return Latency(None, "the user did not speak over the reply")
+    last_heard: int | None = None
+    for marks, pcm in zip(trace.responses, reply, strict=True):
+        if not len(marks.chunk_samples) or int(marks.chunk_arrival_ns[0]) > trace.barge_in_ns:
+            continue
+        playout = play(marks)
+        end = audible_end(pcm[: playout.heard_samples], playout.rate_hz)
+        if end is not None:
+            last_heard = playout.heard_ns(end - 1)
+    if last_heard is None or last_heard < trace.barge_in_ns:
+        return Latency(None, "censored: the reply had ended by itself")
+    return Latency(last_heard - trace.barge_in_ns)
+
+
+def _lag(trace: TurnTrace, audible_ns: int | None) -> int:
+    """Return the largest send lateness over the last 200 ms of speech and probed loop delay until audible."""
+    late = np.zeros(1, np.int64)
+    if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
+        due = trace.frame_deadline_ns
+        tail = (due > trace.voice_end_ns - _SPEECH_TAIL_NS) & (due <= trace.voice_end_ns + 20_000_000)
+        late = np.append(late, (trace.frame_sent_ns - due)[tail])
+    probed = trace.probe_lag_ns
+    if audible_ns is not None:
+        probed = probed[trace.probe_at_ns <= audible_ns]
+    return int(np.append(late, probed).max())
