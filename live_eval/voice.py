@@ -1,0 +1,81 @@
+"""The offline voice: hibari-tts, American English, with its weights inside the package.
+
+Source: https://pypi.org/project/hibari-tts (Apache-2.0). Its other voices are used where they lie on this
+machine; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+
+import numpy as np
+
+from live_eval.audio import Audio
+from live_eval.errors import UsageError
+
+__all__ = ["MAX_SPEED", "MIN_SPEED", "Voice", "available"]
+
+MIN_SPEED = 0.5
+MAX_SPEED = 2.0
+
+_HINT = "pip install 'live-eval[local]'"
+
+
+class Voice:
+    """A voice in memory; the same text always gives the same samples. Safe to share between threads.
+
+    Args:
+        name: A voice of hibari; "heart" is in the package.
+        threads: CPU threads that one utterance may use; one speaks about a hundred times faster than
+            speech.
+        seed: Fixes the noise in the voice.
+
+    Raises:
+        UsageError: hibari-tts is not installed, or does not have the voice here; says what to do.
+    """
+
+    def __init__(self, name: str = "heart", *, threads: int = 1, seed: int = 0) -> None:
+        problem = available(name)
+        if problem is not None:
+            raise UsageError(problem)
+        from hibari import Hibari
+
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._hibari = Hibari(voice=name, threads=threads)
+
+    def speak(self, text: str, *, speed: float = 1.0) -> Audio:
+        """Say a text.
+
+        Args:
+            text: English.
+            speed: Pace of speech, 0.5 to 2; 1 is the voice's own.
+
+        Returns:
+            Speech at 24_000 Hz; no samples where the text has nothing to say.
+
+        Raises:
+            UsageError: The speed is out of range.
+        """
+        if not MIN_SPEED <= speed <= MAX_SPEED:
+            raise UsageError(f"expected a speed of {MIN_SPEED} to {MAX_SPEED}, but it is {speed}")
+        with self._lock:
+            samples = self._hibari(text, speed, self._seed)
+        limit = np.float32(32767 / 32768)
+        return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
+
+
+def available(name: str = "heart") -> str | None:
+    """Return in words what is lacking for this voice on this machine and what to do, or None."""
+    if importlib.util.find_spec("hibari") is None:
+        return f"the offline voice needs the package hibari-tts, which is not installed: {_HINT}"
+    from hibari.voices import VOICES, voice_path
+
+    if name not in VOICES:
+        return f"unknown voice {name!r}; hibari has: {', '.join(VOICES)}"
+    try:
+        voice_path(name, download_missing=False)
+    except FileNotFoundError as error:
+        return f'the voice {name!r} is expected at {error}, but is not there; "heart" is in the package'
+    return None
