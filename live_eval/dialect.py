@@ -62,6 +62,7 @@ class ClientSpec:
         base_url: Where the service is, or None where the user must say (or we start it).
         model: Default model, or None.
         voice: Default voice, or None.
+        transcription_model: Default model that transcribes the input, or None.
         key_variable: Environment variable of the key, or None where no key is needed.
         input_rate_hz: Rate of the user's audio on the wire.
         output_rate_hz: Rate of the reply's audio.
@@ -79,6 +80,7 @@ class ClientSpec:
     base_url: str | None
     model: str | None = None
     voice: str | None = None
+    transcription_model: str | None = None
     key_variable: str | None = None
     input_rate_hz: int = 24_000
     output_rate_hz: int = 24_000

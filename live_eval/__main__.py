@@ -1,0 +1,5 @@
+"""``python -m live_eval`` is ``live-eval``."""
+
+from live_eval.cli import main
+
+main()

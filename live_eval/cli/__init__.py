@@ -1,0 +1,77 @@
+"""The command line: one module per command, loaded when the command is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from live_eval.errors import DataError, LiveEvalError, StoreError, UsageError
+
+__all__ = ["COMMANDS", "FAILED", "WRONG_USAGE", "cli", "main"]
+
+FAILED = 3
+WRONG_USAGE = 2
+
+COMMANDS = {
+    "run": "Hold conversations with an endpoint and score them.",
+    "show": "Print the summary of a run.",
+    "report": "Write runs as one page to open, or as tables.",
+    "export": "Write a run's turns as rows.",
+    "score": "Score a run, again or with other judges.",
+    "data": "Look at data sets.",
+    "endpoint": "Serve the built-in reference endpoint.",
+    "calibrate": "Measure the harness's own error against known times.",
+    "endpoints": "List the endpoints and what each lacks here.",
+    "judges": "List the judges and what each lacks here.",
+    "plugins": "List all plugins, and what is broken and why.",
+}
+"""The commands and their short help; ``--help`` reads it here, so that no command is loaded for it."""
+
+
+class _LazyGroup(click.Group):
+    """Loads a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"{__name__}.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from live_eval import __version__
+
+        click.echo(f"live-eval {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it."
+)
+def cli() -> None:
+    """Hold spoken conversations with realtime speech models, time them, and score what came back."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exits with 0, 2 for wrong usage, 3 where turns failed, 1 for the rest."""
+    try:
+        cli.main(args=arguments, prog_name="live-eval", standalone_mode=True)
+    except (UsageError, DataError, StoreError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(WRONG_USAGE)
+    except LiveEvalError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,37 @@
+"""``live-eval plugins``."""
+
+from __future__ import annotations
+
+import click
+
+from live_eval.cli._listing import print_listing
+from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """List all plugins, and what is broken and why."""
+    rows = [
+        {
+            "name": plugin.name,
+            "ok": plugin.problem is None,
+            "group": group,
+            "distribution": plugin.distribution,
+            "problem": plugin.problem,
+        }
+        for group in (CLIENTS, JUDGES)
+        for plugin in find_plugins(group)
+    ]
+    columns = {
+        "name": "plugin",
+        "group": "group",
+        "distribution": "brought by",
+        "ok": "ok",
+        "problem": "problem",
+    }
+    print_listing(rows, columns, as_json=as_json)
+    for clash in package_clashes():
+        click.echo(f"warning: {clash}", err=True)

@@ -1,0 +1,274 @@
+"""One session with an endpoint: joins a dialect, a transport and a pacer, and captures one turn.
+
+The session alone touches the network and the clock. It decides nothing: the dialect says what to send, the
+turn's state says when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from live_eval.capture import LoggedMessage, TurnCapture
+from live_eval.clock import Clock, Pacer
+from live_eval.dialect import Close, Dialect, Message, Output, Send, SetTimer
+from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.loop import LoopProbe
+from live_eval.timeline import TurnTrace
+from live_eval.transport import Transport
+from live_eval.turn import TurnLimits, TurnState
+from live_eval.types import Modality, SpeechEdges, TurnMode
+
+__all__ = ["Session", "UserTurn"]
+
+_TICK_NS = 20_000_000
+_LEAD_NS = 20_000_000
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTurn:
+    """What the user says in a turn.
+
+    Args:
+        frames: The recording as frames of the wire (int16 little-endian mono).
+        frame_ns: Length of a frame.
+        edges: Where the speaker's own sound lies in the recording.
+    """
+
+    frames: Sequence[bytes]
+    frame_ns: int
+    edges: SpeechEdges
+
+
+class Session:
+    """Holds one turn over one connection.
+
+    Args:
+        dialect: The endpoint's protocol; used for this connection alone.
+        transport: The connection; not yet open.
+        clock: The session's clock.
+        turn_mode: Who decides that the user's turn is over.
+        modality: What was asked for.
+        limits: How long to wait for what.
+        probe: The process's probe of the event loop, or None where lag is not to be known.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        transport: Transport,
+        clock: Clock,
+        *,
+        turn_mode: TurnMode,
+        modality: Modality = Modality.AUDIO,
+        limits: TurnLimits | None = None,
+        probe: LoopProbe | None = None,
+    ) -> None:
+        self._dialect = dialect
+        self._transport = transport
+        self._clock = clock
+        self._turn_mode = turn_mode
+        self._limits = limits or TurnLimits()
+        self._probe = probe
+        self._state = TurnState(self._limits, modality)
+        self._timers: dict[str, int] = {}
+        self._messages: list[tuple[int, bool, Message]] = []
+        self._closing = False
+        self._ready = asyncio.Event()
+        self._deadlines: list[int] = []
+        self._sent: list[int] = []
+        self._t0_ns: int | None = None
+        self._pacer: Pacer | None = None
+
+    async def hold(self, turn: UserTurn) -> TurnCapture:
+        """Connect, speak the turn, listen until it is over, take leave.
+
+        Args:
+            turn: What the user says.
+
+        Returns:
+            What was captured. Whatever the endpoint or the network does becomes a `Failure` in it; its log
+            is empty, see `log`.
+        """
+        wall_ns, dial_ns = self._clock.wall_ns(), self._clock.now_ns()
+        try:
+            await self._transport.connect(self._dialect.dial(), self._limits.connect_s)
+        except ConnectError as error:
+            self._state.fail(error.kind, error.message, self._clock.now_ns())
+            self._state.retry_after_s = error.retry_after_s
+        else:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    listener = tasks.create_task(self._listen())
+                    await self._talk(turn)
+                    await self._leave()
+                    listener.cancel()
+            finally:
+                await self._transport.close()
+        return self._captured(turn, dial_ns, wall_ns)
+
+    def log(self) -> tuple[LoggedMessage, ...]:
+        """Return every message with its stamp, redacted. Parsing them is work: call it off the event loop."""
+        return tuple(
+            LoggedMessage(at_ns, "in" if incoming else "out", self._dialect.redact(message))
+            for at_ns, incoming, message in self._messages
+        )
+
+    async def _listen(self) -> None:
+        """Receive until the connection ends."""
+        while True:
+            try:
+                arrival = await self._transport.receive()
+            except TransportClosedError as end:
+                if not self._closing:
+                    await self._carry_out(self._dialect.closed(end.code, end.reason, end.at_ns), end.at_ns)
+                    self._state.fail(
+                        FailureKind.CLOSED,
+                        f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}",
+                        end.at_ns,
+                    )
+                    self._ready.set()
+                return
+            self._messages.append((arrival.at_ns, True, arrival.message))
+            await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
+
+    async def _carry_out(self, outputs: Iterable[Output], at_ns: int) -> None:
+        for output in outputs:
+            match output:
+                case Send(message):
+                    if await self._send(message):
+                        self._messages.append((self._clock.now_ns(), False, message))
+                case SetTimer(name, timer_ns):
+                    if timer_ns is None:
+                        self._timers.pop(name, None)
+                    else:
+                        self._timers[name] = timer_ns
+                case Close(code, reason):
+                    self._closing = True
+                    await self._transport.close(code, reason)
+                case _:
+                    self._state.on_event(output, at_ns)
+                    if self._state.ready_ns is not None or self._state.failure is not None:
+                        self._ready.set()
+
+    async def _send(self, message: Message) -> bool:
+        """Send, and return whether the connection was still there; its end is told by `_listen`."""
+        try:
+            await self._transport.send(message)
+        except TransportClosedError:
+            return False
+        return True
+
+    async def _talk(self, turn: UserTurn) -> None:
+        """Open the session, speak, and keep the session alive until the turn is over."""
+        await self._carry_out(self._dialect.opened(self._clock.now_ns()), self._clock.now_ns())
+        await self._until_ready()
+        if self._state.failure is not None:
+            return
+        self._t0_ns = self._clock.now_ns() + _LEAD_NS
+        self._pacer = Pacer(self._clock, self._t0_ns, turn.frame_ns)
+        for frame in turn.frames:
+            await self._frame(self._pacer, frame, speech=True)
+            if self._state.failure is not None:
+                return
+        if self._turn_mode is TurnMode.MANUAL:
+            now_ns = self._clock.now_ns()
+            await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
+        self._state.user_done(self._clock.now_ns())
+        silent = bytes(len(turn.frames[0])) if turn.frames else b""
+        keep_talking = self._turn_mode is TurnMode.SERVER_VAD or self._dialect.needs_continuous_input
+        while not self._state.over(self._clock.now_ns()):
+            if keep_talking:
+                await self._frame(self._pacer, silent, speech=False)
+            else:
+                await self._clock.sleep_until(self._clock.now_ns() + _TICK_NS)
+                await self._fire_timers()
+
+    async def _until_ready(self) -> None:
+        deadline_ns = self._clock.now_ns() + round(self._limits.ready_s * _SECOND_NS)
+        alarm = asyncio.create_task(self._clock.sleep_until(deadline_ns))
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait((alarm, ready), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.cancel()
+            ready.cancel()
+        if self._state.ready_ns is None:
+            self._state.fail(
+                FailureKind.NO_SESSION,
+                f"the endpoint accepted the connection, but its session was not ready within "
+                f"{self._limits.ready_s:g} s; {self._last_words()}",
+                self._clock.now_ns(),
+            )
+
+    def _last_words(self) -> str:
+        """Return what the endpoint last said, for a message."""
+        came = [message for _, incoming, message in self._messages if incoming]
+        if not came:
+            return "no message came"
+        return f"{len(came)} messages came, the last of type {self._dialect.redact(came[-1]).get('type')!r}"
+
+    async def _frame(self, pacer: Pacer, frame: bytes, *, speech: bool) -> None:
+        tick = await pacer.wait(speech=speech)
+        for output in self._dialect.frame(frame, tick.deadline_ns):
+            if isinstance(output, Send):
+                await self._send(output.message)  # not logged: its times say all there is
+            else:
+                await self._carry_out((output,), tick.deadline_ns)
+        self._sent.append(self._clock.now_ns())
+        self._deadlines.append(tick.deadline_ns)
+        await self._fire_timers()
+
+    async def _fire_timers(self) -> None:
+        if not self._timers:
+            return
+        now_ns = self._clock.now_ns()
+        for name in [name for name, at_ns in self._timers.items() if at_ns <= now_ns]:
+            del self._timers[name]
+            await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
+
+    async def _leave(self) -> None:
+        """Take leave; what the endpoint says from here on is not part of the turn."""
+        self._closing = True
+        now_ns = self._clock.now_ns()
+        await self._carry_out(self._dialect.finish(now_ns), now_ns)
+
+    def _captured(self, turn: UserTurn, dial_ns: int, wall_ns: int) -> TurnCapture:
+        state, t0_ns = self._state, self._t0_ns
+        end_ns = self._clock.now_ns()
+        edges = turn.edges
+        from_ns = dial_ns if t0_ns is None else t0_ns + edges.voice_end_ns - 200_000_000
+        reading = self._probe.between(from_ns, end_ns) if self._probe is not None else None
+        nothing = np.empty(0, np.int64)
+        trace = TurnTrace(
+            dial_ns=dial_ns,
+            ready_ns=state.ready_ns,
+            t0_ns=t0_ns,
+            onset_ns=None if t0_ns is None else t0_ns + edges.onset_ns,
+            voice_end_ns=None if t0_ns is None else t0_ns + edges.voice_end_ns,
+            edges_uncertain=edges.uncertain,
+            frame_deadline_ns=np.asarray(self._deadlines, np.int64),
+            frame_sent_ns=np.asarray(self._sent, np.int64),
+            speech_stopped_ns=tuple(state.speech_stopped_ns),
+            committed_ns=state.committed_ns if self._turn_mode is TurnMode.MANUAL else None,
+            probe_at_ns=reading.at_ns if reading is not None else nothing,
+            probe_lag_ns=reading.lag_ns if reading is not None else nothing,
+        )
+        return TurnCapture(
+            trace=trace,
+            responses=state.responses,
+            heard_text=state.heard_text,
+            rate_limits=tuple(state.rate_limits),
+            session_id=state.session_id,
+            model=state.model,
+            wall_ns=wall_ns,
+            late_speech_frames=self._pacer.late_speech_frames if self._pacer is not None else 0,
+            skipped_silence_frames=self._pacer.skipped_silence_frames if self._pacer is not None else 0,
+            failure=state.failure,
+            retry_after_s=state.retry_after_s,
+            warnings=tuple(state.warnings),
+        )

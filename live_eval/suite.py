@@ -1,0 +1,445 @@
+"""A run: many cases over an endpoint, each in its own session, with retries, limits, resumption and Ctrl-C.
+
+The event loop does nothing but talk. Reading recordings and finding edges happen before or in threads;
+decoding, timing and writing happen in one writer thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import os
+import platform
+import random
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Protocol
+
+from live_eval import __version__
+from live_eval.audio import Audio, frames_of, read_audio, resample
+from live_eval.capture import TurnCapture, TurnRecord, finish, turn_id
+from live_eval.clock import Clock, SystemClock
+from live_eval.data import DataOptions, DataSet, load, sample_path, select
+from live_eval.dialect import ClientSpec, EndpointSettings
+from live_eval.edges import EdgeCache, edges_of
+from live_eval.errors import AudioError, FailureKind, TurnError
+from live_eval.loop import LoopProbe, undisturbed
+from live_eval.reference.process import ReferenceProcess
+from live_eval.registry import client
+from live_eval.registry import load as load_object
+from live_eval.retry import PASSING, Backoff, RateGate
+from live_eval.runfile import RunConfig
+from live_eval.session import Session, UserTurn
+from live_eval.store import RunWriter
+from live_eval.timeline import TIMING_VERSION, TurnTrace
+from live_eval.turn import TurnLimits
+from live_eval.types import Case, Failure, Secret, SpeechEdges, TurnMode
+
+__all__ = ["Job", "Observer", "Outcome", "Plan", "make_plan", "play"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One turn to capture."""
+
+    case: Case
+    repeat: int
+
+    @property
+    def turn_id(self) -> str:
+        """Its name in the run."""
+        return turn_id(self.case, self.repeat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is going to do.
+
+    Args:
+        config: The run file with flags laid over it.
+        spec: The endpoint's specification.
+        data: The data set.
+        jobs: The turns, in the order of playing.
+        turn_mode: Who ends the user's turns.
+        key: The endpoint's key, or None.
+    """
+
+    config: RunConfig
+    spec: ClientSpec
+    data: DataSet
+    jobs: tuple[Job, ...]
+    turn_mode: TurnMode
+    key: Secret | None
+
+    @property
+    def starts_reference(self) -> bool:
+        """Whether the built-in endpoint is to be started for this run."""
+        return self.spec.base_url is None and self.config.endpoint.base_url is None
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether the endpoint wants a key that is not there; one on this machine wants none."""
+        own = (self.config.endpoint.base_url or "").split("://")[-1]
+        local = own.startswith(("127.", "localhost", "[::1]"))
+        return self.key is None and self._key_variable is not None and not local
+
+    @property
+    def _key_variable(self) -> str | None:
+        return self.config.endpoint.key_variable or self.spec.key_variable
+
+    @property
+    def no_key(self) -> str:
+        """What to say where the key lacks."""
+        return f"{self.spec.title} wants a key: set the environment variable {self._key_variable}"
+
+    def settings(self, base_url: str) -> EndpointSettings:
+        """Return the endpoint's settings for one session."""
+        endpoint = self.config.endpoint
+        transcriber = endpoint.transcription_model or self.spec.transcription_model
+        return EndpointSettings(
+            base_url=base_url,
+            model=endpoint.model or self.spec.model,
+            voice=endpoint.voice or self.spec.voice,
+            instructions=endpoint.instructions,
+            modality=endpoint.modality,
+            turn_mode=self.turn_mode,
+            turn_detection=endpoint.turn_detection,
+            transcription_model=None if transcriber == "none" else transcriber,
+            language=endpoint.language,
+            max_output_tokens=endpoint.max_output_tokens,
+            extra=endpoint.extra,
+            key=self.key,
+        )
+
+    def limits(self) -> TurnLimits:
+        """Return how long to wait for what."""
+        turns = self.config.turns
+        return TurnLimits(
+            connect_s=turns.connect_timeout,
+            ready_s=turns.connect_timeout,
+            reply_s=turns.reply_timeout,
+            stall_s=turns.stall_timeout,
+            max_reply_s=turns.max_reply,
+        )
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what is kept of the plan in the run; it holds no secret."""
+        return {
+            "live_eval": __version__,
+            "timing_version": TIMING_VERSION,
+            "config": self.config.model_dump(mode="json"),
+            "endpoint": {
+                "name": self.spec.name,
+                "title": self.spec.title,
+                "model": self.config.endpoint.model or self.spec.model,
+                "voice": self.config.endpoint.voice or self.spec.voice,
+                "turn_mode": self.turn_mode.value,
+                "verified": self.spec.verified,
+            },
+            "data": {
+                "name": self.data.name,
+                "kind": self.data.kind,
+                "fingerprint": self.data.fingerprint,
+                "cases": len(self.data.cases),
+                "notes": list(self.data.notes),
+            },
+            "turns": len(self.jobs),
+            "seed": self.config.turns.seed,
+            "machine": _machine(),
+            "packages": _packages(),
+        }
+
+
+class Observer(Protocol):
+    """Told how a run goes; drives the progress bar."""
+
+    def preparing(self, done: int, total: int) -> None:
+        """Speech edges of `done` of `total` recordings are known."""
+        ...
+
+    def playing(self, total: int, already: int) -> None:
+        """Playing begins: `total` turns, of which `already` are there from before."""
+        ...
+
+    def turn(self, record: TurnRecord) -> None:
+        """A turn is in the store."""
+        ...
+
+    def waiting(self, seconds: float, why: str) -> None:
+        """The run holds back for `seconds`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Args:
+        captured: Turns captured.
+        failed: Turns failed.
+        interrupted: Whether it was stopped before its end.
+    """
+
+    captured: int
+    failed: int
+    interrupted: bool
+
+
+def make_plan(config: RunConfig) -> Plan:
+    """Look everything up that a run needs, before it begins.
+
+    Raises:
+        UsageError: Something is named that is not there.
+        DataError: The data set cannot be used.
+    """
+    spec = client(config.endpoint.name)
+    table = config.data
+    path = sample_path() if table.path == "sample" else Path(table.path)
+    data = load(path, DataOptions(neutral_rule=table.neutral_rule, fields=table.fields))
+    cases = select(
+        data.cases,
+        cues=table.cues,
+        topics=table.topics,
+        variants=table.variants,
+        case_ids=table.cases,
+        limit=table.limit,
+    )
+    jobs = [Job(case, repeat) for repeat in range(config.turns.repeat) for case in cases]
+    if config.turns.shuffle:
+        random.Random(config.turns.seed).shuffle(jobs)
+    variable = config.endpoint.key_variable or spec.key_variable
+    value = os.environ.get(variable, "") if variable else ""
+    return Plan(
+        config=config,
+        spec=spec,
+        data=data,
+        jobs=tuple(jobs),
+        turn_mode=config.turns.mode or spec.turn_modes[0],
+        key=Secret(value) if value else None,
+    )
+
+
+async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) -> Outcome:
+    """Hold every turn of the plan that the run does not have yet.
+
+    The first interrupt (Ctrl-C) stops it cleanly: turns under way are given up and can be resumed.
+
+    Args:
+        plan: What to do.
+        writer: The run's store.
+        folder: The run folder, for the log of the built-in endpoint where it is started.
+        observer: Told how it goes.
+
+    Returns:
+        How many turns of the run (earlier ones included) were captured and failed.
+    """
+    done = writer.done()
+    wanted = [job for job in plan.jobs if job.turn_id not in done]
+    run = _Run(plan, writer, observer, SystemClock())
+    task = asyncio.current_task()
+    assert task is not None
+    loop = asyncio.get_running_loop()
+    interrupted = False
+
+    def stop() -> None:
+        nonlocal interrupted
+        interrupted = True
+        loop.remove_signal_handler(signal.SIGINT)  # the second one is Python's own
+        task.cancel()
+
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread or system
+        loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        await run.prepare(wanted)
+        observer.playing(len(plan.jobs), len(plan.jobs) - len(wanted))
+        async with contextlib.AsyncExitStack() as stack:
+            base_url = plan.config.endpoint.base_url or plan.spec.base_url
+            if plan.starts_reference and wanted:
+                process = await stack.enter_async_context(
+                    ReferenceProcess(data=plan.data.root, log_folder=folder)
+                )
+                base_url = process.base_url
+            await run.play(wanted, base_url or "")
+    except asyncio.CancelledError:
+        if not interrupted:
+            raise
+        task.uncancel()
+    finally:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.remove_signal_handler(signal.SIGINT)
+        run.close()
+    captured = sum(writer.done().values())
+    return Outcome(captured, len(writer.done()) - captured, interrupted)
+
+
+class _Run:
+    """The workers of one run and what they share."""
+
+    def __init__(self, plan: Plan, writer: RunWriter, observer: Observer, clock: Clock) -> None:
+        self._plan = plan
+        self._writer = writer
+        self._observer = observer
+        self._clock = clock
+        self._gate = RateGate(clock)
+        self._backoff = Backoff(plan.config.turns.seed)
+        self._probe = LoopProbe(clock)
+        self._edges: dict[str, SpeechEdges | TurnError] = {}
+        self._readers = ThreadPoolExecutor(2, "reader")
+        self._writing = ThreadPoolExecutor(1, "writer")  # the store has one writer
+        self._dialect = load_object(plan.spec.dialect)
+        self._transport = load_object(plan.spec.transport)
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._readers.shutdown(wait=True, cancel_futures=True)
+        self._writing.shutdown(wait=True)
+
+    async def prepare(self, jobs: Sequence[Job]) -> None:
+        """Find the speech edges of all recordings, before anything is timed."""
+        cases = {job.case.case_id: job.case for job in jobs}
+        loop = asyncio.get_running_loop()
+        finder = _EdgeFinder(self._plan.config.turns.word_times)
+        for number, case in enumerate(cases.values(), 1):
+            self._edges[case.case_id] = await loop.run_in_executor(self._writing, finder.find, case)
+            self._observer.preparing(number, len(cases))
+
+    async def play(self, jobs: Sequence[Job], base_url: str) -> None:
+        """Hold the turns, so many at a time."""
+        queue = iter(jobs)
+        with undisturbed():
+            async with asyncio.TaskGroup() as tasks:
+                probe = tasks.create_task(self._probe.run())
+                async with asyncio.TaskGroup() as workers:
+                    for _ in range(min(self._plan.config.turns.concurrency, len(jobs))):
+                        workers.create_task(self._work(queue, base_url))
+                probe.cancel()
+
+    async def _work(self, queue: Iterator[Job], base_url: str) -> None:
+        for job in queue:
+            await self._hold(job, base_url)
+
+    async def _hold(self, job: Job, base_url: str) -> None:
+        """Hold one turn, trying again where its failure may pass, and store it."""
+        attempts = 1 + self._plan.config.turns.retries
+        for attempt in range(1, attempts + 1):
+            if self._gate.closed_s > 0:
+                self._observer.waiting(self._gate.closed_s, "the endpoint's rate limit")
+            await self._gate.wait()
+            record = await self._attempt(job, base_url, attempt)
+            failure, capture = record.failure, record.capture
+            self._gate.told(capture.rate_limits)
+            if failure is None or failure.kind not in PASSING or attempt == attempts:
+                await self._in_writer(self._writer.commit, record)
+                self._observer.turn(record)
+                return
+            await self._in_writer(self._writer.attempt_failed, record)
+            delay_s = self._backoff.delay_s(attempt, capture.retry_after_s)
+            if failure.kind is FailureKind.RATE_LIMITED:
+                self._gate.close_for(delay_s)
+            else:
+                await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))
+
+    async def _attempt(self, job: Job, base_url: str, attempt: int) -> TurnRecord:
+        keep = functools.partial(finish, case=job.case, repeat=job.repeat, attempt=attempt)
+        try:
+            if self._plan.lacks_key:
+                raise TurnError(FailureKind.NO_KEY, self._plan.no_key)
+            user, turn = await asyncio.get_running_loop().run_in_executor(
+                self._readers, self._user_turn, job.case
+            )
+        except TurnError as error:
+            failure = Failure(error.kind, error.message)
+            return keep(_nothing(self._clock, failure), user=None)
+        session = Session(
+            self._dialect(self._plan.settings(base_url)),
+            self._transport(self._clock),
+            self._clock,
+            turn_mode=self._plan.turn_mode,
+            modality=self._plan.config.endpoint.modality,
+            limits=self._plan.limits(),
+            probe=self._probe,
+        )
+        try:
+            capture = await session.hold(turn)
+        except Exception as error:
+            # A defect of ours (or of a plugin) costs this turn, and says so, but not the run.
+            failure = Failure(FailureKind.INTERNAL, self._redact(_describe(error)))
+            return keep(_nothing(self._clock, failure), user=None)
+        gc.collect(1)  # between turns: the collector is off while they are timed
+        return await self._in_writer(lambda: keep(replace(capture, log=session.log()), user=user))
+
+    def _user_turn(self, case: Case) -> tuple[Audio, UserTurn]:
+        edges = self._edges[case.case_id]
+        if isinstance(edges, TurnError):
+            raise edges
+        spec = self._plan.spec
+        user = resample(read_audio(case.audio_path).audio, spec.input_rate_hz)
+        samples = spec.input_rate_hz * spec.frame_ms // 1000
+        frame_ns = spec.frame_ms * 1_000_000
+        return user, UserTurn(frames=frames_of(user.int16(), samples), frame_ns=frame_ns, edges=edges)
+
+    def _redact(self, text: str) -> str:
+        return self._plan.key.redact(text) if self._plan.key is not None else text
+
+    async def _in_writer(self, work: Any, *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._writing, work, *args)
+
+
+class _EdgeFinder:
+    """Finds the edges of cases, with the recogniser where there is one and it is wanted."""
+
+    def __init__(self, word_times: str) -> None:
+        from live_eval.recognition import Recogniser, available
+
+        lacking = available()
+        if word_times == "on" and lacking:
+            raise TurnError(FailureKind.INTERNAL, f"word times are wanted, but {lacking}")
+        self._recogniser = Recogniser() if word_times != "off" and not lacking else None
+        self._cache = EdgeCache()
+
+    def find(self, case: Case) -> SpeechEdges | TurnError:
+        """Return the edges of a case, or why its recording cannot be used."""
+        if case.problem is not None:
+            return AudioError(FailureKind.AUDIO_MISSING, case.problem)
+        try:
+            audio = read_audio(case.audio_path).audio
+            return edges_of(case, audio, recogniser=self._recogniser, cache=self._cache)
+        except TurnError as error:
+            return error
+
+
+def _nothing(clock: Clock, failure: Failure) -> TurnCapture:
+    """Return the capture of a turn that never reached the network."""
+    return TurnCapture(trace=TurnTrace(dial_ns=clock.now_ns()), wall_ns=clock.wall_ns(), failure=failure)
+
+
+def _describe(error: BaseException) -> str:
+    """Return the innermost errors of a group in words."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(_describe(inner) for inner in error.exceptions)
+    return f"{type(error).__name__}: {error}"
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "processor": platform.machine(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def _packages() -> dict[str, str]:
+    """Return the versions of what numbers depend on, as far as it is installed."""
+    names = ("websockets", "numpy", "soundfile", "soxr", "onnxruntime", "jiwer", "nltk", "faster-whisper")
+    versions: dict[str, str] = {}
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions

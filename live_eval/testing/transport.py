@@ -1,0 +1,144 @@
+"""A transport in memory that can delay, drop and reorder, and the peer at its other end."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from live_eval.clock import Clock
+from live_eval.dialect import Dial, Message
+from live_eval.errors import ConnectError, TransportClosedError
+from live_eval.transport import Arrival
+
+__all__ = ["Link", "MemoryPeer", "MemoryTransport", "memory_pair"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How one direction carries messages.
+
+    Args:
+        delay_ns: How long message number n (from 0) travels; a shorter delay than its predecessor's
+            overtakes it.
+        drop: Whether message number n is lost.
+    """
+
+    delay_ns: Callable[[int], int] = lambda _: 0
+    drop: Callable[[int], bool] = lambda _: False
+
+
+class _Channel:
+    """One direction: messages in flight, ordered by their arrival."""
+
+    def __init__(self, clock: Clock, link: Link) -> None:
+        self._clock = clock
+        self._link = link
+        self._sent = itertools.count()
+        self._flying: list[tuple[int, int, Message]] = []
+        self._news = asyncio.Event()
+        self.closing: tuple[int, str] | None = None
+
+    def put(self, message: Message) -> None:
+        number = next(self._sent)
+        if not self._link.drop(number):
+            at_ns = self._clock.now_ns() + self._link.delay_ns(number)
+            heapq.heappush(self._flying, (at_ns, number, message))
+            self._news.set()
+
+    def close(self, code: int, reason: str) -> None:
+        if self.closing is None:
+            self.closing = (code, reason)
+            self._news.set()
+
+    async def get(self) -> Arrival:
+        while True:
+            if self._flying:
+                at_ns = self._flying[0][0]
+                if at_ns <= self._clock.now_ns():
+                    _, _, message = heapq.heappop(self._flying)
+                    return Arrival(message, self._clock.now_ns())
+                await self._clock.sleep_until(at_ns)
+            elif self.closing is not None:
+                raise TransportClosedError(*self.closing, self._clock.now_ns())
+            else:
+                self._news.clear()
+                await self._news.wait()
+
+
+class MemoryTransport:
+    """The client's end; a `Transport`.
+
+    Args:
+        up: Messages to the peer.
+        down: Messages from the peer.
+        refuse: Raised by `connect`, where given.
+    """
+
+    def __init__(self, clock: Clock, up: _Channel, down: _Channel, refuse: ConnectError | None) -> None:
+        self._clock, self._up, self._down, self._refuse = clock, up, down, refuse
+        self.dial: Dial | None = None
+
+    async def connect(self, dial: Dial, timeout_s: float) -> None:
+        """Remember where the client dialled, or refuse it."""
+        self.dial = dial
+        await asyncio.sleep(0)
+        if self._refuse is not None:
+            raise self._refuse
+
+    async def send(self, message: Message) -> None:
+        """Let the message travel to the peer."""
+        if self._down.closing is not None:
+            raise TransportClosedError(*self._down.closing, self._clock.now_ns())
+        self._up.put(message)
+        await asyncio.sleep(0)
+
+    async def receive(self) -> Arrival:
+        """Wait for a message of the peer."""
+        return await self._down.get()
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """End the connection in both directions."""
+        self._up.close(code, reason)
+        self._down.close(code, reason)
+
+
+class MemoryPeer:
+    """The endpoint's end, for a test to play the endpoint with."""
+
+    def __init__(self, up: _Channel, down: _Channel) -> None:
+        self._up, self._down = up, down
+
+    async def receive(self) -> Arrival:
+        """Wait for a message of the client.
+
+        Raises:
+            TransportClosedError: The client closed.
+        """
+        return await self._up.get()
+
+    def send(self, message: Message) -> None:
+        """Let a message travel to the client."""
+        self._down.put(message)
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """End the connection; messages in flight still arrive."""
+        self._down.close(code, reason)
+        self._up.close(code, reason)
+
+
+def memory_pair(
+    clock: Clock, *, up: Link | None = None, down: Link | None = None, refuse: ConnectError | None = None
+) -> tuple[MemoryTransport, MemoryPeer]:
+    """Return the two ends of a connection in memory.
+
+    Args:
+        clock: The clock that both ends live by.
+        up: How messages of the client travel; at once and without loss where not given.
+        down: How messages of the endpoint travel.
+        refuse: What `connect` raises, where given.
+    """
+    channels = _Channel(clock, up or Link()), _Channel(clock, down or Link())
+    return MemoryTransport(clock, *channels, refuse), MemoryPeer(*channels)
