@@ -1,0 +1,254 @@
+"""Reading one entry of anyone's data: which of its fields is ours, and whether its value can be believed.
+
+A value that cannot be used is a problem of the row and is collected, never raised: the case must reach the
+report as a failed turn.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from live_eval.errors import UsageError
+from live_eval.types import SpeechEdges, Variant
+
+__all__ = ["FieldMap", "Row", "field_names", "inside", "relative_name", "speech_edges", "unique"]
+
+_UNCERTAIN_MS = 100
+
+
+class FieldMap:
+    """Our field names and how the data may spell them.
+
+    Args:
+        known: For each of our names the spellings to try, in this order; ``{variant}`` may stand in them.
+        mapping: What the user says; it wins.
+
+    Raises:
+        UsageError: The mapping names a field that is not ours.
+    """
+
+    def __init__(self, known: Mapping[str, Sequence[str]], mapping: Mapping[str, str]) -> None:
+        unknown = [name for name in mapping if name not in known]
+        if unknown:
+            raise UsageError(
+                f"unknown field {', '.join(map(repr, unknown))} in the mapping of fields; "
+                f"there are: {', '.join(known)}"
+            )
+        self._mapping = dict(mapping)
+        self._known = {name: tuple(paths) for name, paths in known.items()}
+
+    @property
+    def mapped(self) -> Mapping[str, str]:
+        """What the user says."""
+        return self._mapping
+
+    def paths(self, name: str, variant: Variant) -> list[str]:
+        """Return the spellings of one of our fields to try for one variant."""
+        paths = [self._mapping[name]] if name in self._mapping else self._known[name]
+        return [path.replace("{variant}", variant) for path in paths]
+
+    def find(self, record: Mapping[str, Any], name: str, variant: Variant) -> Any:
+        """Return the value of one of our fields, or None where it is absent, null or blank."""
+        return next(
+            (value for path in self.paths(name, variant) if not _blank(value := _lookup(record, path))), None
+        )
+
+    def offers(self, record: Mapping[str, Any], variant: Variant) -> bool:
+        """Tell whether an entry speaks of a recording of this variant, whatever it says of it."""
+        for path in self.paths("audio", variant):
+            parent = path.rpartition(".")[0]
+            if not _blank(_lookup(record, path)) or (parent and not _blank(_lookup(record, parent))):
+                return True
+        return False
+
+
+class Row:
+    """One entry, read for one variant; what is wrong with it gathers in `problems`.
+
+    Args:
+        fields: How to find our fields.
+        record: The entry.
+        variant: The variant to read.
+        where: Where the entry stands, for messages.
+    """
+
+    def __init__(self, fields: FieldMap, record: Mapping[str, Any], variant: Variant, where: str) -> None:
+        self._fields = fields
+        self._record = record
+        self._variant = variant
+        self._where = where
+        self.problems: list[str] = []
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the entry, or None."""
+        return "; ".join(self.problems) or None
+
+    def complain(self, message: str) -> None:
+        """Add a problem, once."""
+        problem = f"{self._where}: {message}"
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def text(self, name: str) -> str | None:
+        """Return a field as text; a number becomes its digits, anything else a problem."""
+        value = self._fields.find(self._record, name, self._variant)
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return value.strip()
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return str(value)
+        self.complain(f"expected text as {name}, but it is {_kind(value)}")
+        return None
+
+    def path(self, name: str, *roots: Path) -> Path | None:
+        """Return a field as a path below the first root that has such a file, else below the first."""
+        stated = self.text(name)
+        if stated is None:
+            return None
+        candidates = [path for root in roots if (path := inside(root, stated)) is not None]
+        if not candidates:
+            self.complain(f"the path {stated!r} as {name} leads out of {roots[0]}")
+            return None
+        return next((path for path in candidates if os.path.isfile(path)), candidates[0])
+
+    def audio(self, *roots: Path) -> Path | None:
+        """Return the recording's path; its absence is a problem."""
+        before = len(self.problems)
+        path = self.path("audio", *roots)
+        if path is None and len(self.problems) == before:
+            tried = ", ".join(self._fields.paths("audio", self._variant))
+            self.complain(
+                f"expected a recording under one of the fields {tried}; "
+                f"the fields there are: {', '.join(field_names(self._record)) or 'none'}"
+            )
+        return path
+
+    def edges(self) -> SpeechEdges | None:
+        """Return annotated speech edges, or None where there are none or they cannot be right."""
+        marks = {
+            name: self._fields.find(self._record, name, self._variant)
+            for name in ("onset_ms", "voice_end_ms", "words_end_ms")
+        }
+        try:
+            return speech_edges({name: value for name, value in marks.items() if value is not None})
+        except ValueError as error:
+            self.complain(str(error))
+            return None
+
+
+def speech_edges(marks: Mapping[str, Any]) -> SpeechEdges | None:
+    """Return annotated edges.
+
+    Args:
+        marks: ``onset_ms`` and ``voice_end_ms``, and if known ``words_end_ms``: milliseconds from the
+            recording's first sample, as numbers or as their digits. Other keys are ignored.
+
+    Raises:
+        ValueError: They are not numbers, incomplete, or out of order.
+    """
+    values: dict[str, float] = {}
+    for name in ("onset_ms", "voice_end_ms", "words_end_ms"):
+        if (value := marks.get(name)) is None:
+            continue
+        try:
+            values[name] = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            values[name] = math.nan
+        if not math.isfinite(values[name]):
+            raise ValueError(f"expected a number of milliseconds as {name}, but it is {value!r}")
+    if not values:
+        return None
+    onset, voice_end = values.get("onset_ms"), values.get("voice_end_ms")
+    if onset is None or voice_end is None:
+        raise ValueError(
+            f"speech edges need onset_ms and voice_end_ms, but there is only {', '.join(values)}"
+        )
+    words_end = values.get("words_end_ms")
+    if not 0 <= onset < voice_end or (words_end is not None and not onset < words_end <= voice_end):
+        raise ValueError(f"expected 0 <= onset_ms < words_end_ms <= voice_end_ms, but they are {values}")
+    apart = 0.0 if words_end is None else voice_end - words_end
+    return SpeechEdges(
+        onset_ns=round(onset * 1e6),
+        voice_end_ns=round(voice_end * 1e6),
+        words_end_ns=None if words_end is None else round(words_end * 1e6),
+        uncertain=apart > _UNCERTAIN_MS,
+        reason=f"the last word ends {apart:.0f} ms before the voice" if apart > _UNCERTAIN_MS else "",
+        method="annotation",
+    )
+
+
+def inside(root: Path, stated: str) -> Path | None:
+    """Return the file that data names, or None where its name leads out of `root`.
+
+    Names are taken apart, not followed: a link inside the root may point elsewhere, since data sets are
+    commonly laid out with links, but no name in the data can.
+
+    Args:
+        root: The folder that the user trusts.
+        stated: The name in the data; backslashes count as slashes.
+    """
+    if "\0" in stated:
+        return None
+    top = os.path.abspath(root)
+    full = os.path.normpath(os.path.join(top, stated.replace("\\", "/")))
+    if os.path.commonpath([top, full]) != top or full == top:
+        return None
+    return root / os.path.relpath(full, top)
+
+
+def unique(wanted: str, taken: set[str]) -> str:
+    """Return `wanted`, numbered where it is taken already, and take it."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}#{number}"
+    taken.add(name)
+    return name
+
+
+def field_names(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of an entry's fields, those of the objects in it after a dot."""
+    names: list[str] = []
+    for key, value in record.items():
+        inner = list(value) if isinstance(value, Mapping) else []
+        names.extend(f"{key}.{name}" for name in inner) if inner else names.append(str(key))
+    return names
+
+
+def relative_name(stated: str) -> str:
+    """Return a name in the data in one spelling, so that two mentions of a file can be compared."""
+    return os.path.normpath(stated.replace("\\", "/"))
+
+
+def _lookup(record: Mapping[str, Any], path: str) -> Any:
+    """Return what a dotted path leads to, or None; a key with a dot of its own comes first."""
+    if path in record:
+        return record[path]
+    key = next((key for key in record if str(key).strip().casefold() == path.casefold()), None)
+    if key is not None:
+        return record[key]
+    head, dot, rest = path.partition(".")
+    inner = _lookup(record, head) if dot else None
+    return _lookup(inner, rest) if isinstance(inner, Mapping) else None
+
+
+def _blank(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, (str, Mapping, Sequence)) and len(value) == 0)
+        or (isinstance(value, str) and not value.strip())
+    )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"an object with the fields {', '.join(field_names(value)) or 'none'}"
+    if isinstance(value, Sequence):
+        return f"a list of {len(value)}"
+    return f"{value!r}"

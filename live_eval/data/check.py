@@ -1,0 +1,273 @@
+"""What a data set holds, what it lacks, and how each of its files reads."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from live_eval.audio import read_audio
+from live_eval.data.dataset import DataKind, DataSet
+from live_eval.errors import AudioError, FailureKind
+from live_eval.types import Case
+
+__all__ = ["DataReport", "FileCheck", "Published", "check"]
+
+Role = Literal["recording", "reference", "clean"]
+
+_NO_CUE = "(none)"
+_UNKNOWN = "(unknown)"
+
+# Counts that EchoMind publishes: scripts and conversation instances of the whole, and of its human part.
+_SCRIPTS = {"synthesis": 1_137, "human": 491}
+_CASES = {"synthesis": 3_356, "human": 1_453}
+_TOPICS = 17
+_QUESTIONS = {"understanding": 4_576, "reasoning": 4_747}
+_WHOLE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCheck:
+    """How one file reads.
+
+    Args:
+        path: The file.
+        role: Whether it is played (``recording``), is a spoken reference reply, or the clean take of a mix.
+        case_id: The first case that uses it.
+        kind: Why it cannot be used; None where it can.
+        message: The same in words.
+        rate_hz: Samples per second, likewise the rest: None where it cannot be read.
+        channels: Channels in the file.
+        format: Container, as libsndfile names it.
+        subtype: Encoding, as libsndfile names it.
+        duration_ns: Its length.
+        notes: What is odd about it.
+    """
+
+    path: Path
+    role: Role
+    case_id: str
+    kind: FailureKind | None = None
+    message: str = ""
+    rate_hz: int | None = None
+    channels: int | None = None
+    format: str | None = None
+    subtype: str | None = None
+    duration_ns: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            "path": str(self.path),
+            "role": self.role,
+            "case_id": self.case_id,
+            "kind": self.kind,
+            "message": self.message,
+            "rate_hz": self.rate_hz,
+            "channels": self.channels,
+            "format": self.format,
+            "subtype": self.subtype,
+            "duration_ms": None if self.duration_ns is None else round(self.duration_ns / 1e6, 3),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A count that the benchmark publishes beside the one that is there."""
+
+    what: str
+    expected: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataReport:
+    """What `check` found.
+
+    Args:
+        dataset: The data.
+        files: Every file that a case names, once, in the order of the data.
+        published: The benchmark's counts beside those found; empty where this is not the whole of it.
+    """
+
+    dataset: DataSet
+    files: tuple[FileCheck, ...]
+    published: tuple[Published, ...] = ()
+
+    @property
+    def problems(self) -> list[Case]:
+        """The cases that cannot be played because the data itself is wrong."""
+        return [case for case in self.dataset.cases if case.problem is not None]
+
+    @property
+    def unreadable(self) -> list[FileCheck]:
+        """The files that cannot be used."""
+        return [file for file in self.files if file.kind is not None]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every case can be played and every file be read."""
+        return not self.problems and not self.unreadable
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many files fail, by kind of failure."""
+        return dict(Counter(str(file.kind) for file in self.unreadable))
+
+    @property
+    def scripts(self) -> int:
+        """How many scripts there are; a script and its human twin are one."""
+        return len({case.script_id for case in self.dataset.cases})
+
+    def counts(self, attribute: str) -> dict[str, int]:
+        """Count cases by an attribute of theirs (``variant``, ``topic``, ``source``, ``language``)."""
+        return dict(Counter(str(getattr(case, attribute) or _NO_CUE) for case in self.dataset.cases))
+
+    def cues(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Count cases by how they are spoken: coarse dimension, fine dimension, attribute.
+
+        Neutral cases and those without a cue stand under ``(none)``, labels that the taxonomy does not know
+        under ``(unknown)``.
+        """
+        tree: dict[str, dict[str, dict[str, int]]] = {}
+        for case in self.dataset.cases:
+            cue = case.cue
+            if cue is None:
+                coarse, fine, name = _NO_CUE, _NO_CUE, _NO_CUE
+            elif cue.coarse is None:
+                coarse = fine = _NO_CUE if cue.attribute else _UNKNOWN
+                name = cue.attribute or cue.phrase
+            else:
+                coarse, fine, name = str(cue.coarse), cue.fine or _NO_CUE, cue.attribute or cue.phrase
+            leaf = tree.setdefault(coarse, {}).setdefault(fine, {})
+            leaf[name] = leaf.get(name, 0) + 1
+        return tree
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        dataset = self.dataset
+        return {
+            "name": dataset.name,
+            "root": str(dataset.root),
+            "kind": dataset.kind,
+            "ok": self.ok,
+            "fingerprint": dataset.fingerprint,
+            "scripts": self.scripts,
+            "cases": len(dataset.cases),
+            "variants": self.counts("variant"),
+            "sources": self.counts("source"),
+            "topics": self.counts("topic"),
+            "cues": self.cues(),
+            "questions": dict(dataset.questions),
+            "published": [
+                {"what": count.what, "expected": count.expected, "found": count.found}
+                for count in self.published
+            ],
+            "problems": [
+                {"case_id": case.case_id, "problem": case.problem} for case in dataset.cases if case.problem
+            ],
+            "failures": self.failures,
+            "files": [file.as_json() for file in self.files],
+            "notes": list(dataset.notes),
+        }
+
+
+def check(dataset: DataSet, *, on_file: Callable[[int, int], None] | None = None) -> DataReport:
+    """Read every file of a data set.
+
+    Args:
+        dataset: The data.
+        on_file: Called after each file with how many are done and how many there are.
+
+    Returns:
+        What is there and how it reads; nothing is raised for a file that does not.
+    """
+    wanted = _files_of(dataset.cases)
+    files: dict[Path, FileCheck] = {}
+    # Decoding releases the interpreter's lock; more threads than this only seek about on the disk.
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for done, file in enumerate(pool.map(_check_file, wanted), 1):
+            files[file.path] = file
+            if on_file is not None:
+                on_file(done, len(wanted))
+    for case in dataset.cases:
+        files |= _check_alignment(case, files)
+    return DataReport(dataset=dataset, files=tuple(files.values()), published=_published(dataset))
+
+
+def _files_of(cases: Iterable[Case]) -> list[FileCheck]:
+    """List every file once; what is played comes before what only accompanies it."""
+    files: dict[Path, FileCheck] = {}
+    roles: list[tuple[Role, Callable[[Case], Path | None]]] = [
+        ("recording", lambda case: case.audio_path if case.problem is None else None),
+        ("reference", lambda case: case.reference_audio_path),
+        ("clean", lambda case: case.clean_audio_path),
+    ]
+    listed = list(cases)
+    for role, path_of in roles:
+        for case in listed:
+            path = path_of(case)
+            if path is not None:
+                files.setdefault(path, FileCheck(path=path, role=role, case_id=case.case_id))
+    return list(files.values())
+
+
+def _check_file(file: FileCheck) -> FileCheck:
+    try:
+        read = read_audio(file.path)
+    except AudioError as error:
+        return replace(file, kind=error.kind, message=error.message)
+    return replace(
+        file,
+        rate_hz=read.audio.rate_hz,
+        channels=read.channels,
+        format=read.format,
+        subtype=read.subtype,
+        duration_ns=read.audio.duration_ns,
+        notes=read.notes,
+    )
+
+
+def _check_alignment(case: Case, files: Mapping[Path, FileCheck]) -> dict[Path, FileCheck]:
+    """Note a mix that cannot be sample for sample the clean take that it names."""
+    if case.clean_audio_path is None or case.problem is not None:
+        return {}
+    mix, clean = files[case.audio_path], files[case.clean_audio_path]
+    if mix.duration_ns is None or clean.duration_ns is None:
+        return {}
+    # Another rate may round the last sample away.
+    if abs(mix.duration_ns - clean.duration_ns) < 1_000_000:
+        return {}
+    note = (
+        f"lasts {mix.duration_ns / 1e6:.0f} ms, but its clean take {case.clean_audio_path.name} "
+        f"{clean.duration_ns / 1e6:.0f} ms: they cannot be aligned"
+    )
+    return {mix.path: replace(mix, notes=(*mix.notes, note))}
+
+
+def _published(dataset: DataSet) -> tuple[Published, ...]:
+    """Hold the counts against the benchmark's, for each part that has nearly as many scripts or more."""
+    if dataset.kind is not DataKind.ECHOMIND:
+        return ()
+    counts: list[Published] = []
+    for source, expected in _SCRIPTS.items():
+        cases = [case for case in dataset.cases if case.source == source]
+        scripts = len({case.script_id for case in cases})
+        if scripts < _WHOLE * expected:
+            continue
+        counts.append(Published(f"{source} scripts", expected, scripts))
+        counts.append(Published(f"{source} recordings", _CASES[source], len(cases)))
+    if any(count.what == "synthesis scripts" for count in counts):
+        topics = {case.topic for case in dataset.cases if case.topic}
+        counts.append(Published("topics", _TOPICS, len(topics)))
+        counts.extend(
+            Published(f"{name} questions", expected, dataset.questions.get(name, 0))
+            for name, expected in _QUESTIONS.items()
+        )
+    return tuple(counts)

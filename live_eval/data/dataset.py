@@ -1,0 +1,152 @@
+"""What a data set is once it is read, how it is read, and which of its cases are taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from live_eval.data.taxonomy import cue_of
+from live_eval.errors import UsageError
+from live_eval.types import Case, Variant
+
+__all__ = ["DataKind", "DataOptions", "DataSet", "select"]
+
+
+class DataKind(StrEnum):
+    """The layouts that are understood."""
+
+    ECHOMIND = "echomind"
+    """EchoMind's: script_info and a folder ``audio``, for synthesis, human, or both."""
+    MANIFEST = "manifest"
+    """A JSONL or CSV file that names recordings."""
+    FOLDER = "folder"
+    """A folder of recordings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOptions:
+    """How a data set is read.
+
+    Args:
+        neutral_rule: Skip the neutral variant of scripts whose cue is male, female, child, adult or elderly,
+            as EchoMind's own evaluation does (its voice already tells the cue).
+        fields: Our field name to the name of the data's field, for data that spells it otherwise; it wins
+            over the known spellings. A dot steps into an object and ``{variant}`` stands for target, neutral
+            or alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
+        audio_root: Folder that the paths in the data are relative to, in place of the layout's own
+            (``audio`` beside script_info, or the manifest's folder). No path in the data may leave it.
+    """
+
+    neutral_rule: bool = True
+    fields: Mapping[str, str] = field(default_factory=dict)
+    audio_root: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """Cases that belong together.
+
+    Args:
+        name: The data's own name, for people: the name of its folder or file.
+        root: Where it was read from.
+        kind: Its layout.
+        cases: Every case in the order of the data, those with a problem included.
+        notes: What is worth knowing about the data, one sentence each.
+        questions: Multiple-choice questions by their file (``understanding``, ``reasoning``).
+    """
+
+    name: str
+    root: Path
+    kind: DataKind
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...] = ()
+    questions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the cases' ids and texts and the sizes of their recordings, in hexadecimal.
+
+        Two runs with the same fingerprint heard the same data; a recording that is missing counts as such.
+        """
+        digest = hashlib.sha256()
+        for case in self.cases:
+            size = case.audio_path.stat().st_size if os.path.isfile(case.audio_path) else None
+            digest.update(json.dumps([case.case_id, case.text, size]).encode() + b"\n")
+        return digest.hexdigest()
+
+
+def select(
+    cases: Iterable[Case],
+    *,
+    cues: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    variants: Sequence[str | Variant] = (),
+    case_ids: Sequence[str] = (),
+    limit: int | None = None,
+) -> list[Case]:
+    """Return the cases that were asked for, in the order of the data.
+
+    A case must fit each criterion that is given, by any one of its values; letter case does not matter.
+
+    Args:
+        cases: All of them.
+        cues: How the case itself is spoken (not what its script was written for): an attribute ("rain"), a
+            phrase of the data ("sound of raining"), a fine ("weather") or a coarse dimension ("environment").
+        topics: Topics.
+        variants: Variants.
+        case_ids: Case ids, or script ids for all variants of a script.
+        limit: At most this many cases, the first ones.
+
+    Raises:
+        UsageError: A value fits no case at all, no case fits everything, or the limit is not positive; says
+            what there is.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"expected a limit of at least 1, but it is {limit}")
+    chosen = list(cases)
+    criteria: list[tuple[str, Sequence[str], Callable[[Case], list[str]]]] = [
+        ("cue", [_attribute_or(value) for value in cues], _cue_names),
+        ("topic", topics, lambda case: [case.topic or ""]),
+        ("variant", variants, lambda case: [case.variant]),
+        ("case id", case_ids, lambda case: [case.case_id, case.script_id]),
+    ]
+    everything = list(chosen)
+    for what, wanted, names_of in criteria:
+        if not wanted:
+            continue
+        there = Counter(name.casefold() for case in everything for name in names_of(case) if name)
+        unknown = [value for value in wanted if value.casefold() not in there]
+        if unknown:
+            spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
+            raise UsageError(
+                f"no case with the {what} {', '.join(map(repr, unknown))}; there are: {_listed(spelled)}"
+            )
+        keys = {value.casefold() for value in wanted}
+        chosen = [case for case in chosen if any(name.casefold() in keys for name in names_of(case))]
+    if not chosen:
+        asked = "; ".join(f"{what} {', '.join(wanted)}" for what, wanted, _ in criteria if wanted)
+        raise UsageError(f"no case fits all of: {asked}" if asked else "the data set has no cases")
+    return chosen[:limit]
+
+
+def _attribute_or(value: str) -> str:
+    """Return the attribute that a phrase names, or the phrase where it names none."""
+    return cue_of(value).attribute or value
+
+
+def _cue_names(case: Case) -> list[str]:
+    cue = case.cue
+    if cue is None:
+        return []
+    return [name for name in (cue.attribute, cue.phrase, cue.fine, cue.coarse) if name]
+
+
+def _listed(names: Sequence[str], most: int = 60) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

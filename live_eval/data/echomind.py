@@ -1,0 +1,330 @@
+"""EchoMind's layout: ``script_info_*.json`` beside a folder ``audio``, synthesis and human recordings apart.
+
+Known of the layout: ``case_id``, ``spoken_info``, ``topic`` and ``{variant}_audio_info`` with
+``{variant}_input_audio_file``. The names of the script's text and of the reference replies are not public;
+`KNOWN_FIELDS` lists the spellings that are tried, and `DataOptions.fields` overrides them.
+
+Two files of ours may lie beside script_info or in it: ``edges.json`` maps a recording to annotated speech
+edges, and ``{variant}_clean_audio_file`` names the take without background of a mix.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from live_eval.data._rows import FieldMap, Row, field_names, relative_name, speech_edges, unique
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.taxonomy import NEUTRAL, cue_of
+from live_eval.errors import DataError, UsageError
+from live_eval.types import Case, CoarseDimension, Cue, SpeechEdges, Variant
+
+__all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of", "read_json"]
+
+PARTS = ("synthesis", "human")
+"""The two kinds of recordings; each lies in a folder ``data_{part}``."""
+
+_BLOCK = "{variant}_audio_info"
+
+
+def _of_variant(*names: str) -> tuple[str, ...]:
+    """Spell names of a variant's fields in every place where they may stand."""
+    inner = [f"{_BLOCK}.{{variant}}_{name}" for name in names] + [f"{_BLOCK}.{name}" for name in names]
+    return (*inner, *(f"{{variant}}_{name}" for name in names))
+
+
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "id": ("case_id", "script_id", "id", "uid"),
+        "text": (
+            *("script", "script_text", "text", "transcript", "spoken_text", "content", "sentence"),
+            *("utterance", "user_text", "input_text", f"{_BLOCK}.{{variant}}_text", f"{_BLOCK}.text"),
+        ),
+        "cue": _of_variant("spoken_info", "cue", "voice_style"),
+        "script_cue": ("spoken_info", "cue", "vocal_cue", "speech_info", "attribute"),
+        "topic": ("topic", "scenario", "domain"),
+        "audio": _of_variant("input_audio_file", "audio_file", "audio"),
+        "reference_text": _of_variant("response_text", "response", "reply_text", "reply", "output_text"),
+        "reference_audio": _of_variant("response_audio_file", "response_audio", "output_audio_file"),
+        "clean_audio": _of_variant("clean_audio_file"),
+        "language": ("language", "lang"),
+        "onset_ms": (),
+        "voice_end_ms": (),
+        "words_end_ms": (),
+    }
+)
+"""Our field names, and for each the spellings that are tried in this order."""
+
+_OPTIONAL = ("text", "script_cue", "topic", "reference_text", "reference_audio")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One script_info file and where its recordings are."""
+
+    name: str
+    script_info: Path
+    audio_root: Path
+    prefix: str
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Return the script_info files of a root, of one of its folders, or the file itself; empty if none."""
+    if path.is_file():
+        return [path] if path.name.startswith("script_info") and path.suffix == ".json" else []
+    return [
+        file for folder in _folders_of(path) or [path] for file in sorted(folder.glob("script_info*.json"))
+    ]
+
+
+def load_echomind(path: Path, options: DataOptions) -> DataSet:
+    """Read EchoMind's layout.
+
+    Args:
+        path: A root with ``data_synthesis``, ``data_human`` or both, one of these folders, or a script_info
+            file. Where a root has both, the human cases' ids begin with ``human:``; a script and its human
+            twin keep one script id, since they are not independent.
+        options: How to read it.
+
+    Returns:
+        A case for each recording that an entry speaks of, whether the recording can be read or not.
+
+    Raises:
+        DataError: A file is no JSON list of entries, or no entry names a recording.
+        UsageError: The mapping of fields does not fit the data.
+    """
+    parts = [_part(file, options) for file in parts_of(path)]
+    if len(parts) > 1:
+        parts = [replace(part, prefix="" if part.name == PARTS[0] else f"{part.name}:") for part in parts]
+    if not parts:
+        raise DataError(f"{path}: expected script_info_*.json in data_synthesis or data_human")
+    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    taken: set[str] = set()
+    cases: list[Case] = []
+    with_info = {part.script_info.parent for part in parts}
+    notes = [f"{folder.name} has no script_info" for folder in _folders_of(path) if folder not in with_info]
+    for part in parts:
+        read, said = _load_part(part, fields, options, taken)
+        cases.extend(read)
+        notes.extend(f"{part.script_info.name}: {note}" for note in said)
+    return DataSet(
+        name=path.stem if path.is_file() else path.resolve().name,
+        root=path,
+        kind=DataKind.ECHOMIND,
+        cases=tuple(cases),
+        notes=tuple(notes),
+        questions=_count_questions(parts),
+    )
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        DataError: It cannot be read, is no UTF-8 or no JSON; the message names the line.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
+    except RecursionError:
+        raise DataError(f"{path}: the JSON is nested too deeply") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _folders_of(root: Path) -> list[Path]:
+    return [folder for part in PARTS if (folder := root / f"data_{part}").is_dir()]
+
+
+def _part(script_info: Path, options: DataOptions) -> _Part:
+    folder = script_info.parent
+    name = next(
+        (part for part in PARTS if part in script_info.stem or folder.name == f"data_{part}"), PARTS[0]
+    )
+    return _Part(name, script_info, options.audio_root or folder / "audio", "")
+
+
+def _entries(path: Path) -> list[Any]:
+    content = read_json(path)
+    if not isinstance(content, list):
+        is_a = f"an object with {', '.join(field_names(content))}" if isinstance(content, dict) else content
+        raise DataError(f"{path}: expected a list of entries, but it is {is_a!s:.200}")
+    if not content:
+        raise DataError(f"{path}: expected a list of entries, but it is empty")
+    return content
+
+
+def _load_part(
+    part: _Part, fields: FieldMap, options: DataOptions, taken: set[str]
+) -> tuple[list[Case], list[str]]:
+    entries = _entries(part.script_info)
+    records = [entry for entry in entries if isinstance(entry, dict)]
+    _check_fields(part.script_info, records, fields)
+    annotated = _Annotations(part)
+    cases: list[Case] = []
+    ids: Counter[str] = Counter()
+    skipped = 0
+    for number, entry in enumerate(entries, 1):
+        where = f"{part.script_info.name}, entry {number}"
+        if not isinstance(entry, dict):
+            unread = unique(f"{part.prefix}entry_{number}/{Variant.TARGET}", taken)
+            problem = f"{where}: expected an object, but it is {entry!r:.80}"
+            cases.append(_unreadable(unread, f"entry_{number}", part, problem))
+            continue
+        script_id = Row(fields, entry, Variant.TARGET, where).text("id") or f"entry_{number}"
+        ids[script_id] += 1
+        for variant in _variants(fields, entry):
+            row = Row(fields, entry, variant, f"{where} ({script_id}, {variant})")
+            if ids[script_id] > 1:
+                row.complain(f"the id {script_id} was used by an earlier entry; give each entry its own")
+            case = _case(row, part, annotated, script_id, variant, taken)
+            if options.neutral_rule and _falls_under_rule(case):
+                skipped += 1
+                continue
+            cases.append(case)
+    notes = _absences(cases)
+    if skipped:
+        notes.append(
+            f"neutral skipped for {skipped} of {len(entries)} scripts, whose cue is male, female, child, "
+            "adult or elderly, as the benchmark does; --neutral-rule off keeps it"
+        )
+    return cases, notes + annotated.notes()
+
+
+def _check_fields(path: Path, records: list[dict[str, Any]], fields: FieldMap) -> None:
+    """Refuse a file of which no entry names a recording, and a mapping that fits no entry."""
+    there = ", ".join(field_names(records[0])) if records else "none"
+    for name, spelled in fields.mapped.items():
+        if not any(fields.find(record, name, variant) for record in records for variant in Variant):
+            raise UsageError(
+                f"{path}: no entry has the field {spelled!r} mapped to {name}; there are: {there}"
+            )
+    if not any(fields.offers(record, variant) for record in records for variant in Variant):
+        tried = ", ".join(fields.paths("audio", Variant.TARGET))
+        raise DataError(
+            f"{path}: no entry names a recording; expected a field such as {tried}; there are: {there}; "
+            "map yours with fields = { audio = … }"
+        )
+
+
+def _variants(fields: FieldMap, entry: dict[str, Any]) -> list[Variant]:
+    return [variant for variant in Variant if fields.offers(entry, variant)] or [Variant.TARGET]
+
+
+def _case(
+    row: Row, part: _Part, annotated: _Annotations, script_id: str, variant: Variant, taken: set[str]
+) -> Case:
+    roots = (part.audio_root, part.script_info.parent)
+    audio = row.audio(*roots)
+    reference, clean = row.path("reference_audio", *roots), row.path("clean_audio", *roots)
+    script_phrase, phrase = row.text("script_cue"), row.text("cue")
+    script_cue = cue_of(script_phrase) if script_phrase else None
+    return Case(
+        case_id=unique(f"{part.prefix}{script_id}/{variant}", taken),
+        script_id=script_id,
+        variant=variant,
+        audio_path=audio or part.audio_root,
+        text=row.text("text"),
+        cue=cue_of(phrase) if phrase else _usual_cue(variant, script_cue),
+        script_cue=script_cue,
+        topic=row.text("topic"),
+        reference_text=row.text("reference_text"),
+        reference_audio_path=reference,
+        clean_audio_path=clean,
+        edges=annotated.of(row) or row.edges(),
+        source=part.name,
+        language=row.text("language") or "en",
+        problem=row.problem,
+    )
+
+
+def _usual_cue(variant: Variant, script_cue: Cue | None) -> Cue | None:
+    """Return the cue of a variant that the data does not tell."""
+    if variant is Variant.NEUTRAL:
+        return NEUTRAL
+    return script_cue if variant is Variant.TARGET else None
+
+
+def _falls_under_rule(case: Case) -> bool:
+    cue = case.script_cue
+    return case.variant is Variant.NEUTRAL and cue is not None and cue.coarse is CoarseDimension.SPEAKER
+
+
+def _unreadable(case_id: str, script_id: str, part: _Part, problem: str) -> Case:
+    return Case(
+        case_id=case_id,
+        script_id=script_id,
+        variant=Variant.TARGET,
+        audio_path=part.audio_root,
+        source=part.name,
+        problem=problem,
+    )
+
+
+def _absences(cases: list[Case]) -> list[str]:
+    """Say which of the optional fields are absent, and from how many cases."""
+    notes = []
+    for name in _OPTIONAL:
+        attribute = "reference_audio_path" if name == "reference_audio" else name
+        absent = sum(getattr(case, attribute) is None for case in cases)
+        if absent:
+            tried = "" if absent < len(cases) else f"; tried {', '.join(KNOWN_FIELDS[name])}"
+            notes.append(f"{name} is absent from {absent} of {len(cases)} cases{tried}")
+    return notes
+
+
+class _Annotations:
+    """The speech edges in ``edges.json`` beside a script_info, if there is one."""
+
+    def __init__(self, part: _Part) -> None:
+        self._path = part.script_info.with_name("edges.json")
+        self._edges: dict[str, Any] = {}
+        self._used: set[str] = set()
+        if not self._path.is_file():
+            return
+        content = read_json(self._path)
+        if not isinstance(content, dict):
+            raise DataError(f"{self._path}: expected an object that maps recordings to their edges")
+        self._edges = {relative_name(name): marks for name, marks in content.items()}
+
+    def of(self, row: Row) -> SpeechEdges | None:
+        """Return the edges of the row's recording; what cannot be right becomes a problem of the row."""
+        stated = row.text("audio")
+        name = relative_name(stated) if stated else ""
+        if name not in self._edges:
+            return None
+        self._used.add(name)
+        marks = self._edges[name]
+        try:
+            if not isinstance(marks, dict):
+                raise ValueError(
+                    f"expected an object with onset_ms and voice_end_ms, but it is {marks!r:.80}"
+                )
+            return speech_edges(marks)
+        except ValueError as error:
+            row.complain(f"{self._path.name}, {name}: {error}")
+            return None
+
+    def notes(self) -> list[str]:
+        """Say which annotations belong to no recording."""
+        unused = sorted(set(self._edges) - self._used)
+        return [f"{self._path.name} names what no entry does: {', '.join(unused)}"] if unused else []
+
+
+def _count_questions(parts: list[_Part]) -> dict[str, int]:
+    """Count the multiple-choice questions by the file that holds them."""
+    counts: Counter[str] = Counter()
+    for part in parts:
+        for name in ("understanding", "reasoning"):
+            path = part.script_info.parent / "MCQ" / f"{name}.json"
+            if path.is_file():
+                counts[name] += len(_entries(path))
+    return dict(counts)

@@ -1,0 +1,68 @@
+"""Which layout a path has, and the data that comes with live-eval."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
+from live_eval.data.dataset import DataOptions, DataSet
+from live_eval.data.echomind import PARTS, load_echomind, parts_of
+from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
+from live_eval.errors import DataError
+
+__all__ = ["SAMPLE", "load", "locate", "sample_path"]
+
+SAMPLE = "sample"
+"""What the bundled sample is called on the command line and in run files."""
+
+_EXPECTED = (
+    "expected EchoMind's root (with data_synthesis or data_human), one of these folders, "
+    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or the word {SAMPLE!r}"
+)
+
+
+def load(path: Path, options: DataOptions | None = None) -> DataSet:
+    """Read a data set of any layout that is understood.
+
+    Args:
+        path: EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, or a
+            folder of recordings.
+        options: How to read it.
+
+    Returns:
+        Its cases; recordings that cannot be used are among them and fail when they are read.
+
+    Raises:
+        DataError: It is none of these, or cannot be used as a whole; says what was there.
+        UsageError: The options do not fit the data.
+    """
+    options = options or DataOptions()
+    if path.is_file():
+        if path.suffix.lower() in MANIFEST_SUFFIXES:
+            return load_manifest(path, options)
+        if parts_of(path):
+            return load_echomind(path, options)
+        raise DataError(f"{path}: {_EXPECTED}, but it is a file of another kind")
+    if not path.is_dir():
+        raise DataError(f"{path}: {_EXPECTED}, but there is nothing")
+    if parts_of(path) or any((path / f"data_{part}").is_dir() for part in PARTS):
+        return load_echomind(path, options)
+    if recordings(path):
+        return load_folder(path, options)
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    raise DataError(f"{path}: {_EXPECTED}, but there is {', '.join(names[:10]) or 'nothing in it'}{more}")
+
+
+def locate(name: str) -> Path:
+    """Return the path that a name of data means: the bundled sample's for ``sample``, else itself."""
+    return sample_path() if name == SAMPLE else Path(name)
+
+
+def sample_path() -> Path:
+    """Return the folder of the bundled sample, in EchoMind's layout."""
+    return Path(str(resources.files("live_eval") / "sample"))

@@ -1,0 +1,298 @@
+"""Anyone's recordings: a manifest (JSONL, CSV or TSV) that names them, or just a folder of them.
+
+A manifest has one row for each recording. `KNOWN_FIELDS` lists its columns with the spellings that are tried;
+only ``audio`` is needed. Paths are relative to the manifest, and none may leave its folder, unless the user
+names another by `DataOptions.audio_root`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from live_eval.data._rows import FieldMap, Row, field_names, unique
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.taxonomy import NEUTRAL, cue_of
+from live_eval.errors import DataError, UsageError
+from live_eval.types import Case, Cue, Variant
+
+__all__ = [
+    "AUDIO_SUFFIXES",
+    "KNOWN_FIELDS",
+    "MANIFEST_SUFFIXES",
+    "load_folder",
+    "load_manifest",
+    "recordings",
+]
+
+MANIFEST_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv")
+
+AUDIO_SUFFIXES = frozenset(
+    {".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mp3", ".mp4", ".oga", ".ogg"}
+    | {".opus", ".rf64", ".w64", ".wav", ".wave", ".webm", ".wma"}
+)
+"""Names that sound goes by; those that libsndfile cannot read are taken too and fail by name."""
+
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "audio": (
+            *("audio", "audio_file", "audio_path", "audio_filepath", "file", "file_name", "filename"),
+            *("path", "wav", "recording"),
+        ),
+        "id": ("id", "case_id", "uid", "utt_id", "utterance_id"),
+        "script_id": ("script_id",),
+        "variant": ("variant",),
+        "text": ("text", "transcript", "transcription", "sentence", "spoken_text", "script"),
+        "cue": ("cue", "spoken_info", "voice_style"),
+        "script_cue": ("script_cue",),
+        "topic": ("topic", "scenario"),
+        "reference_text": ("reference_text", "reference", "response_text", "reply_text", "reply"),
+        "reference_audio": ("reference_audio", "response_audio_file"),
+        "clean_audio": ("clean_audio", "clean_audio_file"),
+        "language": ("language", "lang", "locale"),
+        "onset_ms": ("onset_ms",),
+        "voice_end_ms": ("voice_end_ms",),
+        "words_end_ms": ("words_end_ms",),
+    }
+)
+"""Our field names, and for each the spellings that are tried in this order; letter case does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One row: its fields, or what is wrong with it."""
+
+    where: str
+    record: Mapping[str, Any]
+    problem: str | None = None
+
+
+def load_manifest(path: Path, options: DataOptions) -> DataSet:
+    """Read a manifest.
+
+    Args:
+        path: A file ``.jsonl`` (an object a line), ``.csv`` or ``.tsv`` (a header and a row a line; also
+            with semicolons), UTF-8.
+        options: How to read it; the neutral rule is EchoMind's and does nothing here.
+
+    Returns:
+        A case for each row, a row that cannot be read included. Without ids of their own, rows are called
+        by script and variant, or by their recording.
+
+    Raises:
+        DataError: The file cannot be read, has no rows, or no row names a recording.
+        UsageError: The mapping of fields does not fit the data.
+    """
+    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    lines = list(_json_lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(path))
+    _check_fields(path, lines, fields)
+    root = options.audio_root or path.parent
+    taken: set[str] = set()
+    ids: Counter[str] = Counter()
+    cases = [_case(line, fields, root, taken, ids) for line in lines]
+    return DataSet(
+        name=path.stem, root=path, kind=DataKind.MANIFEST, cases=tuple(_with_script_cues(cases)), notes=()
+    )
+
+
+def load_folder(path: Path, options: DataOptions) -> DataSet:
+    """Take every recording below a folder, in the order of their names.
+
+    Args:
+        path: The folder. A file of the same name ending in ``.txt`` beside a recording is what it says.
+        options: Nothing of them applies to a folder.
+
+    Raises:
+        DataError: There is no recording.
+        UsageError: A mapping of fields was given.
+    """
+    if options.fields:
+        raise UsageError(f"{path}: a folder of recordings has no fields, but a mapping of fields was given")
+    found = recordings(path)
+    if not found:
+        raise DataError(
+            f"{path}: expected recordings ({', '.join(sorted(AUDIO_SUFFIXES))}), but there are none"
+        )
+    taken: set[str] = set()
+    cases = []
+    for file in found:
+        case_id = unique(file.relative_to(path).with_suffix("").as_posix(), taken)
+        text, problem = _text_beside(file)
+        cases.append(
+            Case(
+                case_id=case_id,
+                script_id=case_id,
+                variant=Variant.TARGET,
+                audio_path=file,
+                text=text,
+                source=DataKind.FOLDER,
+                problem=problem,
+            )
+        )
+    return DataSet(name=path.resolve().name, root=path, kind=DataKind.FOLDER, cases=tuple(cases))
+
+
+def recordings(folder: Path) -> list[Path]:
+    """Return every recording below a folder, hidden files and folders left out, sorted by path."""
+    found: list[Path] = []
+    for base, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found.extend(
+            Path(base, name)
+            for name in files
+            if not name.startswith(".") and Path(name).suffix.lower() in AUDIO_SUFFIXES
+        )
+    return sorted(found)
+
+
+def _text_beside(recording: Path) -> tuple[str | None, str | None]:
+    """Return what the text file beside a recording says, and what is wrong with it."""
+    path = recording.with_suffix(".txt")
+    if not path.is_file():
+        return None, None
+    try:
+        return path.read_text(encoding="utf-8-sig").strip() or None, None
+    except (OSError, UnicodeDecodeError) as error:
+        return None, f"{path}: expected text in UTF-8: {error}"
+
+
+def _json_lines(path: Path) -> Iterator[_Line]:
+    for number, text in enumerate(_read(path).split("\n"), 1):
+        if not text.strip():
+            continue
+        where = f"{path.name}, line {number}"
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            yield _Line(where, {}, f"{where}, column {error.colno}: no JSON: {error.msg}")
+            continue
+        except RecursionError:
+            yield _Line(where, {}, f"{where}: the JSON is nested too deeply")
+            continue
+        if isinstance(record, dict):
+            yield _Line(where, record)
+        else:
+            yield _Line(where, {}, f"{where}: expected an object, but it is {record!r:.80}")
+
+
+def _csv_lines(path: Path) -> Iterator[_Line]:
+    text = _read(path)
+    header = next((line for line in text.split("\n") if line.strip()), "")
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        names = [name.strip() for name in reader.fieldnames or ()]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise DataError(f"{path}: the header names {', '.join(map(repr, twice))} more than once")
+        reader.fieldnames = names
+        for record in reader:
+            where = f"{path.name}, line {reader.line_num}"
+            if record.pop(None, None) is not None:  # where extra cells go
+                yield _Line(where, record, f"{where}: more cells than the {len(names)} columns of the header")
+            else:
+                yield _Line(where, record)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: no CSV: {error}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _check_fields(path: Path, lines: list[_Line], fields: FieldMap) -> None:
+    """Refuse a manifest without rows or recordings, and a mapping that fits no row."""
+    if not lines:
+        raise DataError(f"{path}: expected a row for each recording, but there is none")
+    whole = [line.record for line in lines if line.record]
+    if not whole:
+        raise DataError(f"{path}: no row can be read; the first: {lines[0].problem}")
+    there = ", ".join(field_names(whole[0]))
+    for name, spelled in fields.mapped.items():
+        if not any(fields.find(record, name, Variant.TARGET) is not None for record in whole):
+            raise UsageError(f"{path}: no row has the field {spelled!r} mapped to {name}; there are: {there}")
+    if not any(fields.offers(record, Variant.TARGET) for record in whole):
+        tried = ", ".join(fields.paths("audio", Variant.TARGET))
+        raise DataError(
+            f"{path}: no row names a recording; expected one of the columns {tried}; there are: {there}; "
+            "map yours with fields = { audio = … }"
+        )
+
+
+def _case(line: _Line, fields: FieldMap, root: Path, taken: set[str], ids: Counter[str]) -> Case:
+    if line.problem is not None and not line.record:
+        name = unique(line.where, taken)
+        return Case(
+            case_id=name, script_id=name, variant=Variant.TARGET, audio_path=root, problem=line.problem
+        )
+    row = Row(fields, line.record, Variant.TARGET, line.where)
+    if line.problem is not None:
+        row.problems.append(line.problem)
+    variant = _variant(row)
+    audio = row.audio(root)
+    stated_id, script_id = row.text("id"), row.text("script_id")
+    if stated_id is not None:
+        ids[stated_id] += 1
+        if ids[stated_id] > 1:
+            row.complain(f"the id {stated_id} was used by an earlier row; give each row its own, or none")
+    usual = f"{script_id}/{variant}" if script_id else _name_of(audio, root) or line.where
+    case_id = unique(stated_id or usual, taken)
+    phrase, script_phrase = row.text("cue"), row.text("script_cue")
+    return Case(
+        case_id=case_id,
+        script_id=script_id or case_id,
+        variant=variant,
+        audio_path=audio or root,
+        text=row.text("text"),
+        cue=_cue(phrase, variant),
+        script_cue=cue_of(script_phrase) if script_phrase else None,
+        topic=row.text("topic"),
+        reference_text=row.text("reference_text"),
+        reference_audio_path=row.path("reference_audio", root),
+        clean_audio_path=row.path("clean_audio", root),
+        edges=row.edges(),
+        source=DataKind.MANIFEST,
+        language=row.text("language") or "en",
+        problem=row.problem,
+    )
+
+
+def _variant(row: Row) -> Variant:
+    stated = row.text("variant")
+    if stated is None:
+        return Variant.TARGET
+    try:
+        return Variant(stated.casefold())
+    except ValueError:
+        row.complain(f"expected {', '.join(Variant)} as variant, but it is {stated!r}")
+        return Variant.TARGET
+
+
+def _cue(phrase: str | None, variant: Variant) -> Cue | None:
+    if phrase is not None:
+        return cue_of(phrase)
+    return NEUTRAL if variant is Variant.NEUTRAL else None
+
+
+def _name_of(audio: Path | None, root: Path) -> str | None:
+    return audio.relative_to(root).with_suffix("").as_posix() if audio is not None else None
+
+
+def _with_script_cues(cases: list[Case]) -> Iterator[Case]:
+    """Give each case the cue that its script was written for: stated, or that of its target."""
+    of_target = {case.script_id: case.cue for case in cases if case.variant is Variant.TARGET}
+    for case in cases:
+        yield replace(case, script_cue=case.script_cue or of_target.get(case.script_id))
