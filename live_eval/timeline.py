@@ -242,53 +242,30 @@ def play(marks: ResponseMarks, *, jitter_buffer_ns: int = 0) -> Playout:
 def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index of the first audible sample, or None for silence.
 
-    The first 10 ms window (moved by 1 ms) whose root mean square is above −50 dBFS and stays above it for
-    the 30 ms that begin with it; within that window, the first sample beyond the amplitude of −50 dBFS.
+    The first sample beyond the amplitude of −50 dBFS with which sound begins that lasts 30 ms: each of the
+    three 10 ms windows from it on has a root mean square above −50 dBFS.
 
     Args:
         pcm: int16 mono, shape (samples,).
         rate_hz: Samples per second.
     """
-    loud = _loud_windows(pcm, rate_hz)
-    hop, window = _hop(rate_hz), _window(rate_hz)
-    steps = window // hop
-    last = len(loud) - steps * (_LASTS_WINDOWS - 1)
-    if last <= 0:
+    window = round(rate_hz * _WINDOW_NS / 1e9)
+    starts = len(pcm) - window * _LASTS_WINDOWS + 1
+    if starts <= 0:
         return None
-    lasting = loud[:last].copy()
-    for later in range(1, _LASTS_WINDOWS):
-        lasting &= loud[later * steps : later * steps + last]
-    if not lasting.any():
-        return None
-    start = int(np.argmax(lasting)) * hop
-    return start + _first_beyond(pcm[start : start + window])
+    amplitude = 32768 * 10 ** (AUDIBLE_DBFS / 20)
+    energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
+    loud = energy[window:] - energy[:-window] > window * amplitude**2
+    begins = np.abs(pcm[:starts].astype(np.int32)) > amplitude
+    for later in range(_LASTS_WINDOWS):
+        begins &= loud[later * window : later * window + starts]
+    return int(np.argmax(begins)) if begins.any() else None
 
 
 def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index just past the last audible sample (by the mirror of `audible_onset`), or None."""
     onset_of_mirror = audible_onset(pcm[::-1], rate_hz)
     return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
-
-
-def _hop(rate_hz: int) -> int:
-    return max(1, rate_hz // 1000)
-
-
-def _window(rate_hz: int) -> int:
-    return _hop(rate_hz) * (_WINDOW_NS // 1_000_000)
-
-
-def _loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return for each window start (every hop) whether its root mean square is above the threshold."""
-    hop, window = _hop(rate_hz), _window(rate_hz)
-    energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
-    starts = np.arange(0, len(pcm) - window + 1, hop)
-    threshold = window * (32768 * 10 ** (AUDIBLE_DBFS / 20)) ** 2
-    return np.asarray(energy[starts + window] - energy[starts] > threshold, dtype=np.bool_)
-
-
-def _first_beyond(pcm: NDArray[np.int16]) -> int:
-    return int(np.argmax(np.abs(pcm.astype(np.int32)) > 32768 * 10 ** (AUDIBLE_DBFS / 20)))
 
 
 def headline_response(responses: Sequence[ResponseMarks]) -> int | None:

@@ -1,0 +1,82 @@
+"""How a run shows itself in the terminal while it goes."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from live_eval.capture import TurnRecord
+
+__all__ = ["RunProgress"]
+
+
+class RunProgress:
+    """The progress bar of a run: turns, rate, failures, time left. An `Observer`."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[failures]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            refresh_per_second=4,
+        )
+        self._edges = self._progress.add_task("speech edges", total=None, rate="", failures="", visible=False)
+        self._turns = self._progress.add_task("turns", total=None, rate="", failures="", visible=False)
+        self._failed = 0
+
+    def __enter__(self) -> RunProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def preparing(self, done: int, total: int) -> None:
+        """Speech edges are being found."""
+        self._progress.update(self._edges, completed=done, total=total, visible=True)
+
+    def playing(self, total: int, already: int) -> None:
+        """Playing begins."""
+        self._progress.reset(self._turns, total=total, completed=already, visible=True)
+
+    def turn(self, record: TurnRecord) -> None:
+        """A turn is in the store."""
+        failure = record.failure
+        if failure is not None:
+            self._failed += 1
+            self._console.print(
+                f"[red]{failure.kind}[/red] {_plain(record.turn_id)}: {_plain(failure.message)}",
+                highlight=False,
+            )
+        self._progress.advance(self._turns)
+        speed = self._progress.tasks[self._turns].speed
+        self._progress.update(
+            self._turns,
+            rate=f"{speed * 60:.0f}/min" if speed else "",
+            failures=f"{self._failed} failed" if self._failed else "",
+        )
+
+    def waiting(self, seconds: float, why: str) -> None:
+        """The run holds back."""
+        self._console.print(f"waiting {seconds:.0f} s: {why}", highlight=False)
+
+
+def _plain(text: str) -> str:
+    """Return text of an endpoint so that it cannot style or steer the terminal."""
+    return escape("".join(character if character.isprintable() else " " for character in text))

@@ -1,0 +1,213 @@
+"""``live-eval run``: the main job. Its flags are made from the run file's keys, so every flag has its key."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from live_eval.cli import FAILED
+from live_eval.cli._progress import RunProgress
+from live_eval.errors import StoreError, UsageError
+from live_eval.runfile import RunConfig, read_run_file, validate
+from live_eval.types import Modality, TurnMode
+
+__all__ = ["FLAGS", "command"]
+
+_NAMES = {
+    "endpoint.name": "--endpoint",
+    "data.path": "--data",
+    "data.cues": "--cue",
+    "data.topics": "--topic",
+    "data.variants": "--variant",
+    "data.cases": "--case",
+    "data.fields": "--map",
+    "turns.mode": "--turn-mode",
+    "judges.names": "--judges",
+}
+_ON_OFF = ("data.neutral_rule",)
+
+
+def _tables() -> dict[str, type[BaseModel]]:
+    return {name: _model(field) for name, field in RunConfig.model_fields.items()}
+
+
+def _model(field: FieldInfo) -> type[BaseModel]:
+    assert isinstance(field.annotation, type)
+    assert issubclass(field.annotation, BaseModel)
+    return field.annotation
+
+
+FLAGS = {
+    f"{table}.{key}": _NAMES.get(f"{table}.{key}", "--" + key.replace("_", "-"))
+    for table, model in _tables().items()
+    for key in model.model_fields
+}
+"""The flag of each key of the run file."""
+
+
+def _option(key: str, field: FieldInfo) -> click.Option:
+    """Make the flag of a key. Values are checked where the run file's are."""
+    flag, dest = FLAGS[key], key.replace(".", "__")
+    annotation = field.annotation
+    if get_origin(annotation) is UnionType:
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    description = field.description or ""
+    default = field.get_default(call_default_factory=True)
+    shown = f" Default: {_shown(default)}." if default not in (None, "", (), {}) else ""
+    help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
+    shared: dict[str, Any] = {"default": None, "help": help_text}
+    if key in _ON_OFF:
+        return click.Option([flag, dest], type=click.Choice(["on", "off"]), **shared)
+    if annotation is bool:
+        return click.Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
+    if get_origin(annotation) is dict:
+        return click.Option([flag, dest], multiple=True, metavar="KEY=VALUE", help=help_text)
+    if get_origin(annotation) is tuple:
+        return click.Option([flag, dest], metavar="A,B,…", **shared)
+    if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):
+        return click.Option([flag, dest], type=click.Choice([value.value for value in annotation]), **shared)
+    return click.Option([flag, dest], metavar=dest.rpartition("__")[2].upper(), **shared)
+
+
+def _shown(default: Any) -> str:
+    match default:
+        case bool():
+            return "on" if default else "off"
+        case tuple():
+            return ",".join(map(str, default))
+        case _:
+            return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _options() -> list[click.Parameter]:
+    return [
+        _option(f"{table}.{key}", field)
+        for table, model in _tables().items()
+        for key, field in model.model_fields.items()
+    ]
+
+
+def _overlay(values: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Lay the flags that were given over the values of the run file."""
+    merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}
+    for dest, value in flags.items():
+        if value is None or value == ():
+            continue
+        table, _, key = dest.partition("__")
+        default = _tables()[table].model_fields[key].annotation
+        merged.setdefault(table, {})[key] = _parsed(f"{table}.{key}", default, value, merged[table])
+    return merged
+
+
+def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> Any:
+    if key in _ON_OFF:
+        return value == "on"
+    if get_origin(annotation) is dict:
+        return {**before.get(key.partition(".")[2], {}), **dict(_pair(key, item) for item in value)}
+    if get_origin(annotation) is tuple:
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _pair(key: str, item: str) -> tuple[str, Any]:
+    """Return ``KEY=VALUE`` as a pair; the value is read as TOML where it is TOML, else taken as text."""
+    import tomllib
+
+    name, equals, text = item.partition("=")
+    if not equals:
+        raise UsageError(f"{FLAGS[key]} {item}: expected KEY=VALUE")
+    try:
+        return name, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, text
+
+
+def _run(runfile: Path | None, **flags: Any) -> None:
+    from live_eval.loop import run as run_loop
+    from live_eval.report import write_report
+    from live_eval.scoring import score_run
+    from live_eval.store import RunReader, RunWriter
+    from live_eval.suite import Outcome, make_plan, play
+
+    values = read_run_file(runfile) if runfile is not None else {}
+    if runfile is not None:
+        validate(values, runfile)  # names its lines; with flags laid over, lines would mislead
+    config = validate(_overlay(values, flags))
+    plan = make_plan(config)
+    for judge in config.judges.names:
+        _check_judge(judge)
+    out = config.output.out or _new_folder(config.endpoint.name)
+    if config.output.resume:
+        if config.output.out is None:
+            raise UsageError("--resume needs --out: the run to go on with")
+        writer = RunWriter.resume(out)
+        _check_same(writer.manifest, plan.manifest())
+    else:
+        writer = RunWriter.create(out, plan.manifest())
+    if plan.lacks_key:
+        click.echo(f"warning: {plan.no_key}; every turn will fail with no_key", err=True)
+    progress = RunProgress()
+    with writer, progress:
+        outcome: Outcome = run_loop(play(plan, writer, out, progress))
+        writer.end(finished=not outcome.interrupted)
+    if outcome.interrupted:
+        click.echo(f"interrupted; go on with: live-eval run … --out {out} --resume", err=True)
+        sys.exit(130)
+    if config.judges.names:
+        score_run(out, config.judges.names, progress=None)
+    from live_eval.cli.show import print_summary
+
+    print_summary(RunReader.open(out))
+    if config.output.report:
+        page = out / "report.html"
+        write_report([out], page)
+        click.echo(f"report: {page}")
+    sys.exit(FAILED if outcome.failed else 0)
+
+
+def _check_judge(name: str) -> None:
+    """Refuse an unknown judge before the run, not after it."""
+    from live_eval.registry import judge
+
+    judge(name)
+
+
+def _check_same(before: Any, now: dict[str, Any]) -> None:
+    """Refuse to go on with a run of other data or another endpoint."""
+    for part in ("endpoint", "data"):
+        for key, value in now[part].items():
+            if before.get(part, {}).get(key) != value:
+                raise StoreError(
+                    f"this run cannot be resumed: its {part} had {key} = {before.get(part, {}).get(key)!r}, "
+                    f"now it is {value!r}"
+                )
+
+
+def _new_folder(endpoint: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    return Path("recordings") / f"{stamp}-{endpoint}"
+
+
+command = click.Command(
+    "run",
+    callback=_run,
+    params=[
+        click.Argument(["runfile"], required=False, type=click.Path(path_type=Path, dir_okay=False)),
+        *_options(),
+    ],
+    help="""Hold conversations with an endpoint and score them.
+
+    Plays the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
+    with their timing, runs the judges and writes a report. RUNFILE is a TOML file with any of the keys
+    given in brackets below; flags are laid over it.
+
+    Exit status: 0 when every turn was captured, 3 when some failed, 2 for wrong usage.""",
+    short_help="Hold conversations with an endpoint and score them.",
+)

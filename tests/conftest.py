@@ -1,0 +1,23 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+
+ROOT = Path(__file__).resolve().parents[1]
+ECHOMIND_DEMO = ROOT.parent / "shared" / "echomind-demo"
+
+
+@pytest.fixture(autouse=True)
+def blockbuster() -> Iterator[BlockBuster]:
+    """Fail on calls that block the event loop, where they come from our packages."""
+    with blockbuster_ctx(scanned_modules=["live_eval", "clients", "judges"]) as active:
+        yield active
+
+
+@pytest.fixture
+def echomind_demo() -> Path:
+    """The EchoMind demonstration data beside the project."""
+    if not (ECHOMIND_DEMO / "data_synthesis").is_dir():
+        pytest.skip("the EchoMind demonstration data is not beside the project")
+    return ECHOMIND_DEMO

@@ -1,0 +1,77 @@
+import asyncio
+
+import pytest
+
+from live_eval.clock import Pacer, SystemClock
+from live_eval.testing.clock import FakeClock
+
+FRAME = 20_000_000
+
+
+async def test_a_frame_leaves_when_its_last_sample_is_spoken() -> None:
+    clock = FakeClock(start_ns=0)
+    pacer = Pacer(clock, t0_ns=100, frame_ns=FRAME)
+    ticks = [await pacer.wait(speech=True) for _ in range(3)]
+    assert [tick.deadline_ns for tick in ticks] == [100 + FRAME, 100 + 2 * FRAME, 100 + 3 * FRAME]
+    assert clock.now_ns() == 100 + 3 * FRAME
+    assert pacer.late_speech_frames == 0
+
+
+async def test_late_speech_catches_up_without_losing_a_frame() -> None:
+    clock = FakeClock(start_ns=0)
+    pacer = Pacer(clock, t0_ns=0, frame_ns=FRAME)
+    await pacer.wait(speech=True)
+    clock.advance(5 * FRAME)  # the process was stopped
+    ticks = [await pacer.wait(speech=True) for _ in range(6)]
+    assert [tick.deadline_ns for tick in ticks] == [k * FRAME for k in range(2, 8)]
+    assert [tick.late_ns for tick in ticks] == [4 * FRAME, 3 * FRAME, 2 * FRAME, FRAME, 0, 0]
+    assert pacer.late_speech_frames == 3
+    assert pacer.skipped_silence_frames == 0
+
+
+async def test_late_silence_is_given_up_and_stays_on_the_grid() -> None:
+    clock = FakeClock(start_ns=0)
+    pacer = Pacer(clock, t0_ns=0, frame_ns=FRAME)
+    await pacer.wait(speech=True)
+    clock.advance(5 * FRAME + 7)
+    tick = await pacer.wait(speech=False)
+    assert tick.skipped == 4
+    assert tick.deadline_ns == 6 * FRAME
+    assert tick.late_ns == 7
+    following = await pacer.wait(speech=False)
+    assert (following.deadline_ns, following.skipped) == (7 * FRAME, 0)
+    assert pacer.skipped_silence_frames == 4
+    assert pacer.late_speech_frames == 0
+
+
+async def test_fake_clock_wakes_sleepers_in_order() -> None:
+    clock = FakeClock(start_ns=0)
+    woken: list[tuple[str, int]] = []
+
+    async def sleeper(name: str, at_ns: int) -> None:
+        await clock.sleep_until(at_ns)
+        woken.append((name, clock.now_ns()))
+
+    async with asyncio.TaskGroup() as tasks:
+        for name, at_ns in (("late", 300), ("early", 100), ("middle", 200)):
+            tasks.create_task(sleeper(name, at_ns))
+    assert woken == [("early", 100), ("middle", 200), ("late", 300)]
+
+
+async def test_fake_clock_survives_a_cancelled_sleeper() -> None:
+    clock = FakeClock(start_ns=0)
+    gone = asyncio.create_task(clock.sleep_until(50))
+    await asyncio.sleep(0)
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await clock.sleep_until(100)
+    assert clock.now_ns() == 100
+
+
+async def test_system_clock_does_not_wake_early() -> None:
+    clock = SystemClock()
+    at_ns = clock.now_ns() + 3_000_000
+    await clock.sleep_until(at_ns)
+    assert clock.now_ns() >= at_ns
+    await clock.sleep_until(at_ns - 1_000_000_000)  # past: returns
