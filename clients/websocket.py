@@ -1,0 +1,364 @@
+"""WebSocket transport: messages over `websockets`, stamped when their last byte is read from the socket.
+
+A reply comes in bursts: many messages may lie in one read of the socket, and while the first of them is
+handled the others wait in a queue. Stamping them as they leave the queue would charge the endpoint with our
+own work, so each carries the moment of the read that completed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import logging
+import math
+import re
+import socket
+import ssl
+from collections import deque
+from email.utils import parsedate_to_datetime
+from functools import cache, partial
+from typing import Any, cast
+from urllib.parse import SplitResult, unquote_plus, urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.client import ClientProtocol
+from websockets.datastructures import Headers
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidProxy,
+    InvalidStatus,
+    InvalidURI,
+    ProxyError,
+    WebSocketException,
+)
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.protocol import Event
+from websockets.typing import Subprotocol
+
+from live_eval.clock import Clock
+from live_eval.dialect import Dial, Message
+from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.transport import Arrival
+
+__all__ = ["WebSocketTransport"]
+
+_BODY_CHARACTERS = 300
+_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
+_NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
+_PUBLIC_QUERY = ("model",)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_MASKED_KEY = re.compile(r"[^\s\"']*\*{3,}[^\s\"']*")
+_LOGIN = re.compile(r"//[^/@\s]+@")
+_NO_TLS_HINT = "does the endpoint speak TLS (wss) on this port?"
+
+# At DEBUG, `websockets` logs the headers of the handshake, the key among them.
+_LOGGER = logging.getLogger("clients.websocket.wire")
+_LOGGER.setLevel(logging.INFO)
+
+
+class WebSocketTransport:
+    """A WebSocket connection to an endpoint; a `Transport`.
+
+    Messages may be of any size. Reading is never paused: backpressure would hold bytes back in the kernel,
+    where they have no stamp. Redirects are not followed, since the headers hold the key.
+
+    Args:
+        clock: Stamps arrivals.
+        ping_interval_s: Seconds between keepalive pings, or None for none. A pong that is late or missing
+            does not end the connection: some services take 8 to 30 s to answer while they speak.
+        close_timeout_s: How long `close` waits for the endpoint's half of the closing handshake.
+        tls: Settings of TLS; the system's trust store where not given.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        ping_interval_s: float | None = 20.0,
+        close_timeout_s: float = 2.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._clock = clock
+        self._ping_interval_s = ping_interval_s
+        self._close_timeout_s = close_timeout_s
+        self._tls = tls
+        self._connection: _StampingConnection | None = None
+        self._secrets: tuple[str, ...] = ()
+
+    async def connect(self, dial: Dial, timeout_s: float) -> None:
+        """Open the connection: name resolution, TCP, TLS and the WebSocket handshake.
+
+        Args:
+            dial: Where to, and with which headers.
+            timeout_s: Seconds for all of it.
+
+        Raises:
+            ConnectError: It could not be opened. The message names the host and path, never the query, a
+                header or what is hidden in the endpoint's answer.
+        """
+        self._secrets = _secrets_of(dial)
+        url = _checked(dial)
+        host = url.hostname or ""
+        try:
+            tls = (self._tls or await asyncio.to_thread(_system_tls)) if url.scheme == "wss" else None
+            connection = await _Connect(
+                dial.url,
+                additional_headers=dict(dial.headers),
+                subprotocols=[Subprotocol(name) for name in dial.subprotocols] or None,
+                compression=None,  # audio in base64 gains little, and inflating it would delay the stamps
+                proxy=None if _is_loopback(host) else True,
+                open_timeout=timeout_s,
+                ping_interval=self._ping_interval_s,
+                ping_timeout=None,
+                close_timeout=self._close_timeout_s,
+                max_size=None,
+                max_queue=None,
+                logger=_LOGGER,
+                create_connection=cast(type[ClientConnection], partial(_StampingConnection, self._clock)),
+                ssl=tls,
+            )
+        except (WebSocketException, OSError, ValueError, ImportError) as error:
+            raise self._refused(error, url, timeout_s) from None
+        assert isinstance(connection, _StampingConnection)
+        self._connection = connection
+
+    async def send(self, message: Message) -> None:
+        """Hand a message to the network: `str` as a text frame, `bytes` as a binary one.
+
+        Raises:
+            TransportClosedError: The connection has ended.
+        """
+        connection = self._opened()
+        try:
+            await connection.send(message)
+        except ConnectionClosed as error:
+            raise self._ended(connection, error) from None
+
+    async def receive(self) -> Arrival:
+        """Wait for the next message.
+
+        Returns:
+            The message, stamped when the read of the socket that completed it began.
+
+        Raises:
+            TransportClosedError: The connection has ended and every message that came has been returned.
+        """
+        connection = self._opened()
+        try:
+            message = await connection.recv()
+        except ConnectionClosed as error:
+            raise self._ended(connection, error) from None
+        return Arrival(message, connection.stamps_ns.popleft())
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close the connection; does nothing where it has ended already. Never raises, never hangs."""
+        if self._connection is None:
+            return
+        short = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
+        try:
+            # An endpoint that does not read can hold back the close frame itself: hence a bound of our own.
+            async with asyncio.timeout(self._close_timeout_s + 1):
+                with contextlib.suppress(WebSocketException, OSError):
+                    await self._connection.close(code, short)
+        except TimeoutError:
+            pass
+        finally:
+            self._connection.transport.abort()
+
+    def _opened(self) -> _StampingConnection:
+        if self._connection is None:
+            raise RuntimeError("the transport is not connected: await connect() first")
+        return self._connection
+
+    def _ended(self, connection: _StampingConnection, error: ConnectionClosed) -> TransportClosedError:
+        at_ns = connection.ended_ns if connection.ended_ns is not None else self._clock.now_ns()
+        if error.rcvd is not None:
+            code = None if error.rcvd.code in _NO_CODE else error.rcvd.code
+            return TransportClosedError(code, self._redact(error.rcvd.reason), at_ns)
+        if error.sent is not None:
+            return TransportClosedError(
+                error.sent.code, self._redact(f"closed from our side: {error.sent.reason}"), at_ns
+            )
+        cause = f": {error.__cause__}" if error.__cause__ is not None else ""
+        return TransportClosedError(None, self._redact(f"the connection was lost{cause}"), at_ns)
+
+    def _refused(self, error: Exception, url: SplitResult, timeout_s: float) -> ConnectError:
+        """Say why no connection could be opened."""
+        where = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+        if isinstance(error, InvalidStatus):
+            return self._refused_with_status(error, where)
+        if isinstance(error, TimeoutError):
+            kind, why = FailureKind.CONNECT_TIMEOUT, f"no connection within {timeout_s:g} s"
+        elif isinstance(error, ssl.SSLError):
+            kind, why = FailureKind.TLS, f"TLS failed: {error.reason or error}; {_tls_hint(error)}"
+        elif url.scheme == "wss" and isinstance(error, ConnectionResetError | ConnectionAbortedError):
+            kind, why = FailureKind.TLS, f"the connection ended during the TLS handshake; {_NO_TLS_HINT}"
+        elif isinstance(error, socket.gaierror):
+            kind, why = FailureKind.CONNECT_FAILED, f"the host name cannot be resolved: {error.strerror}"
+        elif isinstance(error, OSError) and _says_refused(error):
+            kind, why = FailureKind.CONNECTION_REFUSED, "connection refused: nothing listens there"
+        elif isinstance(error, ProxyError | InvalidProxy | ImportError):
+            kind, why = FailureKind.CONNECT_FAILED, f"the proxy of the environment failed: {error}"
+        elif isinstance(error, InvalidHandshake):
+            cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
+            kind, why = FailureKind.HANDSHAKE, f"expected a WebSocket handshake: {error}{cause}"
+        elif isinstance(error, InvalidURI):
+            kind, why = FailureKind.CONNECT_FAILED, f"expected a WebSocket URL: {error.msg}"
+        else:
+            kind, why = FailureKind.CONNECT_FAILED, f"{type(error).__name__}: {error}"
+        return ConnectError(kind, f"{where}: {self._redact(why)}")
+
+    def _refused_with_status(self, error: InvalidStatus, where: str) -> ConnectError:
+        response = error.response
+        status = response.status_code
+        kind = {
+            401: FailureKind.AUTHENTICATION,
+            403: FailureKind.AUTHENTICATION,
+            429: FailureKind.RATE_LIMITED,
+        }.get(status, FailureKind.HANDSHAKE)
+        text = " ".join(bytes(response.body or b"").decode(errors="replace").split())
+        said = self._redact(text)[:_BODY_CHARACTERS]
+        moved = response.headers.get("Location") if 300 <= status < 400 else None
+        parts = [
+            f"{where}: expected HTTP status 101 (a WebSocket), but {status} {response.reason_phrase} came",
+            f"it redirects to {self._redact(moved.partition('?')[0])}; use that as the base URL"
+            if moved
+            else "",
+            f"the body begins: {said}" if said else "",
+        ]
+        return ConnectError(
+            kind,
+            "; ".join(part for part in parts if part),
+            retry_after_s=_retry_after_s(response.headers, self._clock.wall_ns()),
+        )
+
+    def _redact(self, text: str) -> str:
+        """Return `text` without the dial's secrets, logins in URLs, and keys the endpoint masked by half."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _MASKED_KEY.sub("***", _LOGIN.sub("//", text))
+
+
+class _StampingConnection(ClientConnection):
+    """A connection that notes when each message was complete."""
+
+    def __init__(self, clock: Clock, protocol: ClientProtocol, **settings: Any) -> None:
+        super().__init__(protocol, **settings)
+        self.stamps_ns: deque[int] = deque()
+        self.ended_ns: int | None = None
+        self._clock = clock
+        self._read_ns = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Stamp the read before anything looks at it."""
+        self._read_ns = self._clock.now_ns()
+        super().data_received(data)
+
+    def process_event(self, event: Event) -> None:
+        """Keep the stamp of the read that held a message's last frame: one for each message, in order."""
+        if isinstance(event, Frame) and event.fin and event.opcode in DATA_OPCODES:
+            self.stamps_ns.append(self._read_ns)
+        super().process_event(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stamp the end."""
+        self.ended_ns = self._clock.now_ns()
+        super().connection_lost(exc)
+
+
+class _Connect(connect):
+    """`connect` that does not follow redirects: our headers hold a key, and it is not for another host."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Take every redirect for the refusal that it is."""
+        return exc
+
+
+@cache
+def _system_tls() -> ssl.SSLContext:
+    """Return TLS settings with the system's trust store, read once: it takes tens of milliseconds."""
+    return ssl.create_default_context()
+
+
+def _checked(dial: Dial) -> SplitResult:
+    """Return the URL in parts.
+
+    Raises:
+        ConnectError: The URL is none of a WebSocket, or a header cannot go over HTTP.
+    """
+    try:
+        url = urlsplit(dial.url)
+        port_is_number = url.port is None or url.port > 0
+    except ValueError:
+        raise ConnectError(FailureKind.CONNECT_FAILED, "the URL cannot be parsed") from None
+    if url.scheme not in ("ws", "wss") or not url.hostname or not port_is_number:
+        raise ConnectError(
+            FailureKind.CONNECT_FAILED,
+            f"expected a URL like wss://HOST/PATH, but its scheme is {url.scheme!r} and its host "
+            f"{url.hostname!r}",
+        )
+    for name, value in dial.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise ConnectError(
+                FailureKind.AUTHENTICATION,
+                f"header {name!r} holds a character that HTTP does not allow (a line break in the key?)",
+            )
+    return url
+
+
+def _secrets_of(dial: Dial) -> tuple[str, ...]:
+    """Return what must not appear in any message, longest first."""
+    found = set[str]()
+    for value in dial.headers.values():
+        found.update((value, value.rpartition(" ")[2]))
+    address, _, query = dial.url.partition("?")
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        if name not in _PUBLIC_QUERY:
+            found.update((value, unquote_plus(value)))
+    login = address.partition("//")[2].partition("/")[0].rpartition("@")[0]
+    found.update(login.split(":"))
+    return tuple(sorted((value for value in found if value.strip()), key=len, reverse=True))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _says_refused(error: OSError) -> bool:
+    """Return whether every address refused; asyncio folds the errors of several addresses into one text."""
+    if isinstance(error, ConnectionRefusedError):
+        return True
+    text = str(error)
+    refusals = text.count(f"[Errno {errno.ECONNREFUSED}]")
+    return error.errno is None and 0 < refusals == text.count("[Errno ")
+
+
+def _tls_hint(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{error.verify_message}: is the endpoint's certificate one that this machine trusts?"
+    return _NO_TLS_HINT
+
+
+def _retry_after_s(headers: Headers, wall_ns: int) -> float | None:
+    """Return the seconds that `Retry-After` asks to wait (RFC 9110, 10.2.3: seconds or a date)."""
+    value = headers.get("Retry-After")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - wall_ns / 1e9
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
