@@ -1,0 +1,38 @@
+"""A run on disk: what happened (`RunWriter`, `RunReader`) and what judges said of it (`ScoreStore`).
+
+A run is a folder::
+
+    recordings/<run>/
+        run.sqlite       manifest, turns, responses, events, failures; not changed after the run has ended
+        scores.sqlite    judgements, keyed by judge and judge version
+        audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left the user, right the endpoint)
+"""
+
+from live_eval.store.reader import RunReader, StoredFailure, StoredResponse, StoredTurn
+from live_eval.store.schema import (
+    AUDIO_FOLDER,
+    RUN_FILE,
+    RUN_SCHEMA_VERSION,
+    SCORES_FILE,
+    SCORES_SCHEMA_VERSION,
+)
+from live_eval.store.scores import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus, ScoreStore
+from live_eval.store.writer import RunWriter
+
+__all__ = [
+    "AUDIO_FOLDER",
+    "RUN_FILE",
+    "RUN_SCHEMA_VERSION",
+    "SCORES_FILE",
+    "SCORES_SCHEMA_VERSION",
+    "JudgeProblem",
+    "RunReader",
+    "RunWriter",
+    "ScoreReader",
+    "ScoreRow",
+    "ScoreStatus",
+    "ScoreStore",
+    "StoredFailure",
+    "StoredResponse",
+    "StoredTurn",
+]

@@ -1,0 +1,356 @@
+"""Reading a run, also while it is being written."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+import soundfile
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, int16_to_float
+from live_eval.capture import LoggedMessage
+from live_eval.dialect import RateLimit, Usage
+from live_eval.errors import StoreError
+from live_eval.store import _encoding as encoding
+from live_eval.store.schema import AUDIO_FOLDER, RUN_FILE, RUN_SCHEMA_VERSION, open_for_reading
+from live_eval.timeline import TIMING_VERSION, ResponseStatus, TurnTiming, TurnTrace, measure
+from live_eval.types import Case, Failure
+
+__all__ = ["RunReader", "StoredFailure", "StoredResponse", "StoredTurn"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResponse:
+    """One response of a turn, as kept; its marks stand in the turn's trace at the same index.
+
+    Args:
+        response_id: The endpoint's name for it.
+        status: How it ended.
+        reason: Why it did not complete, where it did not.
+        text: What it says, or None.
+        usage: What it cost, or None.
+        headline: Whether the turn's latencies and reply are of this response.
+        audio_file: Its audio, or None.
+    """
+
+    response_id: str
+    status: ResponseStatus
+    reason: str
+    text: str | None
+    usage: Usage | None
+    headline: bool
+    audio_file: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredTurn:
+    """A turn as kept. Fields of the same name mean what they mean in `TurnRecord` and `TurnCapture`.
+
+    Args:
+        turn_id: Unique in the run.
+        case: What was played; its paths as they are found from here.
+        repeat: 0 for the first playing of the case.
+        attempt: Which attempt this is, from 1.
+        failure: Why the turn failed; None where it was captured.
+        warnings: What was odd.
+        reply_text: What the headline response says, or None.
+        heard_text: What the endpoint's transcriber heard, or None.
+        has_reply: Whether there is audio of the headline response.
+        reply_rate_hz: Its rate, or None.
+        responses: The responses in the order in which they began.
+        trace: Every mark.
+        timing: The latencies, by the definitions of `timing_version`.
+        timing_version: `TIMING_VERSION` at the time of the run, or of now where it was timed again.
+        rate_limits: Where we stood with the endpoint's limits.
+        session_id: The endpoint's name for the session.
+        model: The model that the endpoint said it ran.
+        wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`.
+        late_speech_frames: Frames of speech that left more than a frame late.
+        skipped_silence_frames: Frames of silence given up for lateness.
+        reply_file: Audio of the headline response, or None.
+        both_file: Audio of both sides, or None.
+    """
+
+    turn_id: str
+    case: Case
+    repeat: int
+    attempt: int
+    failure: Failure | None
+    warnings: tuple[Failure, ...]
+    reply_text: str | None
+    heard_text: str | None
+    has_reply: bool
+    reply_rate_hz: int | None
+    responses: tuple[StoredResponse, ...]
+    trace: TurnTrace
+    timing: TurnTiming
+    timing_version: int
+    rate_limits: tuple[RateLimit, ...]
+    session_id: str | None
+    model: str | None
+    wall_ns: int
+    late_speech_frames: int
+    skipped_silence_frames: int
+    reply_file: Path | None
+    both_file: Path | None
+
+    @property
+    def captured(self) -> bool:
+        """Whether the turn ended normally with a reply."""
+        return self.failure is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFailure:
+    """One attempt that failed.
+
+    Args:
+        turn_id: The turn.
+        attempt: Which attempt, from 1.
+        retried: Whether another attempt followed it.
+        wall_ns: Nanoseconds since the Unix epoch when it was dialled.
+        failure: What happened.
+    """
+
+    turn_id: str
+    attempt: int
+    retried: bool
+    wall_ns: int
+    failure: Failure
+
+
+class RunReader:
+    """A run's folder, open for reading. A context manager; use `open`.
+
+    >>> with RunReader.open(Path("recordings/demo")) as run:  # doctest: +SKIP
+    ...     print(run.ended, len(run))
+    """
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        self._path = path
+        self._audio = path / AUDIO_FOLDER
+        self._db = db
+        row = self._fetch("SELECT * FROM run")[0]
+        self._manifest: dict[str, Any] = orjson.loads(row["manifest"])
+        self._origin = path / row["base"]
+        self._state: str = row["state"]
+        self._started_wall_ns: int = row["started_wall_ns"]
+        self._ended_wall_ns: int | None = row["ended_wall_ns"]
+
+    @classmethod
+    def open(cls, path: Path) -> RunReader:
+        """Open the run in folder `path`.
+
+        Raises:
+            StoreError: There is no run.
+            SchemaVersionError: Another version of live-eval wrote it.
+        """
+        db = open_for_reading(path / RUN_FILE, RUN_SCHEMA_VERSION)
+        try:
+            return cls(path, db)
+        except BaseException:
+            db.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self._path
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the run is: versions, run file, endpoint settings, seed, machine."""
+        return self._manifest
+
+    @property
+    def state(self) -> Literal["running", "interrupted", "finished"]:
+        """Where the run stood when it was opened; a run that died says ``running`` too."""
+        return self._state  # type: ignore[return-value]  # the table's CHECK admits no other
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended and will not change any more."""
+        return self._state == "finished"
+
+    @property
+    def started_at(self) -> str:
+        """When the run was begun, ISO 8601 in UTC."""
+        return _iso(self._started_wall_ns)
+
+    @property
+    def ended_at(self) -> str | None:
+        """When the run ended or was interrupted, ISO 8601 in UTC; None where it did neither."""
+        return None if self._ended_wall_ns is None else _iso(self._ended_wall_ns)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._db.close()
+
+    def __enter__(self) -> RunReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return int(self._fetch("SELECT count(*) FROM turns")[0][0])
+
+    def turns(self, *, retime: bool = False) -> Iterator[StoredTurn]:
+        """Yield the turns in the order in which they were committed.
+
+        Args:
+            retime: Compute the latencies anew by today's definitions; reads every reply's audio.
+        """
+        # One short query for each, so that a run that is being written is not held up.
+        for (turn_id,) in self._fetch("SELECT turn_id FROM turns ORDER BY id"):
+            yield self.turn(turn_id, retime=retime)
+
+    def turn(self, turn_id: str, *, retime: bool = False) -> StoredTurn:
+        """Return one turn.
+
+        Raises:
+            StoreError: There is none of that name.
+        """
+        row = self._row(turn_id)
+        try:
+            return self._decode(row, retime=retime)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{self._path}: turn {turn_id!r} is damaged: {error}") from error
+
+    def _decode(self, row: sqlite3.Row, *, retime: bool) -> StoredTurn:
+        rows = self._fetch("SELECT * FROM responses WHERE turn = ? ORDER BY position", row["id"])
+        marks = [encoding.marks_from(response) for response in rows]
+        responses = tuple(
+            StoredResponse(
+                response_id=mark.response_id,
+                status=mark.status,
+                reason=response["reason"],
+                text=response["text"],
+                usage=encoding.USAGE.validate_json(response["usage"]) if response["usage"] else None,
+                headline=bool(response["headline"]),
+                audio_file=self._file(response["audio_file"]),
+            )
+            for response, mark in zip(rows, marks, strict=True)
+        )
+        spoken = next(
+            (index for index, response in enumerate(responses) if response.headline and response.audio_file),
+            None,
+        )
+        trace = encoding.trace_from(row, marks)
+        timing = (
+            measure(trace, [self._pcm(response.audio_file) for response in responses])
+            if retime
+            else encoding.TIMING.validate_json(row["timing"])
+        )
+        return StoredTurn(
+            turn_id=row["turn_id"],
+            case=encoding.locate(encoding.CASE.validate_json(row["case"]), self._origin),
+            repeat=row["repeat"],
+            attempt=row["attempt"],
+            failure=encoding.FAILURE.validate_json(row["failure"]) if row["failure"] else None,
+            warnings=encoding.FAILURES.validate_json(row["warnings"]),
+            reply_text=row["reply_text"],
+            heard_text=row["heard_text"],
+            has_reply=spoken is not None,
+            reply_rate_hz=marks[spoken].rate_hz if spoken is not None else None,
+            responses=responses,
+            trace=trace,
+            timing=timing,
+            timing_version=TIMING_VERSION if retime else row["timing_version"],
+            rate_limits=encoding.RATE_LIMITS.validate_json(row["rate_limits"]),
+            session_id=row["session_id"],
+            model=row["model"],
+            wall_ns=row["wall_ns"],
+            late_speech_frames=row["late_speech_frames"],
+            skipped_silence_frames=row["skipped_silence_frames"],
+            reply_file=responses[spoken].audio_file if spoken is not None else None,
+            both_file=self._file(row["both_file"]),
+        )
+
+    def retime(self, turn_id: str) -> TurnTiming:
+        """Return the latencies of a turn by today's definitions, from its marks and its audio."""
+        return self.turn(turn_id, retime=True).timing
+
+    def log(self, turn_id: str) -> list[LoggedMessage]:
+        """Return every message of a turn with its stamp, in order."""
+        rows = self._fetch(
+            "SELECT at_ns, direction, body FROM events WHERE turn = ? ORDER BY position",
+            self._row(turn_id)["id"],
+        )
+        return [LoggedMessage(row["at_ns"], row["direction"], orjson.loads(row["body"])) for row in rows]
+
+    def reply(self, turn_id: str) -> Audio | None:
+        """Return the audio of the headline response as it arrived, or None where there is none."""
+        turn = self.turn(turn_id)
+        if turn.reply_file is None or turn.reply_rate_hz is None:
+            return None
+        return Audio(int16_to_float(self._pcm(turn.reply_file)), turn.reply_rate_hz)
+
+    def both_sides(self, turn_id: str) -> tuple[NDArray[np.int16], int] | None:
+        """Return both sides on the session's axis, or None where there is no audio.
+
+        Returns:
+            int16, shape (samples, 2), left the user, right the endpoint as heard, sample 0 at
+            ``trace.t0_ns``; and their rate.
+        """
+        row = self._row(turn_id)
+        path = self._file(row["both_file"])
+        return None if path is None else (self._pcm(path), int(row["both_rate_hz"]))
+
+    def envelope(self, turn_id: str) -> NDArray[np.uint8] | None:
+        """Return the loudness of both sides for drawing, or None where there is no audio.
+
+        Returns:
+            uint8, shape (n, 2), one pair for each 20 ms: the square root of the loudest sample, 255 for
+            full scale.
+        """
+        data = self._row(turn_id)["envelope"]
+        return None if data is None else np.frombuffer(data, np.uint8).reshape(-1, 2)
+
+    def failures(self) -> list[StoredFailure]:
+        """Return every attempt that failed, those that were made again included, in order."""
+        return [
+            StoredFailure(
+                turn_id=row["turn_id"],
+                attempt=row["attempt"],
+                retried=bool(row["retried"]),
+                wall_ns=row["wall_ns"],
+                failure=encoding.FAILURE.validate_json(row["failure"]),
+            )
+            for row in self._fetch("SELECT * FROM failures ORDER BY id")
+        ]
+
+    def _row(self, turn_id: str) -> sqlite3.Row:
+        rows = self._fetch("SELECT * FROM turns WHERE turn_id = ?", turn_id)
+        if not rows:
+            raise StoreError(f"{self._path}: has no turn {turn_id!r}")
+        return rows[0]
+
+    def _fetch(self, query: str, *values: str | int) -> list[sqlite3.Row]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path / RUN_FILE}: cannot be read: {error}") from error
+
+    def _file(self, name: str | None) -> Path | None:
+        return None if name is None else self._audio / name
+
+    def _pcm(self, path: Path | None) -> NDArray[np.int16]:
+        if path is None:
+            return np.empty(0, np.int16)
+        try:
+            samples, _ = soundfile.read(path, dtype="int16")
+        except (soundfile.LibsndfileError, OSError) as error:
+            raise StoreError(f"{path}: expected the audio of a turn: {error}") from None
+        return np.asarray(samples, np.int16)
+
+
+def _iso(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).isoformat()
