@@ -1,7 +1,7 @@
 """The session over memory, with a fake clock: a whole turn takes no time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -43,7 +43,7 @@ LIMITS = TurnLimits(ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.
 
 
 class ToyDialect:
-    """Words as messages: ``ready``, ``stopped``, ``begin``, ``audio``, ``text``, ``end``; frames are bytes."""
+    """Words as messages (``ready``, ``stopped``, ``begin``, …); frames are bytes."""
 
     def __init__(self, *, continuous: bool = False, poll_ns: int | None = None) -> None:
         self.needs_continuous_input = continuous
@@ -92,7 +92,7 @@ class ToyDialect:
 
 
 Heard = list[tuple[int, Message]]
-Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Awaitable[None]]
+Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Coroutine[Any, Any, None]]
 
 
 async def ears(peer: MemoryPeer, heard: Heard) -> None:
@@ -117,7 +117,7 @@ async def hold(
     heard: Heard = []
     session = Session(dialect or ToyDialect(), transport, clock, turn_mode=mode, limits=LIMITS)
     listening = asyncio.create_task(ears(peer, heard))
-    playing = asyncio.create_task(endpoint(peer, clock, heard))  # type: ignore[arg-type]
+    playing = asyncio.create_task(endpoint(peer, clock, heard))
     capture = await session.hold(TURN)
     playing.cancel()
     listening.cancel()

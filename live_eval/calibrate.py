@@ -1,0 +1,260 @@
+"""Measure the harness against known times: its own bias and spread, for a transport and a load.
+
+The reference endpoint runs in its own process, with settings that differ from turn to turn, and writes its
+truth: the arrival of the marked last sample of the user's speech, its send stamps, and the reply's known
+onset, all on the machine's monotonic clock. Turns are held, finished and stored just as in a run; what is
+measured is held against that truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import resource
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import frames_of
+from live_eval.capture import TurnRecord, finish
+from live_eval.clock import Clock, SystemClock
+from live_eval.dialect import EndpointSettings
+from live_eval.errors import LiveEvalError
+from live_eval.loop import LoopProbe, undisturbed
+from live_eval.reference.process import ReferenceProcess
+from live_eval.reference.signals import MarkedSpeech, calibration_speech
+from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.registry import client, load
+from live_eval.session import Session, UserTurn
+from live_eval.store import RunWriter
+from live_eval.transport import Transport
+from live_eval.turn import TurnLimits
+from live_eval.types import Case, SpeechEdges, TurnMode, Variant
+
+__all__ = ["Calibration", "CalibrationPlan", "calibrate"]
+
+TRANSPORTS = {"ws": "reference"}
+"""The endpoint that stands for each transport."""
+
+_FRAME_MS = 20
+_RATE_HZ = 24_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationPlan:
+    """What to measure.
+
+    Args:
+        transport: One of `TRANSPORTS`.
+        sessions: Sessions at a time.
+        turns: Turns in all.
+        speech_ms: Shortest and longest speech of the user.
+        delay_ms: Shortest and longest delay of the endpoint after the end of speech.
+        lead_silence_ms: Shortest and longest silence before the reply.
+        reply_ms: Length of the reply.
+        seed: Seed of what differs between turns.
+    """
+
+    transport: str = "ws"
+    sessions: int = 1
+    turns: int = 200
+    speech_ms: tuple[int, int] = (600, 1_400)
+    delay_ms: tuple[int, int] = (100, 600)
+    lead_silence_ms: tuple[int, int] = (0, 300)
+    reply_ms: int = 600
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What was measured.
+
+    Args:
+        plan: What was asked for.
+        errors_ns: Measured minus true, by latency, int64, shape (turns,).
+        lag_ns: The turns' lag, int64, shape (turns,).
+        failed: Turns that were not captured or have no truth, with their reasons.
+        audio_s: Seconds of audio in both directions.
+        cpu_s: Processor seconds that this process took meanwhile.
+    """
+
+    plan: CalibrationPlan
+    errors_ns: Mapping[str, NDArray[np.int64]]
+    lag_ns: NDArray[np.int64]
+    failed: Sequence[str]
+    audio_s: float
+    cpu_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
+        return {
+            "transport": self.plan.transport,
+            "sessions": self.plan.sessions,
+            "turns": self.plan.turns,
+            "n": len(self.lag_ns),
+            "failed": len(self.failed),
+            "errors_ms": {name: _figures(errors) for name, errors in self.errors_ns.items()},
+            "lag_ms": {"p50": _percentile(self.lag_ns, 50), "p99": _percentile(self.lag_ns, 99)},
+            "cpu_ms_per_audio_s": round(1000 * self.cpu_s / self.audio_s, 3) if self.audio_s else None,
+        }
+
+
+async def calibrate(plan: CalibrationPlan, *, clock: Clock | None = None) -> Calibration:
+    """Hold turns with the reference endpoint and compare their latencies with its truth.
+
+    Args:
+        plan: What to measure.
+        clock: The clock to measure with; the machine's where not given. A test gives one that is wrong.
+
+    Returns:
+        The errors.
+
+    Raises:
+        LiveEvalError: The endpoint could not be started, or not one turn could be compared.
+    """
+    clock = clock or SystemClock()
+    with TemporaryDirectory(prefix="live-eval-calibrate-") as folder:
+        truth = Path(folder, "truth.jsonl")
+        async with ReferenceProcess(calibrate=True, truth=truth, log_folder=Path(folder)) as endpoint:
+            bench = _Bench(plan, endpoint.base_url, clock, Path(folder, "run"))
+            before = _cpu_s()
+            records = await bench.hold()
+            cpu_s = _cpu_s() - before
+        return _compare(plan, records, {turn.session_id: turn for turn in read_truth(truth)}, cpu_s)
+
+
+class _Bench:
+    """Holds the turns of a calibration as a run would."""
+
+    def __init__(self, plan: CalibrationPlan, base_url: str, clock: Clock, folder: Path) -> None:
+        self._plan = plan
+        self._base_url = base_url
+        self._clock = clock
+        self._folder = folder
+        self._random = random.Random(plan.seed)
+        self._probe = LoopProbe(clock)
+        spec = client(TRANSPORTS[plan.transport])
+        self._dialect, self._transport = load(spec.dialect), load(spec.transport)
+        self._writing = ThreadPoolExecutor(1, "writer")
+        self._records: list[TurnRecord] = []
+
+    async def hold(self) -> list[TurnRecord]:
+        """Hold all turns and return them, their audio left in the store."""
+        queue = iter(range(self._plan.turns))
+        with RunWriter.create(self._folder, {"calibration": True}) as writer, undisturbed():
+            async with asyncio.TaskGroup() as tasks:
+                probe = tasks.create_task(self._probe.run())
+                async with asyncio.TaskGroup() as workers:
+                    for worker in range(min(self._plan.sessions, self._plan.turns)):
+                        workers.create_task(self._work(worker, queue, writer))
+                probe.cancel()
+            await asyncio.get_running_loop().run_in_executor(self._writing, writer.end)
+        self._writing.shutdown()
+        return self._records
+
+    async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
+        # Sessions begin spread over a second, so that neither frames nor turns march in step.
+        await self._clock.sleep_until(
+            self._clock.now_ns() + 1_000_000_000 * worker // max(1, self._plan.sessions)
+        )
+        for number in queue:
+            speech = calibration_speech(self._random.randint(*self._plan.speech_ms), _RATE_HZ, _FRAME_MS)
+            record = await self._turn(number, speech, writer)
+            self._records.append(record)
+
+    async def _turn(self, number: int, speech: MarkedSpeech, writer: RunWriter) -> TurnRecord:
+        pick = self._random
+        query = (
+            f"delay_ms={pick.randint(*self._plan.delay_ms)}"
+            f"&lead_silence_ms={pick.randint(*self._plan.lead_silence_ms)}"
+            f"&reply_ms={self._plan.reply_ms}&cadence={pick.choice(('burst', 'realtime'))}"
+        )
+        transport: Transport = self._transport(self._clock)
+        session = Session(
+            self._dialect(EndpointSettings(base_url=f"{self._base_url}?{query}")),
+            transport,
+            self._clock,
+            turn_mode=TurnMode.SERVER_VAD,
+            limits=TurnLimits(reply_s=10, stall_s=5),
+            probe=self._probe,
+        )
+        edges = SpeechEdges(
+            onset_ns=0,
+            voice_end_ns=speech.voice_end_sample * 1_000_000_000 // _RATE_HZ,
+            method="annotation",
+        )
+        frames = frames_of(speech.audio.int16(), _RATE_HZ * _FRAME_MS // 1000)
+        capture = await session.hold(UserTurn(frames=frames, frame_ns=_FRAME_MS * 1_000_000, edges=edges))
+        gc.collect(1)
+        case = Case(
+            case_id=f"turn-{number}",
+            script_id=f"turn-{number}",
+            variant=Variant.NEUTRAL,
+            audio_path=Path("calibration"),
+        )
+
+        def keep() -> TurnRecord:
+            record = finish(replace(capture, log=session.log()), case, speech.audio, repeat=0, attempt=1)
+            writer.commit(record)
+            return replace(record, reply=None, both_sides=None)
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, keep)
+
+
+def _compare(
+    plan: CalibrationPlan, records: Sequence[TurnRecord], truth: Mapping[str, TrueTurn], cpu_s: float
+) -> Calibration:
+    errors: dict[str, list[int]] = {"first_byte": [], "voice_to_voice": []}
+    lags: list[int] = []
+    failed: list[str] = []
+    audio_s = 0.0
+    for record in records:
+        true = truth.get(record.capture.session_id or "")
+        timing, trace = record.timing, record.capture.trace
+        audio_s += len(trace.frame_sent_ns) * _FRAME_MS / 1000
+        audio_s += sum(int(marks.chunk_samples.sum()) for marks in trace.responses) / _RATE_HZ
+        if record.failure is not None:
+            failed.append(f"{record.turn_id}: {record.failure.kind}: {record.failure.message}")
+        elif true is None or timing.first_byte.ns is None or timing.voice_to_voice.ns is None:
+            reason = timing.first_byte.reason or timing.voice_to_voice.reason
+            failed.append(f"{record.turn_id}: {reason or 'the endpoint has no truth for it'}")
+        else:
+            errors["first_byte"].append(timing.first_byte.ns - true.first_byte_ns)
+            errors["voice_to_voice"].append(timing.voice_to_voice.ns - true.voice_to_voice_ns)
+            lags.append(timing.lag_ns)
+    if not lags:
+        raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[:1]}")
+    arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}
+    return Calibration(
+        plan=plan,
+        errors_ns=arrays,
+        lag_ns=np.asarray(lags, np.int64),
+        failed=failed,
+        audio_s=audio_s,
+        cpu_s=cpu_s,
+    )
+
+
+def _figures(errors_ns: NDArray[np.int64]) -> dict[str, float]:
+    absolute = np.abs(errors_ns)
+    return {
+        "bias": round(float(errors_ns.mean()) / 1e6, 3),
+        "p50": _percentile(absolute, 50),
+        "p99": _percentile(absolute, 99),
+    }
+
+
+def _percentile(values_ns: NDArray[np.int64], percent: float) -> float:
+    return round(float(np.percentile(values_ns, percent)) / 1e6, 3)
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

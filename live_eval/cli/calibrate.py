@@ -1,0 +1,59 @@
+"""``live-eval calibrate``."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from live_eval.cli import FAILED
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.option("--transport", type=click.Choice(["ws"]), default="ws", show_default=True, help="What to use.")
+@click.option("--sessions", type=click.IntRange(1), default=1, show_default=True, help="Sessions at a time.")
+@click.option("--turns", type=click.IntRange(1), default=200, show_default=True, help="Turns in all.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of what differs between turns.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(transport: str, sessions: int, turns: int, seed: int, as_json: bool) -> None:
+    """Measure the harness's own error against known times.
+
+    Holds turns with the reference endpoint, in its own process, whose delay and lead silence differ from
+    turn to turn, and compares the latencies with the endpoint's own truth. Errors are measured minus true;
+    bias is their mean, p50 and p99 are of absolute errors.
+
+    Exit status: 0 when every turn was compared, 3 when some failed.
+    """
+    from live_eval.calibrate import CalibrationPlan, calibrate
+    from live_eval.loop import run
+
+    plan = CalibrationPlan(transport=transport, sessions=sessions, turns=turns, seed=seed)
+    result = run(calibrate(plan))
+    figures = result.as_json()
+    if as_json:
+        click.echo(json.dumps(figures, indent=2))
+    else:
+        _print(figures)
+    for line in result.failed[:10]:
+        click.echo(f"failed: {line}", err=True)
+    sys.exit(FAILED if result.failed else 0)
+
+
+def _print(figures: dict[str, object]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{figures['n']} turns over {figures['transport']}, {figures['sessions']} at a time")
+    for heading in ("ms", "bias", "p50", "p99"):
+        table.add_column(heading, justify="left" if heading == "ms" else "right")
+    rows: dict[str, dict[str, float]] = figures["errors_ms"]  # type: ignore[assignment]
+    for name, row in rows.items():
+        table.add_row(f"error of {name}", *(f"{row[key]:.3f}" for key in ("bias", "p50", "p99")))
+    lag: dict[str, float] = figures["lag_ms"]  # type: ignore[assignment]
+    table.add_row("lag", "", f"{lag['p50']:.3f}", f"{lag['p99']:.3f}")
+    console = Console()
+    console.print(table)
+    console.print(f"{figures['cpu_ms_per_audio_s']} ms of processor time per second of audio")

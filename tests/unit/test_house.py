@@ -1,0 +1,101 @@
+"""What holds of every module: exported names, plugins' light specifications, documented commands."""
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import clients
+import judges
+import live_eval
+from live_eval.cli import COMMANDS, cli
+from live_eval.errors import FailureKind
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = [
+    importlib.import_module(found.name)
+    for package in (live_eval, clients, judges)
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+    if found.name != "live_eval.__main__"
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_exported_names_are_sorted_and_there(module: ModuleType) -> None:
+    names = list(getattr(module, "__all__", ()))
+    assert names == sorted(set(names))
+    assert [name for name in names if not hasattr(module, name)] == []
+
+
+HEAVY = set(
+    [
+        "aiohttp",
+        "aiortc",
+        "faster_whisper",
+        "hibari",
+        "jinja2",
+        "librosa",
+        "nltk",
+        "numpy",
+        "onnxruntime",
+        "openai",
+        "pydantic",
+        "ray",
+        "rich",
+        "scipy",
+        "sounddevice",
+        "soundfile",
+        "soxr",
+        "torch",
+        "websockets",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        ("import live_eval.cli; live_eval.cli.main(['--help'])", set()),
+        ("import clients.specs, judges.specs", {"numpy", "soundfile", "soxr"}),
+    ],
+)
+def test_what_must_be_light_loads_nothing_heavy(statement: str, allowed: set[str]) -> None:
+    code = f"import sys\ntry:\n    {statement}\nexcept SystemExit: pass\nprint('loaded', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.rpartition("loaded ")[2].split()
+    assert set(loaded) & HEAVY <= allowed
+
+
+def documentation() -> str:
+    return "\n".join(path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_is_documented_and_helps(name: str) -> None:
+    assert f"live-eval {name}" in documentation()
+    with cli.make_context("live-eval", [name, "--help"], resilient_parsing=True) as context:
+        command = cli.get_command(context, name)
+    assert command is not None
+    assert command.get_short_help_str(limit=200) == COMMANDS[name].rstrip(".") or (
+        command.get_short_help_str(limit=200) == COMMANDS[name]
+    )
+
+
+def test_every_documented_command_is_there() -> None:
+    mentioned = set(re.findall(r"live-eval ([a-z][a-z-]+)", documentation()))
+    assert mentioned <= set(COMMANDS), mentioned - set(COMMANDS)
+
+
+def test_every_kind_of_failure_is_documented() -> None:
+    text = documentation()
+    assert [kind.value for kind in FailureKind if f"`{kind.value}`" not in text] == []
+
+
+def test_every_make_target_of_the_documentation_is_there() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z0-9-]+)`", documentation())) <= targets

@@ -1,0 +1,125 @@
+import sys
+import types
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import judges
+from live_eval import registry
+from live_eval.dialect import ClientSpec
+from live_eval.errors import PluginError
+from live_eval.judging import JudgeKind, JudgeSpec, OutputSpec
+
+GOOD = ClientSpec(
+    name="good", title="Good", dialect="a:B", transport="c:D", base_url=None, key_variable="GOOD_KEY"
+)
+MISNAMED = ClientSpec(name="other", title="Other", dialect="a:B", transport="c:D", base_url=None)
+NOT_A_SPEC = 3
+JUDGE = JudgeSpec(
+    name="wanting",
+    version="1",
+    title="Wants what is not there",
+    kind=JudgeKind.LOCAL,
+    implementation="a:B",
+    outputs=(OutputSpec(name="", title="it"),),
+    needs=frozenset(),
+    packages=("no_such_package_anywhere",),
+    extra="torch",
+    key_variable="WANTING_KEY",
+)
+
+
+def entries(*values: str) -> metadata.EntryPoints:
+    return metadata.EntryPoints(
+        metadata.EntryPoint(name=name, value=value, group=registry.CLIENTS)
+        for name, _, value in (text.partition("=") for text in values)
+    )
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    brought = types.ModuleType("brought_by_others")
+    brought.__dict__.update(GOOD=GOOD, MISNAMED=MISNAMED, NOT_A_SPEC=NOT_A_SPEC)
+    monkeypatch.setitem(sys.modules, "brought_by_others", brought)
+    found = entries(
+        "good=brought_by_others:GOOD",
+        "misnamed=brought_by_others:MISNAMED",
+        "number=brought_by_others:NOT_A_SPEC",
+        "absent=no_such_module:X",
+    )
+    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: found)
+    registry.find_plugins.cache_clear()
+    yield
+    registry.find_plugins.cache_clear()
+
+
+@pytest.mark.usefixtures("plugins")
+def test_what_is_found_and_what_is_broken_and_why() -> None:
+    found = {plugin.name: plugin for plugin in registry.find_plugins(registry.CLIENTS)}
+    assert found["good"].spec is GOOD
+    problems = {name: plugin.problem or "" for name, plugin in found.items()}
+    assert "its specification 'other'" in problems["misnamed"]
+    assert "is a int, expected a ClientSpec" in problems["number"]
+    assert "No module named 'no_such_module'" in problems["absent"]
+    assert found["absent"].spec is None
+
+
+@pytest.mark.usefixtures("plugins")
+def test_asking_for_one_names_what_there_is() -> None:
+    assert registry.client("good") is GOOD
+    with pytest.raises(PluginError, match="unknown endpoint 'bad'; there are: absent, good"):
+        registry.client("bad")
+    with pytest.raises(PluginError, match=r"endpoint 'absent' .* is broken"):
+        registry.client("absent")
+
+
+def test_what_a_plugin_lacks_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOD_KEY", raising=False)
+    monkeypatch.delenv("WANTING_KEY", raising=False)
+    assert registry.lacks(GOOD) == "key in GOOD_KEY"
+    lacking = registry.lacks(JUDGE) or ""
+    assert "no_such_package_anywhere" in lacking
+    assert "live-eval[torch]" in lacking
+    assert "WANTING_KEY" in lacking
+    monkeypatch.setenv("GOOD_KEY", "x")
+    assert registry.lacks(GOOD) is None
+
+
+def test_loading_names_what_is_not_there() -> None:
+    assert registry.load("pathlib:Path") is Path
+    with pytest.raises(PluginError, match="no_such_module"):
+        registry.load("no_such_module:X")
+    with pytest.raises(PluginError, match="Nothing"):
+        registry.load("pathlib:Nothing")
+
+
+def test_ours_are_all_there_and_whole() -> None:
+    for group in (registry.CLIENTS, registry.JUDGES):
+        for plugin in registry.find_plugins(group):
+            assert plugin.problem is None, plugin
+    assert {plugin.name for plugin in registry.find_plugins(registry.CLIENTS)} >= {
+        "openai",
+        "openai-beta",
+        "reference",
+    }
+
+
+def test_another_distribution_with_our_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {"clients": ["live-eval", "someone-elses"], "judges": ["live-eval"], "live_eval": ["live-eval"]}
+    monkeypatch.setattr(registry.metadata, "packages_distributions", lambda: owners)
+    (clash,) = registry.package_clashes()
+    assert "'clients' is also brought by someone-elses" in clash
+
+
+def test_a_file_that_was_overwritten_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Recorded(metadata.PackagePath):
+        hash = metadata.FileHash("sha256=AAAA")
+
+        def locate(self) -> Path:
+            return Path(judges.__file__ or "")
+
+    recorded = Recorded("judges/__init__.py")
+    monkeypatch.setattr(registry.metadata, "files", lambda _: [recorded])
+    assert [c for c in registry.package_clashes(["judges"]) if "another distribution overwrote it" in c]
