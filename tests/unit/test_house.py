@@ -32,29 +32,27 @@ def test_exported_names_are_sorted_and_there(module: ModuleType) -> None:
     assert [name for name in names if not hasattr(module, name)] == []
 
 
-HEAVY = set(
-    [
-        "aiohttp",
-        "aiortc",
-        "faster_whisper",
-        "hibari",
-        "jinja2",
-        "librosa",
-        "nltk",
-        "numpy",
-        "onnxruntime",
-        "openai",
-        "pydantic",
-        "ray",
-        "rich",
-        "scipy",
-        "sounddevice",
-        "soundfile",
-        "soxr",
-        "torch",
-        "websockets",
-    ]
-)
+HEAVY = {
+    "aiohttp",
+    "aiortc",
+    "faster_whisper",
+    "hibari",
+    "jinja2",
+    "librosa",
+    "nltk",
+    "numpy",
+    "onnxruntime",
+    "openai",
+    "pydantic",
+    "ray",
+    "rich",
+    "scipy",
+    "sounddevice",
+    "soundfile",
+    "soxr",
+    "torch",
+    "websockets",
+}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "number=brought_by_others:NOT_A_SPEC",
         "absent=no_such_module:X",
     )
-    monkeypatch.setattr(registry.metadata, "entry_points", lambda group: found)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: found)
     registry.find_plugins.cache_clear()
     yield
     registry.find_plugins.cache_clear()
@@ -108,7 +108,7 @@ def test_ours_are_all_there_and_whole() -> None:
 
 def test_another_distribution_with_our_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = {"clients": ["live-eval", "someone-elses"], "judges": ["live-eval"], "live_eval": ["live-eval"]}
-    monkeypatch.setattr(registry.metadata, "packages_distributions", lambda: owners)
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: owners)
     (clash,) = registry.package_clashes()
     assert "'clients' is also brought by someone-elses" in clash
 
@@ -121,5 +121,5 @@ def test_a_file_that_was_overwritten_is_named(monkeypatch: pytest.MonkeyPatch, t
             return Path(judges.__file__ or "")
 
     recorded = Recorded("judges/__init__.py")
-    monkeypatch.setattr(registry.metadata, "files", lambda _: [recorded])
+    monkeypatch.setattr(metadata, "files", lambda _: [recorded])
     assert [c for c in registry.package_clashes(["judges"]) if "another distribution overwrote it" in c]
