@@ -72,7 +72,6 @@ class FailureKind(StrEnum):
     RESPONSE_CANCELLED = "response_cancelled"
     EMPTY_REPLY = "empty_reply"
     # The harness.
-    INTERRUPTED = "interrupted"
     INTERNAL = "internal"
     # Odd, but no failure of the turn: counted as warnings.
     AUDIO_HEADER = "audio_header"

@@ -28,8 +28,9 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.data import DataOptions, DataSet, load, sample_path, select
 from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.edges import EdgeCache, edges_of
-from live_eval.errors import AudioError, FailureKind, TurnError
+from live_eval.errors import AudioError, FailureKind, TurnError, UsageError
 from live_eval.loop import LoopProbe, undisturbed
+from live_eval.recognition import Recogniser, available
 from live_eval.reference.process import ReferenceProcess
 from live_eval.registry import client
 from live_eval.registry import load as load_object
@@ -395,11 +396,9 @@ class _EdgeFinder:
     """Finds the edges of cases, with the recogniser where there is one and it is wanted."""
 
     def __init__(self, word_times: str) -> None:
-        from live_eval.recognition import Recogniser, available
-
         lacking = available()
         if word_times == "on" and lacking:
-            raise TurnError(FailureKind.INTERNAL, f"word times are wanted, but {lacking}")
+            raise UsageError(f"word times are wanted, but {lacking}")
         self._recogniser = Recogniser() if word_times != "off" and not lacking else None
         self._cache = EdgeCache()
 
