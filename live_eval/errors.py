@@ -74,7 +74,7 @@ class FailureKind(StrEnum):
     # The harness.
     INTERNAL = "internal"
     # Odd, but no failure of the turn: counted as warnings.
-    AUDIO_HEADER = "audio_header"
+    AUDIO_ODD = "audio_odd"
     AUDIO_AFTER_DONE = "audio_after_done"
     UNKNOWN_EVENT = "unknown_event"
     NOT_FATAL_ERROR = "not_fatal_error"

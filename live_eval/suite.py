@@ -25,7 +25,7 @@ from live_eval import __version__
 from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.capture import TurnCapture, TurnRecord, finish, turn_id
 from live_eval.clock import Clock, SystemClock
-from live_eval.data import DataOptions, DataSet, load, sample_path, select
+from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.edges import EdgeCache, edges_of
 from live_eval.errors import AudioError, FailureKind, TurnError, UsageError
@@ -201,8 +201,7 @@ def make_plan(config: RunConfig) -> Plan:
     """
     spec = client(config.endpoint.name)
     table = config.data
-    path = sample_path() if table.path == "sample" else Path(table.path)
-    data = load(path, DataOptions(neutral_rule=table.neutral_rule, fields=table.fields))
+    data = load(locate(table.path), DataOptions(neutral_rule=table.neutral_rule, fields=table.fields))
     cases = select(
         data.cases,
         cues=table.cues,
@@ -351,7 +350,7 @@ class _Run:
         try:
             if self._plan.lacks_key:
                 raise TurnError(FailureKind.NO_KEY, self._plan.no_key)
-            user, turn = await asyncio.get_running_loop().run_in_executor(
+            user, turn, oddities = await asyncio.get_running_loop().run_in_executor(
                 self._readers, self._user_turn, job.case
             )
         except TurnError as error:
@@ -373,17 +372,23 @@ class _Run:
             failure = Failure(FailureKind.INTERNAL, self._redact(_describe(error)))
             return keep(_nothing(self._clock, failure), user=None)
         gc.collect(1)  # between turns: the collector is off while they are timed
-        return await self._in_writer(lambda: keep(replace(capture, log=session.log()), user=user))
+        warnings = (*oddities, *capture.warnings)
+        return await self._in_writer(
+            lambda: keep(replace(capture, log=session.log(), warnings=warnings), user=user)
+        )
 
-    def _user_turn(self, case: Case) -> tuple[Audio, UserTurn]:
+    def _user_turn(self, case: Case) -> tuple[Audio, UserTurn, list[Failure]]:
         edges = self._edges[case.case_id]
         if isinstance(edges, TurnError):
             raise edges
         spec = self._plan.spec
-        user = resample(read_audio(case.audio_path).audio, spec.input_rate_hz)
+        file = read_audio(case.audio_path)
+        user = resample(file.audio, spec.input_rate_hz)
         samples = spec.input_rate_hz * spec.frame_ms // 1000
         frame_ns = spec.frame_ms * 1_000_000
-        return user, UserTurn(frames=frames_of(user.int16(), samples), frame_ns=frame_ns, edges=edges)
+        turn = UserTurn(frames=frames_of(user.int16(), samples), frame_ns=frame_ns, edges=edges)
+        oddities = [Failure(FailureKind.AUDIO_ODD, f"{case.audio_path.name}: {note}") for note in file.notes]
+        return user, turn, oddities
 
     def _redact(self, text: str) -> str:
         return self._plan.key.redact(text) if self._plan.key is not None else text
