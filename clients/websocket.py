@@ -38,6 +38,7 @@ from websockets.frames import DATA_OPCODES, Frame
 from websockets.protocol import Event
 from websockets.typing import Subprotocol
 
+from clients._redact import hide
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
@@ -51,8 +52,6 @@ _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no
 _PUBLIC_QUERY = ("model",)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_MASKED_KEY = re.compile(r"[^\s\"']*\*{3,}[^\s\"']*")
-_LOGIN = re.compile(r"//[^/@\s]+@")
 _NO_TLS_HINT = "does the endpoint speak TLS (wss) on this port?"
 
 # At DEBUG, `websockets` logs the headers of the handshake, the key among them.
@@ -237,10 +236,8 @@ class WebSocketTransport:
         )
 
     def _redact(self, text: str) -> str:
-        """Return `text` without the dial's secrets, logins in URLs, and keys the endpoint masked by half."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return _MASKED_KEY.sub("***", _LOGIN.sub("//", text))
+        """Return `text` without what must not be told."""
+        return hide(text, self._secrets)
 
 
 class _StampingConnection(ClientConnection):

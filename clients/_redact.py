@@ -1,0 +1,80 @@
+"""What may be logged of a message: no secret, and of audio only its size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from live_eval.types import Secret
+
+__all__ = ["hide", "redact_object", "redact_raw"]
+
+_RAW_CHARACTERS = 500
+_SHOWN_CHARACTERS = 4_000
+_DEPTH = 24
+_SECRET_FIELDS = frozenset({"api_key", "authorization", "client_secret", "headers"})
+_HALF_MASKED_KEY = re.compile(r"[^\s\"']*\*{3,}[^\s\"']*")
+_LOGIN = re.compile(r"//[^/@\s]+@")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
+
+
+def hide(text: str, secrets: Collection[str]) -> str:
+    """Return `text` without the secrets, logins in URLs, and keys that the endpoint masked by half.
+
+    Args:
+        text: For a message or a log; no more than its first 4,000 characters are returned.
+        secrets: What must not appear, the longest first.
+    """
+    text = text[:_SHOWN_CHARACTERS]
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return _HALF_MASKED_KEY.sub("***", _LOGIN.sub("//", text))
+
+
+def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:
+    """Return the beginning of a message that cannot be parsed, as a JSON object."""
+    begin = _BASE64_RUN.sub(lambda run: f"({len(run.group())} characters of base64)", text[:_RAW_CHARACTERS])
+    clean = begin.encode(errors="replace").decode()
+    return {"raw": key.redact(clean) if key is not None else clean, "characters": len(text)}
+
+
+def redact_object(event: dict[str, Any], key: Secret | None, audio_fields: Collection[str]) -> dict[str, Any]:
+    """Return a copy of a message that may be logged.
+
+    Args:
+        event: The message.
+        key: The session's key.
+        audio_fields: Names of fields whose strings are base64 audio.
+
+    Returns:
+        The copy: audio is ``{"bytes": n}``, fields that hold secrets by their name are ``***``, and so is
+        every occurrence of the key.
+    """
+    copy = _walk(event, key, audio_fields, _DEPTH)
+    assert isinstance(copy, dict)
+    return copy
+
+
+def _walk(value: object, key: Secret | None, audio_fields: Collection[str], depth: int) -> object:
+    if isinstance(value, str):
+        return key.redact(value) if key is not None else value
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        return "(nested too deeply to be logged)"
+    if isinstance(value, list):
+        return [_walk(item, key, audio_fields, depth - 1) for item in value]
+    copy: dict[str, object] = {}
+    for name, item in value.items():
+        if name in audio_fields and isinstance(item, str):
+            copy[name] = {"bytes": len(item) * 3 // 4 - item[-2:].count("=")}
+        elif name in _SECRET_FIELDS and item:
+            copy[name] = "***"
+        else:
+            copy[_name(name, key)] = _walk(item, key, audio_fields, depth - 1)
+    return copy
+
+
+def _name(name: str, key: Secret | None) -> str:
+    return key.redact(name) if key is not None else name

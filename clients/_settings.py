@@ -1,0 +1,58 @@
+"""Building a session's address and settings from what the user wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from live_eval.errors import UsageError
+
+__all__ = ["merged", "websocket_url"]
+
+_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+
+
+def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
+    """Return the address of a WebSocket under a base URL.
+
+    Args:
+        base_url: ``ws``, ``wss``, ``http`` or ``https``; its own path and query are kept.
+        path: Appended to the base's path, unless that ends with it already.
+        query: Set in the query.
+
+    Raises:
+        UsageError: The base URL is none; the message does not show its query, which may hold a key.
+
+    >>> websocket_url("http://127.0.0.1:8000/v1/", "realtime", {"model": "m"})
+    'ws://127.0.0.1:8000/v1/realtime?model=m'
+    """
+    shown = base_url.partition("?")[0]
+    try:
+        parts = urlsplit(base_url)
+        good = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(f"base_url: expected an address like wss://HOST/v1, but {shown!r} was given")
+    folder = parts.path.rstrip("/")
+    whole = folder if folder.endswith(f"/{path}") else f"{folder}/{path}"
+    kept = [
+        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query
+    ]
+    return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, whole, urlencode([*kept, *query.items()]), ""))
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `over` laid on it: objects are merged, everything else is replaced.
+
+    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": [4]})
+    {'a': {'b': 1, 'c': 3}, 'd': [4]}
+    """
+    result = dict(base)
+    for name, value in over.items():
+        before = result.get(name)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            value = merged(before, value)
+        result[name] = value
+    return result

@@ -1,0 +1,77 @@
+"""OpenAI Realtime, beta dialect: flat settings and older names, spoken by many compatible servers.
+
+Event shapes are those of the SDK's ``openai.types.beta.realtime``. OpenAI itself refuses the dialect by now
+(error ``beta_api_shape_disabled``, close code 4000).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from clients._fields import Fields
+from clients._openai_session import SessionShape, SessionTerms
+from clients.openai_realtime import OpenAIRealtime
+from live_eval.audio import CodecName
+from live_eval.dialect import EndpointSettings
+from live_eval.types import Modality
+
+__all__ = ["OpenAIRealtimeBeta"]
+
+
+class _FlatShape(SessionShape):
+    """The beta shape of a session: one flat object."""
+
+    codecs: ClassVar[Mapping[str, CodecName]] = {
+        "pcm16": CodecName.PCM16,
+        "g711_ulaw": CodecName.PCMU,
+        "g711_alaw": CodecName.PCMA,
+    }
+
+    def headers(self, settings: EndpointSettings) -> dict[str, str]:
+        """Return the headers of the handshake, with the one that asks for the beta."""
+        return super().headers(settings) | {"OpenAI-Beta": "realtime=v1"}
+
+    def write(self, settings: EndpointSettings) -> dict[str, Any]:
+        """Return the `session` object to ask for, before the user's ``extra``."""
+        speaks = settings.modality is Modality.AUDIO
+        session: dict[str, Any] = {
+            "modalities": ["text", "audio"] if speaks else ["text"],
+            "input_audio_format": "pcm16",
+            "turn_detection": self.turn_detection(settings),
+        }
+        if speaks:
+            session["output_audio_format"] = "pcm16"
+            if settings.voice is not None:
+                session["voice"] = settings.voice
+        if settings.transcription_model is not None:
+            session["input_audio_transcription"] = self.transcription(
+                settings.transcription_model, settings.language
+            )
+        if settings.instructions:
+            session["instructions"] = settings.instructions
+        if settings.max_output_tokens is not None:
+            session["max_response_output_tokens"] = settings.max_output_tokens
+        return session
+
+    def read(self, session: Fields) -> SessionTerms:
+        """Return what a `session` object, ours or the endpoint's, says of the audio."""
+        return SessionTerms(
+            self.codec(session, "input_audio_format", self.input_rate_hz),
+            self.codec(session, "output_audio_format", self.output_rate_hz),
+            self.interrupts(session),
+        )
+
+
+class OpenAIRealtimeBeta(OpenAIRealtime):
+    """One session's protocol state, beta dialect; a `Dialect`."""
+
+    shape: ClassVar[SessionShape] = _FlatShape()
+    spellings: ClassVar[Mapping[str, str]] = {
+        "response.output_audio.delta": "response.audio.delta",
+        "response.output_audio.done": "response.audio.done",
+        "response.output_audio_transcript.delta": "response.audio_transcript.delta",
+        "response.output_audio_transcript.done": "response.audio_transcript.done",
+        "response.output_text.delta": "response.text.delta",
+        "response.output_text.done": "response.text.done",
+    }
