@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
-from live_eval.audio import Audio
+from live_eval.audio import Audio, resample
 from live_eval.types import Case
 
 __all__ = [
@@ -90,6 +90,7 @@ class JudgeSpec:
         packages: Importable packages it needs beside the base install.
         extra: The extra that installs them, or None.
         key_variable: Environment variable of the key that it needs, or None.
+        base_url: For LLM judges, the OpenAI-compatible address that it was made for; None for OpenAI's.
         licence: Licence of its weights, or empty.
         source: Paper or page of the metric.
     """
@@ -104,6 +105,7 @@ class JudgeSpec:
     packages: tuple[str, ...] = ()
     extra: str | None = None
     key_variable: str | None = None
+    base_url: str | None = None
     licence: str = ""
     source: str = ""
 
@@ -127,6 +129,19 @@ class JudgedTurn:
     reply_text: str | None = None
     heard_text: str | None = None
     reference: Audio | None = None
+    _resampled: dict[int, Audio] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def reply_at(self, rate_hz: int) -> Audio:
+        """Return the reply at `rate_hz`; it is resampled once for each rate, for all judges together.
+
+        Raises:
+            ValueError: There is no reply; a judge that calls this names `Need.REPLY_AUDIO`.
+        """
+        if self.reply is None:
+            raise ValueError(f"turn {self.turn_id!r} has no reply audio")
+        if rate_hz not in self._resampled:
+            self._resampled[rate_hz] = resample(self.reply, rate_hz)
+        return self._resampled[rate_hz]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +226,13 @@ def score_name(judge: str, output: str) -> str:
 def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
     """Return in words what the turn lacks of `needs`, or None where it lacks nothing.
 
-    Empty text and audio without samples count as absent.
+    Empty text and audio without samples count as absent. An empty heard text does not: that the
+    transcriber heard nothing is an answer.
     """
     there: dict[Need, object] = {
         Need.REPLY_AUDIO: turn.reply is not None and len(turn.reply.samples) > 0,
         Need.REPLY_TEXT: (turn.reply_text or "").strip(),
-        Need.HEARD_TEXT: (turn.heard_text or "").strip(),
+        Need.HEARD_TEXT: turn.heard_text is not None,
         Need.SCRIPT_TEXT: (turn.case.text or "").strip(),
         Need.REFERENCE_TEXT: (turn.case.reference_text or "").strip(),
         Need.REFERENCE_AUDIO: turn.reference is not None and len(turn.reference.samples) > 0,

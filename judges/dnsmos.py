@@ -1,0 +1,399 @@
+"""DNSMOS: how good the reply sounds, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
+
+Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICASSP 2021). The weights are
+those of the package ``speechmos`` (MIT), and the numbers are that package's: 16 kHz, windows of 9.01 s every
+second, a clip that is shorter than a window repeated (doubled) until it is not, the mean over the windows.
+
+Neighbouring windows share 8 of their 9 seconds, and nearly all the work of the P.835 network goes into
+convolutions over time and frequency that give the same values for a moment in whichever window it lies. So
+that network is cut in two. Its front runs once over the whole clip, in pieces; only at the edges of each
+window, where the network saw zeros instead of neighbours, it runs again on a strip of 16 frames. The rest
+runs once for each window. The numbers are the uncut network's, up to float32 rounding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import soxr
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio
+from live_eval.errors import JudgeError
+from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
+from live_eval.timeline import AUDIBLE_DBFS, audible_onset
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = [
+    "RATE_HZ",
+    "WINDOW_SAMPLES",
+    "Dnsmos",
+    "DnsmosWeights",
+    "RatedClip",
+    "at_rated_rate",
+    "find_weights",
+    "mel_features",
+    "rated_clip",
+]
+
+RATE_HZ = 16_000
+WINDOW_SAMPLES = 144_160
+_WINDOW_S = 9.01
+_SHORTEST_S = 0.5
+
+_P835_FILE = "sig_bak_ovr.onnx"
+_P808_FILE = "model_v8.onnx"
+_SHA256 = {
+    _P835_FILE: "269fbebdb513aa23cddfbb593542ecc540284a91849ac50516870e1ac78f6edd",
+    _P808_FILE: "9246480c58567bc6affd4200938e77eef49468c8bc7ed3776d109c07456f6e91",
+}
+
+# The P.835 network: frames of 20 ms every 10 ms, 900 to a window. The tensors at which it is cut hold the
+# frames, and a quarter of their number after two poolings.
+_FRAME = 320
+_HOP = 160
+_WINDOW_FRAMES = 900
+_HOP_FRAMES = 100
+_FRAMES_TENSOR = "mos_estimator_logpow/concat:0"
+_QUARTERS_TENSOR = "mos_estimator_logpow/max_pooling2d/MaxPool_1_conv0"
+_RATINGS_TENSOR = "Identity:0"
+# Four 3x3 convolutions, a pooling by 2, another convolution and another pooling carry an edge 2 positions
+# far into the pooled frames: 8 frames of neighbours keep it out, and a strip of 16 frames has 2 good ones.
+_EDGE = 2
+_HALO_FRAMES = 8
+_STRIP_FRAMES = 16
+# Long enough that halos cost 3 %, short enough that a piece's largest activation is 40 MB.
+_PIECE_FRAMES = 448
+
+# Microsoft's calibration of the network's outputs (speech, background, overall), highest power first.
+_CALIBRATION = {
+    "sig": (-0.08397278, 1.22083953, 0.0052439),
+    "bak": (-0.13166888, 1.60915514, -0.39604546),
+    "ovrl": (-0.06766283, 1.11546468, 0.04602535),
+}
+
+# The P.808 network's features.
+_FFT = 321
+_MELS = 120
+_AMIN = 1e-10
+_TOP_DB = 80.0
+
+_MOST_WORKERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DnsmosWeights:
+    """Where the networks lie."""
+
+    p835: Path
+    p808: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RatedClip:
+    """A clip and where its windows lie.
+
+    Args:
+        samples: float32 mono, shape (samples,), at 16_000 Hz; the clip, repeated where it was short.
+        starts_s: At which second each window of `WINDOW_SAMPLES` begins.
+        copies: How often the clip was repeated; 1 where it filled a window.
+    """
+
+    samples: NDArray[np.float32]
+    starts_s: tuple[int, ...]
+    copies: int
+
+    def window(self, start_s: int) -> NDArray[np.float32]:
+        """Return the window that begins at second `start_s`, shape (WINDOW_SAMPLES,)."""
+        begin = start_s * RATE_HZ
+        return self.samples[begin : begin + WINDOW_SAMPLES]
+
+
+class Dnsmos:
+    """Rates replies as DNSMOS does: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
+
+    Unscored are replies for which the metric has no meaning: without an audible sample (the networks give
+    digital silence a 1.8), or shorter than 0.5 s (they would rate a buzz of 18 repetitions or more). A reply
+    at another rate is resampled to 16 kHz; from 8 kHz its upper band is empty, which DNSMOS hears. Clipped
+    replies are rated, and the share of their samples at full scale is kept beside the score.
+
+    Args:
+        workers: Threads that rate; as many as there are cores (at most 16) where None. Each runs a network
+            on one thread of its own: on two cores that was as fast as one worker with two threads, and
+            leaves no core idle while another computes features.
+
+    Raises:
+        JudgeError: A package or its weights are not there, or they are not the weights that we know.
+    """
+
+    def __init__(self, *, workers: int | None = None) -> None:
+        weights = find_weights()
+        self._workers = workers or min(_MOST_WORKERS, _cores())
+        self._front, self._back = _cut_p835(weights.p835)
+        self._p808 = _session(weights.p808.read_bytes())
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Rate each reply; the windows of all of them stand in one queue."""
+        plans = [_plan(turn) for turn in batch]
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="dnsmos") as pool:
+            pieces = [
+                [pool.submit(self._front_piece, plan, *piece) for piece in _pieces(plan)]
+                if isinstance(plan, RatedClip)
+                else []
+                for plan in plans
+            ]
+            windows: list[list[Future[dict[str, float]]]] = []
+            for plan, futures in zip(plans, pieces, strict=True):
+                windows.append([])
+                if isinstance(plan, RatedClip):
+                    quarters = np.concatenate([future.result() for future in futures], axis=1)
+                    windows[-1] = [
+                        pool.submit(self._rate_window, plan, quarters, start) for start in plan.starts_s
+                    ]
+            return [
+                _scored(turn, plan, [future.result() for future in futures])
+                if isinstance(plan, RatedClip)
+                else plan
+                for turn, plan, futures in zip(batch, plans, windows, strict=True)
+            ]
+
+    def _front_piece(self, clip: RatedClip, begin: int, end: int) -> NDArray[np.float32]:
+        """Return the pooled frames from `begin` to `end`, shape (32, (end - begin) / 4, 40)."""
+        low, high = max(0, begin - _HALO_FRAMES), min(_frame_count(clip), end + _HALO_FRAMES)
+        pooled = self._run_front(_frames(clip, low, high)[None])
+        return pooled[0, :, (begin - low) // 4 : (end - low) // 4]
+
+    def _rate_window(self, clip: RatedClip, quarters: NDArray[np.float32], start_s: int) -> dict[str, float]:
+        """Return the ratings of one window."""
+        first = start_s * _HOP_FRAMES
+        last = first + _WINDOW_FRAMES
+        strips = self._run_front(
+            np.stack([_frames(clip, first, first + _STRIP_FRAMES), _frames(clip, last - _STRIP_FRAMES, last)])
+        )
+        window = quarters[:, first // 4 : last // 4].copy()
+        window[:, :_EDGE] = strips[0, :, :_EDGE]
+        window[:, -_EDGE:] = strips[1, :, -_EDGE:]
+        raw = self._back.run([_RATINGS_TENSOR], {_QUARTERS_TENSOR: window[None]})[0][0]
+        calibrated = {
+            name: float(np.polyval(_CALIBRATION[name], float(value)))
+            for name, value in zip(("sig", "bak", "ovrl"), raw, strict=True)
+        }
+        features = mel_features(clip.window(start_s)[:-_HOP])
+        p808 = float(self._p808.run(None, {"input_1": features[None]})[0][0][0])
+        return {**calibrated, "p808": p808}
+
+    def _run_front(self, frames: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(self._front.run([_QUARTERS_TENSOR], {_FRAMES_TENSOR: frames})[0], np.float32)
+
+
+def find_weights() -> DnsmosWeights:
+    """Return where the weights lie in the installed package `speechmos`, which is not imported.
+
+    Raises:
+        JudgeError: They are not there, or their hashes are not those that we know.
+    """
+    spec = importlib.util.find_spec("speechmos")
+    if spec is None or spec.origin is None:
+        raise JudgeError("DNSMOS needs the weights in the package speechmos: pip install speechmos==0.0.1.1")
+    folder = Path(spec.origin).parent / "dnsmos_models"
+    for name, known in _SHA256.items():
+        path = folder / name
+        if not path.is_file():
+            raise JudgeError(f"{path}: expected the weights of DNSMOS, found no file")
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != known:
+            raise JudgeError(f"{path}: expected weights with SHA-256 {known}, found {found}")
+    return DnsmosWeights(folder / _P835_FILE, folder / _P808_FILE)
+
+
+def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
+    """Repeat a short clip and place the windows, as speechmos does.
+
+    Args:
+        samples: float32 mono, shape (samples,) with samples > 0, at 16_000 Hz.
+    """
+    copies = 1
+    while len(samples) < WINDOW_SAMPLES:
+        samples = np.concatenate((samples, samples))
+        copies *= 2
+    last = int(len(samples) // RATE_HZ - _WINDOW_S)
+    # speechmos computes a window's end as int((start + 9.01) * 16000) and leaves out windows that come out
+    # one sample short. In binary floating point that is so for the starts 7 to 23 and 119 to 122: replies
+    # of more than 17 s lose those windows in every published number, and so here.
+    starts = tuple(
+        start
+        for start in range(last + 1)
+        if int((start + _WINDOW_S) * RATE_HZ) - start * RATE_HZ >= WINDOW_SAMPLES
+    )
+    return RatedClip(np.ascontiguousarray(samples, dtype=np.float32), starts, copies)
+
+
+def at_rated_rate(audio: Audio) -> NDArray[np.float32]:
+    """Return `audio` at 16_000 Hz, float32 mono, shape (samples,), as speechmos reads a file.
+
+    It asks librosa, which asks soxr for "high quality". The "very high quality" of the rest of live-eval
+    keeps a little more below 8 kHz, for which P.808 ratings differ by up to 0.01.
+    """
+    if audio.rate_hz == RATE_HZ:
+        return audio.samples
+    return np.asarray(soxr.resample(audio.samples, audio.rate_hz, RATE_HZ, quality="HQ"), dtype=np.float32)
+
+
+def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the P.808 network's features: a mel spectrogram in dB, moved and scaled to about [-1, 1].
+
+    Equal, up to float32 rounding, to what speechmos asks of librosa::
+
+        (power_to_db(melspectrogram(y=samples, sr=16000, n_fft=321, hop_length=160, n_mels=120),
+                     ref=np.max) + 40) / 40
+
+    Args:
+        samples: float32 mono, shape (samples,), at 16_000 Hz.
+
+    Returns:
+        float32, shape (1 + (samples - 1) // 160, 120).
+    """
+    # Frames are centred, with zeros beyond the ends.
+    frames = sliding_window_view(np.pad(samples, _FFT // 2), _FFT)[::_HOP]
+    spectrum = np.fft.rfft(frames * _hann())
+    power = spectrum.real**2 + spectrum.imag**2
+    mel = power @ _mel_filters()
+    decibels = 10 * np.log10(np.maximum(_AMIN, mel)) - 10 * np.log10(max(_AMIN, float(mel.max())))
+    decibels = np.maximum(decibels, decibels.max() - _TOP_DB)
+    return np.asarray((decibels + 40) / 40, dtype=np.float32)
+
+
+@cache
+def _hann() -> NDArray[np.float32]:
+    """Return the periodic Hann window, shape (321,)."""
+    return np.asarray(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT), dtype=np.float32)
+
+
+@cache
+def _mel_filters() -> NDArray[np.float32]:
+    """Return triangles on the mel scale of Slaney's Auditory Toolbox, of equal area, shape (161, 120)."""
+    edges = _slaney_hz(np.linspace(0.0, _slaney_mel(RATE_HZ / 2), _MELS + 2))
+    bins = np.fft.rfftfreq(_FFT, 1 / RATE_HZ)
+    rising = (bins[:, None] - edges[None, :-2]) / np.diff(edges)[None, :-1]
+    falling = (edges[None, 2:] - bins[:, None]) / np.diff(edges)[None, 1:]
+    triangles = np.maximum(0, np.minimum(rising, falling))
+    filters: NDArray[np.float32] = np.asarray(triangles * (2 / (edges[2:] - edges[:-2])), dtype=np.float32)
+    return filters
+
+
+# The scale is linear (200/3 Hz to a mel) up to 1 kHz and logarithmic above.
+_LINEAR_HZ = 200 / 3
+_KNEE_HZ = 1000.0
+_LOG_STEP = np.log(6.4) / 27
+
+
+def _slaney_mel(hz: float) -> float:
+    return float(_KNEE_HZ / _LINEAR_HZ + np.log(hz / _KNEE_HZ) / _LOG_STEP)
+
+
+def _slaney_hz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
+    knee = _KNEE_HZ / _LINEAR_HZ
+    return np.where(mel < knee, mel * _LINEAR_HZ, _KNEE_HZ * np.exp(_LOG_STEP * (mel - knee)))
+
+
+def _plan(turn: JudgedTurn) -> RatedClip | Unscored | Failed:
+    """Return the clip to rate, or why the reply has no DNSMOS."""
+    reply = turn.reply
+    if reply is None:
+        return Unscored("no reply audio")
+    if not np.isfinite(reply.samples).all():
+        return Failed("the reply has samples that are not finite")
+    seconds = len(reply.samples) / reply.rate_hz
+    if seconds < _SHORTEST_S:
+        return Unscored(f"the reply is too short for DNSMOS: {seconds:.2f} s of at least {_SHORTEST_S} s")
+    if audible_onset(reply.int16(), reply.rate_hz) is None:
+        return Unscored(f"the reply is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
+    return rated_clip(at_rated_rate(reply))
+
+
+def _scored(turn: JudgedTurn, clip: RatedClip, windows: Sequence[dict[str, float]]) -> Scored:
+    assert turn.reply is not None
+    full_scale = np.abs(turn.reply.samples) >= 32767 / 32768
+    return Scored(
+        {name: float(np.mean([window[name] for window in windows])) for name in windows[0]},
+        {
+            "windows": len(windows),
+            "copies": clip.copies,
+            "rate_hz": turn.reply.rate_hz,
+            "full_scale_share": float(full_scale.mean()),
+            "sha256": _SHA256,
+        },
+    )
+
+
+def _frame_count(clip: RatedClip) -> int:
+    """Return how many frames the windows span."""
+    return clip.starts_s[-1] * _HOP_FRAMES + _WINDOW_FRAMES
+
+
+def _pieces(clip: RatedClip) -> list[tuple[int, int]]:
+    """Cut the frames that the windows span into pieces of about the same length, multiples of 4 frames."""
+    total = _frame_count(clip)
+    count = -(-total // _PIECE_FRAMES)
+    length = -(-total // (4 * count)) * 4
+    return [(begin, min(begin + length, total)) for begin in range(0, total, length)]
+
+
+def _frames(clip: RatedClip, first: int, last: int) -> NDArray[np.float32]:
+    """Return the frames from `first` to `last`, shape (last - first, 320)."""
+    span = clip.samples[first * _HOP : (last - 1) * _HOP + _FRAME]
+    return np.ascontiguousarray(sliding_window_view(span, _FRAME)[::_HOP])
+
+
+def _cut_p835(path: Path) -> tuple[Any, Any]:
+    """Return the P.835 network's front (frames to pooled frames) and back (those of a window to ratings)."""
+    import onnx
+
+    try:
+        model = onnx.shape_inference.infer_shapes(onnx.load(path))
+        front = _part(model, _FRAMES_TENSOR, _QUARTERS_TENSOR, ("strips", "frames", _FRAME))
+        back = _part(model, _QUARTERS_TENSOR, _RATINGS_TENSOR, ("windows", 32, _WINDOW_FRAMES // 4, 40))
+    except (ValueError, onnx.onnx_cpp2py_export.checker.ValidationError) as error:
+        raise JudgeError(f"{path}: expected the network of DNSMOS P.835: {error}") from error
+    return _session(front), _session(back)
+
+
+def _part(model: onnx.ModelProto, source: str, target: str, shape: Sequence[str | int]) -> bytes:
+    """Return the part of a network between two tensors, with an input of `shape` (names are free sizes)."""
+    from onnx.helper import make_tensor_type_proto
+    from onnx.utils import Extractor
+
+    part = Extractor(model).extract_model([source], [target])
+    part.graph.input[0].type.CopyFrom(make_tensor_type_proto(1, shape))
+    # The shapes that were stated are those of a whole window.
+    part.graph.output[0].type.tensor_type.ClearField("shape")
+    del part.graph.value_info[:]
+    return bytes(part.SerializeToString())
+
+
+def _session(model: bytes) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,100 @@
+"""How far the words of the reply overlap with those of the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nltk.tokenize import NLTKWordTokenizer
+from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+from rouge_score.rouge_scorer import RougeScorer
+from rouge_score.tokenizers import DefaultTokenizer
+
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+
+__all__ = ["Bleu", "RougeL", "word_tokens"]
+
+# Punkt learns abbreviations from a corpus; its trained data is a download. These are the ones that occur in
+# conversation; a period after one of them does not end a sentence.
+_ABBREVIATIONS = frozenset(
+    ("mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "vs", "etc", "e.g", "i.e", "a.m", "p.m", "u.s", "u.k")
+)
+
+
+class Bleu:
+    """BLEU-4 of one sentence pair, times 100, higher is better (Papineni et al. 2002).
+
+    As EchoMind describes it: lower-cased, nltk's word tokens, n-grams of 1 to 4 with equal weights, brevity
+    penalty, smoothing method 1 of Chen and Cherry (2014): an n-gram order without a match counts 0.1.
+    """
+
+    def __init__(self) -> None:
+        self._smoothing = SmoothingFunction().method1
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Compare each reply's text with the reference reply."""
+        return [self._judge(turn) for turn in batch]
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        reply = word_tokens((turn.reply_text or "").lower())
+        reference = word_tokens((turn.case.reference_text or "").lower())
+        if not reply or not reference:
+            return Unscored(f"the {'reply' if not reply else 'reference reply'} has no words")
+        bleu = sentence_bleu([reference], reply, smoothing_function=self._smoothing)
+        return Scored(
+            {"": 100.0 * float(bleu)},
+            {"reply_tokens": len(reply), "reference_tokens": len(reference)},
+        )
+
+
+class RougeL:
+    """F-measure of the longest common subsequence of words, times 100, higher is better (Lin 2004).
+
+    ``F = 2 P R / (P + R)`` with ``P = LCS / words of the reply`` and ``R = LCS / words of the reference``.
+    Tokens are those of Google's ``rouge_score``: lower-cased runs of ASCII letters and digits.
+
+    Args:
+        stemmer: Whether words are held against each other by their Porter stems. EchoMind does not say;
+            off is the package's default.
+    """
+
+    def __init__(self, *, stemmer: bool = False) -> None:
+        self._tokenizer = DefaultTokenizer(stemmer)
+        self._scorer = RougeScorer(["rougeL"], tokenizer=self._tokenizer)
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Compare each reply's text with the reference reply."""
+        return [self._judge(turn) for turn in batch]
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        reply, reference = turn.reply_text or "", turn.case.reference_text or ""
+        for name, text in (("reply", reply), ("reference reply", reference)):
+            if not self._tokenizer.tokenize(text):
+                return Unscored(f"the {name} has no words of ASCII letters or digits")
+        found = self._scorer.score(reference, reply)["rougeL"]
+        return Scored(
+            {"": 100.0 * float(found.fmeasure)},
+            {"precision": float(found.precision), "recall": float(found.recall)},
+        )
+
+
+def word_tokens(text: str) -> list[str]:
+    """Cut text into words as ``nltk.word_tokenize`` does, without its downloads.
+
+    Sentences by Punkt with a short list of abbreviations instead of trained data, then the Treebank rules
+    within each sentence (they take a period off the last word only).
+
+    >>> word_tokens("oh no. that's it!")
+    ['oh', 'no', '.', 'that', "'s", 'it', '!']
+    """
+    return [token for sentence in _SENTENCES.tokenize(text) for token in _WORDS.tokenize(sentence)]
+
+
+def _punkt() -> PunktSentenceTokenizer:
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(_ABBREVIATIONS)
+    return PunktSentenceTokenizer(parameters)
+
+
+_SENTENCES = _punkt()
+_WORDS = NLTKWordTokenizer()

@@ -1,0 +1,117 @@
+"""Word error rates: of what the endpoint heard (`wer_heard`) and of what it said (`wer_spoken`).
+
+``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as EchoMind
+reports it, lower is better, beyond 100 where more is inserted than was there. The counts stand beside each
+score, so that errors can be pooled over utterances too. Computed by jiwer, in two ways:
+
+* ``raw``: the texts as they are, cut at white space: case and punctuation count as differences;
+* ``normalized``: after Whisper's English normaliser (Radford et al. 2022, appendix C), which lower-cases,
+  drops punctuation, fillers and bracketed remarks, and spells contractions and numbers in one way.
+
+A reference that has no words, before or after normalisation, has no error rate: the turn is unscored. So is
+one in another language than English, which the normaliser (and the bundled recogniser) does not know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import jiwer
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from live_eval.errors import JudgeError, UsageError
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.recognition import Recogniser
+
+__all__ = ["WordErrorHeard", "WordErrorSpoken"]
+
+
+class WordErrorHeard:
+    """Word errors of the vendor's transcript of the input against the script's text.
+
+    The transcript is often made by another model than the one that answers: it tells what the vendor's
+    transcriber heard, not what the answering model understood. An empty transcript is 100 % of errors.
+    """
+
+    def __init__(self) -> None:
+        self._normalise = EnglishTextNormalizer()
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Count the word errors of each turn's heard text."""
+        return [
+            _foreign(turn)
+            or _word_errors(self._normalise, turn.case.text or "", turn.heard_text or "", "the script")
+            for turn in batch
+        ]
+
+
+class WordErrorSpoken:
+    """Word errors of the reply's sound, as an offline recogniser hears it, against the reply's transcript.
+
+    The recogniser's own errors are included. Which one it was stands beside the score; after a change of
+    ``LIVE_EVAL_WHISPER``, score again.
+
+    Raises:
+        JudgeError: There is no recogniser or no model for it.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._recogniser = Recogniser(threads=os.cpu_count() or 1)
+        except UsageError as error:
+            raise JudgeError(str(error)) from error
+        self._normalise = EnglishTextNormalizer()
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Recognise each reply and count the word errors."""
+        return [_foreign(turn) or self._judge(turn) for turn in batch]
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        if turn.reply is None:
+            return Unscored("no reply audio")
+        transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language="en")
+        return _word_errors(
+            self._normalise,
+            turn.reply_text or "",
+            transcript.text,
+            "the reply's transcript",
+            {"recognised": transcript.text, "recogniser": self._recogniser.name},
+        )
+
+
+def _foreign(turn: JudgedTurn) -> Unscored | None:
+    language = turn.case.language
+    if language.lower().split("-")[0] == "en":
+        return None
+    return Unscored(f"the case is in {language!r}, and word errors are counted in English")
+
+
+def _word_errors(
+    normalise: EnglishTextNormalizer,
+    reference: str,
+    heard: str,
+    name: str,
+    detail: dict[str, Any] | None = None,
+) -> Judgement:
+    values: dict[str, float] = {}
+    counts: dict[str, Any] = {}
+    for how, wanted, got in (
+        ("raw", reference, heard),
+        ("normalized", normalise(reference), normalise(heard)),
+    ):
+        if not wanted.strip():
+            return Unscored(f"{name} has no words{' after normalisation' if how == 'normalized' else ''}")
+        found = jiwer.process_words(wanted, got)
+        words = found.hits + found.substitutions + found.deletions
+        errors = found.substitutions + found.deletions + found.insertions
+        values[how] = 100.0 * errors / words
+        counts[how] = {
+            "errors": errors,
+            "words": words,
+            "substitutions": found.substitutions,
+            "deletions": found.deletions,
+            "insertions": found.insertions,
+        }
+    return Scored(values, {**(detail or {}), **counts})
