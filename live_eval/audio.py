@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +35,11 @@ __all__ = [
 
 MIN_RATE_HZ = 8_000
 MAX_RATE_HZ = 192_000
+
+_BLOCK_SAMPLES = 1 << 20
+# What writers put for a size that they do not know, in RIFF, and what libsndfile makes of one in FLAC.
+_STREAM_SIZE = 0xFFFFFFFF
+_UNKNOWN_SAMPLES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +113,8 @@ def float_to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
 def read_audio(path: Path) -> AudioFile:
     """Read any file that libsndfile reads (WAV, FLAC, Ogg, MP3, AIFF, …) and mix it down to mono.
 
-    Headers that state a wrong length (0xFFFFFFFF from a streaming writer, or more than is there) are read
-    to the end of the data and noted.
+    Headers that state a wrong length (0xFFFFFFFF from a streaming writer, 0 from one that died, or more than
+    is there) are read to the end of the data and noted.
 
     Args:
         path: The file.
@@ -120,18 +126,18 @@ def read_audio(path: Path) -> AudioFile:
         AudioError: The file is missing, unreadable, has no samples, has samples that are not finite, or a
             rate outside 8 to 192 kHz; the message says which, and names the file.
     """
-    if not path.is_file():
-        raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such recording")
-    notes: list[str] = []
     try:
-        with soundfile.SoundFile(path) as file:
+        if not path.is_file():
+            raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such recording")
+        with _opened(path) as file:
             declared = file.frames
-            data = file.read(dtype="float32", always_2d=True)
+            data = _read_to_the_end(file)
             rate_hz, channels = int(file.samplerate), int(file.channels)
             container, subtype = str(file.format), str(file.subtype)
     except (soundfile.LibsndfileError, RuntimeError, ValueError, MemoryError, OSError) as error:
+        reason = getattr(error, "error_string", None) or error
         raise AudioError(
-            FailureKind.AUDIO_UNREADABLE, f"{path}: expected a sound file that libsndfile reads; {error}"
+            FailureKind.AUDIO_UNREADABLE, f"{path}: expected a sound file that libsndfile reads; {reason}"
         ) from None
     if len(data) == 0:
         raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected sound, but the file has no samples")
@@ -147,37 +153,106 @@ def read_audio(path: Path) -> AudioFile:
             FailureKind.AUDIO_RATE,
             f"{path}: expected a rate of {MIN_RATE_HZ} to {MAX_RATE_HZ} Hz, but it is {rate_hz} Hz",
         )
-    if len(data) != declared:
-        notes.append(f"the header states {declared} samples, {len(data)} are there")
-    notes.extend(_riff_notes(path, container))
+    notes = [*_length_notes(path, declared, len(data))]
     if channels > 1:
         notes.append(f"{channels} channels mixed down to mono")
+    peak = float(np.abs(data).max())
+    if peak == 0:
+        notes.append("every sample is zero")
+    elif peak > 1:
+        notes.append(f"the peak is {peak:.3g} times full scale: clipped when sent")
     mono = data[:, 0] if channels == 1 else data.mean(axis=1, dtype=np.float32)
     audio = Audio(np.ascontiguousarray(mono, dtype=np.float32), rate_hz)
     return AudioFile(audio, channels, container, subtype, tuple(notes))
 
 
-def _riff_notes(path: Path, container: str) -> Iterator[str]:
-    """Note a RIFF header whose chunk sizes do not fit the file (libsndfile silently reads what is there)."""
-    if container not in ("WAV", "WAVEX"):
+class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no types
+    """A sound file that is read once, from front to back.
+
+    Where a file can be sought, soundfile seeks to where it stands after each block, which libsndfile refuses
+    at the end of a FLAC file that states a wrong length.
+    """
+
+    def seekable(self) -> bool:
+        return False
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
+    """Open a sound file, even one whose RIFF header was never completed.
+
+    A writer that dies leaves a data chunk of zero bytes with all the sound behind it, of which libsndfile
+    reads none.
+    """
+    chunk = _data_chunk(path)
+    if chunk is None or chunk.stated > 0 or not chunk.surplus:
+        with _Stream(path) as file:
+            yield file
         return
+    content = bytearray(path.read_bytes())
+    content[chunk.at - 4 : chunk.at] = min(chunk.there, _STREAM_SIZE - 1).to_bytes(4, "little")
+    with _Stream(io.BytesIO(content)) as file:
+        yield file
+
+
+def _read_to_the_end(file: soundfile.SoundFile) -> NDArray[np.float32]:
+    """Return the samples that are there, shape (samples, channels), however many the header states."""
+    # In blocks: the header may state more than fits into memory, or (FLAC from a pipe) that it does not know.
+    blocks: list[NDArray[np.float32]] = []
+    while len(block := file.read(_BLOCK_SAMPLES, dtype="float32", always_2d=True)):
+        blocks.append(block)
+    return np.concatenate(blocks) if blocks else np.zeros((0, file.channels), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _DataChunk:
+    """The data chunk of a RIFF file.
+
+    Args:
+        riff: The size that the file states for all of itself.
+        at: Where the sound begins.
+        stated: Bytes of sound that it states.
+        there: Bytes from there to the end of the file.
+        surplus: Whether what follows the stated bytes is not another chunk.
+    """
+
+    riff: int
+    at: int
+    stated: int
+    there: int
+    surplus: bool
+
+
+def _data_chunk(path: Path) -> _DataChunk | None:
+    """Find the data chunk of a RIFF file; None for other files."""
     size = path.stat().st_size
     with path.open("rb") as file:
         header = file.read(12)
-        if header[:4] != b"RIFF":
-            return
-        stated = int.from_bytes(header[4:8], "little")
-        if stated == 0xFFFFFFFF:
-            yield "the header states the size of a stream (0xFFFFFFFF)"
-            return
+        if header[:4] != b"RIFF" or header[8:] != b"WAVE":
+            return None
+        riff = int.from_bytes(header[4:8], "little")
         while len(chunk := file.read(8)) == 8:
-            length = int.from_bytes(chunk[4:8], "little")
+            stated = int.from_bytes(chunk[4:], "little")
             if chunk[:4] == b"data":
-                there = size - file.tell()
-                if length > there:
-                    yield f"the data chunk states {length} bytes, {there} are there"
-                return
-            file.seek(length + length % 2, 1)
+                at = file.tell()
+                file.seek(stated + stated % 2, 1)
+                left = size - file.tell()
+                follows = file.read(8)
+                another = follows[:3].isalpha() and int.from_bytes(follows[4:], "little") <= left - 8
+                return _DataChunk(riff, at, stated, size - at, left > 0 and not another)
+            file.seek(stated + stated % 2, 1)
+    return None
+
+
+def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str]:
+    """Note a header that states another length than the file has (libsndfile reads what is there)."""
+    chunk = _data_chunk(path)
+    if chunk is not None and chunk.riff == _STREAM_SIZE:
+        yield f"the header states the size of a stream (0x{_STREAM_SIZE:X})"
+    elif chunk is not None and (chunk.stated > chunk.there or chunk.surplus):
+        yield f"the data chunk states {chunk.stated} bytes, {chunk.there} are there"
+    elif samples != stated_samples and 0 <= stated_samples < _UNKNOWN_SAMPLES:
+        yield f"the header states {stated_samples} samples, {samples} are there"
 
 
 def resample(audio: Audio, rate_hz: int) -> Audio:

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from live_eval.audio import read_audio
 from live_eval.data.dataset import DataKind, DataSet
+from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS
 from live_eval.errors import AudioError, FailureKind
-from live_eval.types import Case
+from live_eval.types import Case, CoarseDimension
 
 __all__ = ["DataReport", "FileCheck", "Published", "check"]
 
@@ -21,6 +22,7 @@ Role = Literal["recording", "reference", "clean"]
 
 _NO_CUE = "(none)"
 _UNKNOWN = "(unknown)"
+_PLACES = {name: place for place, name in enumerate((*CoarseDimension, *FINE_DIMENSIONS, *ATTRIBUTES))}
 
 # Counts that EchoMind publishes: scripts and conversation instances of the whole, and of its human part.
 _SCRIPTS = {"synthesis": 1_137, "human": 491}
@@ -147,7 +149,13 @@ class DataReport:
                 coarse, fine, name = str(cue.coarse), cue.fine or _NO_CUE, cue.attribute or cue.phrase
             leaf = tree.setdefault(coarse, {}).setdefault(fine, {})
             leaf[name] = leaf.get(name, 0) + 1
-        return tree
+        return {
+            coarse: {
+                fine: dict(sorted(names.items(), key=_place))
+                for fine, names in sorted(fines.items(), key=_place)
+            }
+            for coarse, fines in sorted(tree.items(), key=_place)
+        }
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -199,6 +207,11 @@ def check(dataset: DataSet, *, on_file: Callable[[int, int], None] | None = None
     for case in dataset.cases:
         files |= _check_alignment(case, files)
     return DataReport(dataset=dataset, files=tuple(files.values()), published=_published(dataset))
+
+
+def _place(item: tuple[str, object]) -> int:
+    """Where a name stands in the taxonomy; names that are not in it come last."""
+    return _PLACES.get(item[0], len(_PLACES))
 
 
 def _files_of(cases: Iterable[Case]) -> list[FileCheck]:

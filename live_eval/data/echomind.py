@@ -190,7 +190,7 @@ def _load_part(
                 skipped += 1
                 continue
             cases.append(case)
-    notes = _absences(cases)
+    notes = _missing_variants(fields, records) + _absences(cases)
     if skipped:
         notes.append(
             f"neutral skipped for {skipped} of {len(entries)} scripts, whose cue is male, female, child, "
@@ -267,6 +267,16 @@ def _unreadable(case_id: str, script_id: str, part: _Part, problem: str) -> Case
         source=part.name,
         problem=problem,
     )
+
+
+def _missing_variants(fields: FieldMap, records: list[dict[str, Any]]) -> list[str]:
+    """Say which variants some entries do not speak of."""
+    absent = Counter(
+        variant for record in records for variant in Variant if not fields.offers(record, variant)
+    )
+    return [
+        f"{variant} is absent from {count} of {len(records)} scripts" for variant, count in absent.items()
+    ]
 
 
 def _absences(cases: list[Case]) -> list[str]:

@@ -1,0 +1,194 @@
+"""``live-eval data``: what a data set holds and whether its files can be played."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from live_eval.cli import FAILED
+from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
+from live_eval.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+__all__ = ["command"]
+
+_MOST_LINES = 40
+_NUMBERS = ("cases", "expected", "found", "rate", "channels", "number", "seconds")
+
+
+@click.group()
+def command() -> None:
+    """Look at data sets."""
+
+
+@command.command("check")
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that was found as one JSON object.")
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="Which of the data's fields is ours, where it has another name; may be given more than once.",
+)
+@click.option(
+    "--neutral-rule",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    help="Leave out neutral where the cue is male, female, child, adult or elderly, as EchoMind does. "
+    "Default: on.",
+)
+@click.option(
+    "--audio-root",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Folder that the paths in the data are relative to, where it is not the layout's own.",
+)
+def _check(
+    path: str, as_json: bool, mapping: tuple[str, ...], neutral_rule: str, audio_root: Path | None
+) -> None:
+    """Say what is in PATH, what is missing, and how each file reads.
+
+    PATH is EchoMind's root, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder of
+    recordings, or the word sample. Exits with 0 where everything can be read, 3 where something cannot, and
+    2 where PATH is no data set.
+    """
+    options = DataOptions(neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root)
+    dataset = load(locate(path), options)
+    if as_json:
+        report = check(dataset)
+        click.echo(json.dumps(report.as_json(), indent=2, ensure_ascii=False))
+    else:
+        report = _check_with_progress(dataset)
+        _print(report)
+    if not report.ok:
+        sys.exit(FAILED)
+
+
+def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        field, equals, name = pair.partition("=")
+        if not (field.strip() and equals and name.strip()):
+            raise UsageError(f"--map: expected FIELD=NAME, but it is {pair!r}")
+        mapping[field.strip()] = name.strip()
+    return mapping
+
+
+def _check_with_progress(dataset: DataSet) -> DataReport:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading", total=None)
+        return check(dataset, on_file=lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def _print(report: DataReport) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    dataset = report.dataset
+    console.print(f"{dataset.name}: {dataset.kind}, {dataset.root}", markup=False)
+    console.print(f"{report.scripts} scripts, {len(dataset.cases)} cases", markup=False)
+    for title, counts in (
+        ("variants", report.counts("variant")),
+        ("sources", report.counts("source")),
+        ("topics", report.counts("topic")),
+        ("questions", dataset.questions),
+    ):
+        if counts:
+            console.print(f"{title}: {_counted(counts)}", markup=False)
+    console.print()
+    console.print(_table(("dimension", "", "cases", "cues"), _cue_rows(report)))
+    if report.published:
+        console.print()
+        rows = [(count.what, str(count.expected), str(count.found)) for count in report.published]
+        console.print(_table(("EchoMind publishes", "expected", "found"), rows))
+    console.print()
+    console.print(_table(("files", "kind", "rate", "channels", "number", "seconds"), _file_rows(report)))
+    _print_details(report, console)
+
+
+def _print_details(report: DataReport, console: Console) -> None:
+    """Print what is odd, then what is wrong, then the verdict."""
+    odd: dict[str, list[str]] = {}
+    for file in report.files:
+        for note in file.notes:
+            odd.setdefault(note, []).append(file.path.name)
+    remarks = [f"{len(names)} × {note}: {_some(names)}" for note, names in odd.items()]
+    failed = [f"{file.kind}: {file.message} ({file.role} of {file.case_id})" for file in report.unreadable]
+    problems = [f"{case.case_id}: {case.problem}" for case in report.problems]
+    for title, lines in (
+        ("notes", [*report.dataset.notes, *remarks]),
+        ("cases with a problem", problems),
+        ("files that cannot be used", failed),
+    ):
+        if lines:
+            console.print(f"\n{title}:", markup=False)
+        for line in lines[:_MOST_LINES]:
+            console.print(f"  {line}", markup=False, soft_wrap=True)
+        if len(lines) > _MOST_LINES:
+            console.print(f"  … {len(lines) - _MOST_LINES} more; --json lists all of them", markup=False)
+    console.print()
+    if report.ok:
+        console.print(f"all {len(report.files)} files can be read", markup=False)
+        return
+    failures = f" ({_counted(report.failures)})" if report.failures else ""
+    console.print(
+        f"{len(report.unreadable)} of {len(report.files)} files cannot be used{failures}; "
+        f"{len(report.problems)} of {len(report.dataset.cases)} cases have a problem",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
+    return [
+        (coarse, fine, str(sum(names.values())), _counted(names))
+        for coarse, fines in report.cues().items()
+        for fine, names in fines.items()
+    ]
+
+
+def _file_rows(report: DataReport) -> list[tuple[str, ...]]:
+    groups: dict[tuple[str, str, int, int], list[int]] = {}
+    for file in report.files:
+        if file.kind is None:
+            assert file.rate_hz is not None
+            assert file.channels is not None
+            assert file.duration_ns is not None
+            group = (file.role, f"{file.format} {file.subtype}", file.rate_hz, file.channels)
+            groups.setdefault(group, []).append(file.duration_ns)
+    return [
+        (role, kind, f"{rate_hz} Hz", str(channels), str(len(lengths)), f"{sum(lengths) / 1e9:.1f}")
+        for (role, kind, rate_hz, channels), lengths in groups.items()
+    ]
+
+
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in _NUMBERS else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
