@@ -59,6 +59,8 @@ class CalibrationPlan:
         delay_ms: Shortest and longest delay of the endpoint after the end of speech.
         lead_silence_ms: Shortest and longest silence before the reply.
         reply_ms: Length of the reply.
+        chunk_ms: Length of its chunks.
+        cadences: How fast they leave, one of these for each turn: ``burst``, ``realtime``.
         seed: Seed of what differs between turns.
     """
 
@@ -69,6 +71,8 @@ class CalibrationPlan:
     delay_ms: tuple[int, int] = (100, 600)
     lead_silence_ms: tuple[int, int] = (0, 300)
     reply_ms: int = 600
+    chunk_ms: int = 100
+    cadences: tuple[str, ...] = ("burst", "realtime")
     seed: int = 0
 
 
@@ -81,16 +85,21 @@ class Calibration:
         errors_ns: Measured minus true, by latency, int64, shape (turns,).
         lag_ns: The turns' lag, int64, shape (turns,).
         failed: Turns that were not captured or have no truth, with their reasons.
-        audio_s: Seconds of audio in both directions.
-        cpu_s: Processor seconds that this process took meanwhile.
+        session_s: Seconds for which audio was streamed, summed over the sessions.
+        cpu_s: Processor seconds that this process took meanwhile, storing included.
     """
 
     plan: CalibrationPlan
     errors_ns: Mapping[str, NDArray[np.int64]]
     lag_ns: NDArray[np.int64]
     failed: Sequence[str]
-    audio_s: float
+    session_s: float
     cpu_s: float
+
+    @property
+    def cpu_ms_per_session_s(self) -> float:
+        """Processor milliseconds for each second of a session, both directions."""
+        return 1000 * self.cpu_s / self.session_s
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
@@ -102,7 +111,7 @@ class Calibration:
             "failed": len(self.failed),
             "errors_ms": {name: _figures(errors) for name, errors in self.errors_ns.items()},
             "lag_ms": {"p50": _percentile(self.lag_ns, 50), "p99": _percentile(self.lag_ns, 99)},
-            "cpu_ms_per_audio_s": round(1000 * self.cpu_s / self.audio_s, 3) if self.audio_s else None,
+            "cpu_ms_per_session_s": round(self.cpu_ms_per_session_s, 3),
         }
 
 
@@ -174,7 +183,8 @@ class _Bench:
         query = (
             f"delay_ms={pick.randint(*self._plan.delay_ms)}"
             f"&lead_silence_ms={pick.randint(*self._plan.lead_silence_ms)}"
-            f"&reply_ms={self._plan.reply_ms}&cadence={pick.choice(('burst', 'realtime'))}"
+            f"&reply_ms={self._plan.reply_ms}&chunk_ms={self._plan.chunk_ms}"
+            f"&cadence={pick.choice(self._plan.cadences)}"
         )
         transport: Transport = self._transport(self._clock)
         session = Session(
@@ -214,12 +224,11 @@ def _compare(
     errors: dict[str, list[int]] = {"first_byte": [], "voice_to_voice": []}
     lags: list[int] = []
     failed: list[str] = []
-    audio_s = 0.0
+    session_s = 0.0
     for record in records:
         true = truth.get(record.capture.session_id or "")
         timing, trace = record.timing, record.capture.trace
-        audio_s += len(trace.frame_sent_ns) * _FRAME_MS / 1000
-        audio_s += sum(int(marks.chunk_samples.sum()) for marks in trace.responses) / _RATE_HZ
+        session_s += len(trace.frame_sent_ns) * _FRAME_MS / 1000
         if record.failure is not None:
             failed.append(f"{record.turn_id}: {record.failure.kind}: {record.failure.message}")
         elif true is None or timing.first_byte.ns is None or timing.voice_to_voice.ns is None:
@@ -237,7 +246,7 @@ def _compare(
         errors_ns=arrays,
         lag_ns=np.asarray(lags, np.int64),
         failed=failed,
-        audio_s=audio_s,
+        session_s=session_s,
         cpu_s=cpu_s,
     )
 

@@ -56,4 +56,4 @@ def _print(figures: dict[str, object]) -> None:
     table.add_row("lag", "", f"{lag['p50']:.3f}", f"{lag['p99']:.3f}")
     console = Console()
     console.print(table)
-    console.print(f"{figures['cpu_ms_per_audio_s']} ms of processor time per second of audio")
+    console.print(f"{figures['cpu_ms_per_session_s']} ms of processor time per second of a session")

@@ -1,0 +1,32 @@
+"""How long ``live-eval --help`` takes, as a ratio to a Python that does nothing."""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RUNS = 15
+COMMANDS = {
+    "pass": [sys.executable, "-c", "pass"],
+    "help": [str(Path(sys.executable).with_name("live-eval")), "--help"],
+}
+AIM = 5.0  # click alone is most of it
+
+
+def main() -> None:
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for number in range(RUNS + 1):
+        for name, command in COMMANDS.items():
+            start = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            if number > 0:  # the first of each fills the file cache
+                times[name].append(time.perf_counter() - start)
+    median = {name: statistics.median(values) for name, values in times.items()}
+    for name, seconds in median.items():
+        print(f"{' '.join(COMMANDS[name][1:])}: {1000 * seconds:.1f} ms, median of {RUNS}")
+    print(f"help_time: {median['help'] / median['pass']:.2f} times python -c pass (aim <= {AIM:g})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Processor time of one second of a session, both directions with capture and storing, at 100 sessions.
+
+The reference endpoint runs in its own process and streams replies in 20 ms chunks at the pace of speech
+while the harness goes on streaming 20 ms frames. What is counted is all processor time of the harness from
+the first dial to the last turn in the store.
+"""
+
+from live_eval.calibrate import CalibrationPlan, calibrate
+from live_eval.loop import run
+
+SESSIONS = 100
+AIM_MS = 3.6  # a straightforward client that records nothing: uvloop, orjson, pybase64, collector off
+
+
+def main() -> None:
+    plan = CalibrationPlan(
+        sessions=SESSIONS,
+        turns=SESSIONS,
+        speech_ms=(500, 500),
+        delay_ms=(0, 0),
+        lead_silence_ms=(0, 0),
+        reply_ms=20_000,
+        chunk_ms=20,
+        cadences=("realtime",),
+    )
+    result = run(calibrate(plan))
+    figures = result.as_json()
+    print(f"{figures['n']} turns, {figures['failed']} failed, {result.session_s:.0f} s of sessions")
+    print(f"lag p50 {figures['lag_ms']['p50']} ms, p99 {figures['lag_ms']['p99']} ms")
+    for name, errors in figures["errors_ms"].items():
+        print(f"error of {name}: bias {errors['bias']}, p50 {errors['p50']}, p99 {errors['p99']} ms")
+    print(f"sessions_per_core: {result.cpu_ms_per_session_s:.2f} ms/s (aim <= {AIM_MS})")
+
+
+if __name__ == "__main__":
+    main()
