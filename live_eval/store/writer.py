@@ -199,7 +199,7 @@ class RunWriter:
                 f"{self._path}: cannot keep a failure of turn {record.turn_id!r}: {error}"
             ) from error
 
-    def end(self, *, finished: bool) -> None:
+    def end(self, *, finished: bool = True) -> None:
         """End the run: nothing is written after this, and the folder's database is one plain file.
 
         Args:
