@@ -1,0 +1,31 @@
+"""What a run comes to: the figures that ``show`` prints, the report tells and scripts read.
+
+Nothing is averaged over survivors in silence. Of every latency, the turns measured, the turns whose end of
+speech is uncertain (their percentiles stand apart) and the turns without it, by reason, add up to the turns
+of the run; of every score, ``n + n_unscored + n_failed`` does. A failed turn has neither latency nor score,
+and is counted in both.
+"""
+
+from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
+from live_eval.summary.groups import Group
+from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
+from live_eval.summary.run import Lag, RunFacts, RunSummary, summarise
+from live_eval.summary.scores import ScoreCell, ScoreColumn, ScoreSummary, ScoreTable
+
+__all__ = [
+    "LATENCIES",
+    "TURN_FAILED",
+    "Group",
+    "Lag",
+    "LatencySummary",
+    "Percentiles",
+    "RunFacts",
+    "RunSummary",
+    "ScoreCell",
+    "ScoreColumn",
+    "ScoreSummary",
+    "ScoreTable",
+    "TurnFacts",
+    "latency",
+    "summarise",
+]

@@ -1,0 +1,53 @@
+"""What the figures need of a turn: all but its marks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from live_eval.store import StoredTurn
+from live_eval.timeline import Latency, TurnTiming
+from live_eval.types import Cue, Variant
+
+__all__ = ["TURN_FAILED", "TurnFacts", "latency", "turn_facts"]
+
+TURN_FAILED = "the turn failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFacts:
+    """What the figures need of a turn: all but its marks."""
+
+    turn_id: str
+    case_id: str
+    repeat: int
+    script_id: str
+    variant: Variant
+    cue: Cue | None
+    captured: bool
+    timing: TurnTiming
+
+    def milliseconds(self, name: str) -> float | None:
+        """Return a latency of a captured turn, or None."""
+        ns = latency(self.timing, name).ns
+        return None if ns is None or not self.captured else ns / 1e6
+
+
+def latency(timing: TurnTiming, name: str) -> Latency:
+    """Return the latency of that name; one of `LATENCIES`."""
+    found = getattr(timing, name)
+    assert isinstance(found, Latency)
+    return found
+
+
+def turn_facts(turn: StoredTurn) -> TurnFacts:
+    """Return what the figures need of a turn."""
+    return TurnFacts(
+        turn_id=turn.turn_id,
+        case_id=turn.case.case_id,
+        repeat=turn.repeat,
+        script_id=turn.case.script_id,
+        variant=turn.case.variant,
+        cue=turn.case.cue,
+        captured=turn.captured,
+        timing=turn.timing,
+    )

@@ -1,0 +1,100 @@
+"""The turns of a run by variant and by vocal cue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from live_eval.statistics import Estimate, estimate_mean, estimate_quantile
+from live_eval.summary.facts import TurnFacts
+from live_eval.summary.scores import ScoreTable
+from live_eval.types import Variant
+
+__all__ = ["Group", "group_turns"]
+
+_UNLABELLED = "unlabelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The turns that share a cue, or a part of one.
+
+    Args:
+        level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
+        labels: The values that the turns share, from the coarsest.
+        turns: Turns.
+        captured: Of which captured.
+        voice_to_voice: Median, in milliseconds, over turns whose end of speech is certain.
+        scores: Means, by score.
+    """
+
+    level: str
+    labels: tuple[str, ...]
+    turns: int
+    captured: int
+    voice_to_voice: Estimate
+    scores: Mapping[str, Estimate]
+
+
+def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, ...]:
+    """Return the turns by variant, by each dimension of the cue, and by attribute and variant."""
+
+    def coarse(turn: TurnFacts) -> tuple[str, ...]:
+        return ((turn.cue.coarse.value if turn.cue and turn.cue.coarse else _UNLABELLED),)
+
+    def fine(turn: TurnFacts) -> tuple[str, ...]:
+        return (*coarse(turn), (turn.cue.fine if turn.cue else None) or _UNLABELLED)
+
+    def attribute(turn: TurnFacts) -> tuple[str, ...]:
+        return (*fine(turn), (turn.cue.attribute or turn.cue.phrase) if turn.cue else _UNLABELLED)
+
+    def attribute_variant(turn: TurnFacts) -> tuple[str, ...]:
+        return (*attribute(turn), turn.variant.value)
+
+    levels: dict[str, Callable[[TurnFacts], tuple[str, ...]]] = {
+        "variant": lambda turn: (turn.variant.value,),
+        "coarse": coarse,
+        "fine": fine,
+        "attribute": attribute,
+        "attribute_variant": attribute_variant,
+    }
+    order = {variant.value: index for index, variant in enumerate(Variant)}
+    groups: list[Group] = []
+    for level, key in levels.items():
+        members: dict[tuple[str, ...], list[TurnFacts]] = {}
+        for turn in turns:
+            members.setdefault(key(turn), []).append(turn)
+        for labels in sorted(
+            members, key=lambda labels: (*labels[:-1], order.get(labels[-1], 9), labels[-1])
+        ):
+            groups.append(_group(level, labels, members[labels], table))
+    return tuple(groups)
+
+
+def _group(level: str, labels: tuple[str, ...], turns: Sequence[TurnFacts], table: ScoreTable) -> Group:
+    timed = [
+        (value, turn.script_id)
+        for turn in turns
+        if (value := turn.milliseconds("voice_to_voice")) is not None and not turn.timing.uncertain
+    ]
+    scores: dict[str, Estimate] = {}
+    for column in table.columns:
+        scored = [
+            (value, turn.script_id)
+            for turn in turns
+            if turn.captured and (value := table.cell(turn.turn_id, column).value) is not None
+        ]
+        scores[column.name] = estimate_mean(*_columns(scored))
+    return Group(
+        level=level,
+        labels=labels,
+        turns=len(turns),
+        captured=sum(turn.captured for turn in turns),
+        voice_to_voice=estimate_quantile(*_columns(timed), 0.5),
+        scores=scores,
+    )
+
+
+def _columns(pairs: Iterable[tuple[float, str]]) -> tuple[list[float], list[str]]:
+    values = list(pairs)
+    return [value for value, _ in values], [script for _, script in values]

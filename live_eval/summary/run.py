@@ -1,0 +1,204 @@
+"""Everything that is said of a run as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.statistics import quantile
+from live_eval.store import RunReader, ScoreReader
+from live_eval.summary._json import by_count, rounded
+from live_eval.summary.facts import TurnFacts, turn_facts
+from live_eval.summary.groups import Group, group_turns
+from live_eval.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
+from live_eval.summary.scores import ScoreSummary, ScoreTable, read_scores, score_json, summarise_scores
+
+__all__ = ["Lag", "RunFacts", "RunSummary", "summarise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How late the harness itself was, in milliseconds: the error bar of the latencies.
+
+    Args:
+        p50: Median over the turns.
+        p99: 99th percentile.
+        flagged: Turns beyond the bound.
+    """
+
+    p50: float | None
+    p99: float | None
+    flagged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What a run is, as its manifest tells; None where it does not.
+
+    Args:
+        name: The run's folder.
+        endpoint: The endpoint's name.
+        model: The model that answered (as the endpoint says it), or the one that was asked for.
+        voice: The voice.
+        turn_mode: Who ended the user's turns.
+        data: The data set.
+        state: ``running`` (or died), ``interrupted`` or ``finished``.
+        started_at: ISO 8601 in UTC.
+        ended_at: The same, or None.
+        planned: Turns that the run is to have.
+    """
+
+    name: str
+    endpoint: str | None
+    model: str | None
+    voice: str | None
+    turn_mode: str | None
+    data: str | None
+    state: str
+    started_at: str
+    ended_at: str | None
+    planned: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """Everything that is said of a run as a whole.
+
+    Args:
+        facts: What the run is.
+        turns: Its turns, in the order in which they were committed.
+        captured: How many were captured.
+        latencies: Each latency, by name.
+        scores: Each score, by name.
+        failures: Failed turns, by kind.
+        retried: Attempts that failed and were made again, by kind.
+        warnings: What was odd, by kind.
+        lag: How late the harness was.
+        uncertain: Captured turns whose end of speech is uncertain.
+        stalled: Captured turns whose playout ran dry.
+        premature: Responses that were cut off because the utterance went on.
+        could_not_run: Judges that could not run, and why.
+        groups: The turns by variant and by cue.
+        table: The scores turn by turn.
+    """
+
+    facts: RunFacts
+    turns: tuple[TurnFacts, ...]
+    captured: int
+    latencies: Mapping[str, LatencySummary]
+    scores: Mapping[str, ScoreSummary]
+    failures: Mapping[str, int]
+    retried: Mapping[str, int]
+    warnings: Mapping[str, int]
+    lag: Lag
+    uncertain: int
+    stalled: int
+    premature: int
+    could_not_run: Mapping[str, str]
+    groups: tuple[Group, ...]
+    table: ScoreTable
+
+    @property
+    def total(self) -> int:
+        """Turns in the run, failed ones included."""
+        return len(self.turns)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as ``live-eval show --json`` prints them; keys are added, never taken away."""
+        return {
+            "turns": {
+                "total": self.total,
+                "captured": self.captured,
+                "failed": self.total - self.captured,
+                "planned": self.facts.planned,
+            },
+            "latency_ms": {name: latency_json(summary) for name, summary in self.latencies.items()},
+            "scores": {name: score_json(summary) for name, summary in self.scores.items()},
+            "failures": dict(self.failures),
+            "retried": dict(self.retried),
+            "warnings": dict(self.warnings),
+            "lag_ms": {
+                "p50": rounded(self.lag.p50),
+                "p99": rounded(self.lag.p99),
+                "flagged": self.lag.flagged,
+            },
+            "uncertain": self.uncertain,
+            "stalled": self.stalled,
+            "premature": self.premature,
+            "could_not_run": dict(self.could_not_run),
+            "run": {
+                "name": self.facts.name,
+                "endpoint": self.facts.endpoint,
+                "model": self.facts.model,
+                "turn_mode": self.facts.turn_mode,
+                "data": self.facts.data,
+                "state": self.facts.state,
+                "started_at": self.facts.started_at,
+                "ended_at": self.facts.ended_at,
+            },
+        }
+
+
+def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> RunSummary:
+    """Compute what a run comes to.
+
+    Args:
+        run: The run, ended or not.
+        scores: Its scores.
+        retime: Compute the latencies anew by today's definitions.
+    """
+    warnings: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    models: Counter[str] = Counter()
+    turns: list[TurnFacts] = []
+    for turn in run.turns(retime=retime):
+        turns.append(turn_facts(turn))
+        warnings.update(warning.kind.value for warning in turn.warnings)
+        models.update([turn.model] if turn.model else [])
+        failures.update([turn.failure.kind.value] if turn.failure is not None else [])
+    config = _part(run.manifest, "config")
+    table = read_scores(scores, tuple(_part(config, "judges").get("names") or ()))
+    captured = [turn for turn in turns if turn.captured]
+    lags = [turn.timing.lag_ns / 1e6 for turn in captured]
+    return RunSummary(
+        facts=_run_facts(run, models),
+        turns=tuple(turns),
+        captured=len(captured),
+        latencies={name: summarise_latency(name, turns) for name in LATENCIES},
+        scores=summarise_scores(table, turns),
+        failures=by_count(failures),
+        retried=by_count(Counter(f.failure.kind.value for f in run.failures() if f.retried)),
+        warnings=by_count(warnings),
+        lag=Lag(quantile(lags, 0.5), quantile(lags, 0.99), sum(turn.timing.flagged for turn in captured)),
+        uncertain=sum(turn.timing.uncertain for turn in captured),
+        stalled=sum(turn.timing.stalls > 0 for turn in captured),
+        premature=sum(turn.timing.premature for turn in captured),
+        could_not_run={problem.judge: problem.reason for problem in table.problems},
+        groups=group_turns(turns, table),
+        table=table,
+    )
+
+
+def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
+    endpoint, data = _part(run.manifest, "endpoint"), _part(run.manifest, "data")
+    told = [model for model, _ in models.most_common(2)]
+    planned = run.manifest.get("turns")
+    return RunFacts(
+        name=run.path.resolve().name,
+        endpoint=endpoint.get("name"),
+        model=" and ".join(told) or endpoint.get("model"),
+        voice=endpoint.get("voice"),
+        turn_mode=endpoint.get("turn_mode"),
+        data=data.get("name"),
+        state=run.state,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        planned=planned if isinstance(planned, int) else None,
+    )
+
+
+def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}

@@ -1,0 +1,211 @@
+"""The scores of a run: a table with one cell for each turn and number, none left out, and their means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.judging import JudgeSpec, OutputSpec, score_name
+from live_eval.registry import JUDGES, find_plugins
+from live_eval.statistics import Estimate, estimate_mean
+from live_eval.store import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
+from live_eval.summary._json import by_count, interval_json, rounded
+from live_eval.summary.facts import TURN_FAILED, TurnFacts
+
+__all__ = [
+    "ScoreCell",
+    "ScoreColumn",
+    "ScoreSummary",
+    "ScoreTable",
+    "read_scores",
+    "score_json",
+    "summarise_scores",
+]
+
+NOT_JUDGED = "not judged yet"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreColumn:
+    """One number that a judge gives.
+
+    Args:
+        name: ``judge`` or ``judge.output``.
+        judge: The judge.
+        version: Its version; empty for one that has not run.
+        output: The number's name in the judge; empty for its only one.
+        title: In words.
+        unit: Its unit, or empty.
+        higher_is_better: The direction, or None where neither is or nobody says.
+    """
+
+    name: str
+    judge: str
+    version: str
+    output: str
+    title: str
+    unit: str
+    higher_is_better: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCell:
+    """A number, or why there is none."""
+
+    status: ScoreStatus
+    value: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """The scores of a run: of each judge those of the version that judged last.
+
+    Args:
+        columns: The numbers.
+        rows: What each judge said, by turn and judge.
+        problems: Judges that could not run.
+    """
+
+    columns: tuple[ScoreColumn, ...]
+    rows: Mapping[str, Mapping[str, ScoreRow]]
+    problems: tuple[JudgeProblem, ...]
+
+    def cell(self, turn_id: str, column: ScoreColumn) -> ScoreCell:
+        """Return a turn's number; a turn that was not judged is unscored."""
+        row = self.rows.get(turn_id, {}).get(column.judge)
+        if row is None:
+            reason = next((p.reason for p in self.problems if p.judge == column.judge), NOT_JUDGED)
+            return ScoreCell("unscored", None, reason)
+        if row.status != "scored":
+            return ScoreCell(row.status, None, row.reason)
+        if column.output not in row.values:
+            return ScoreCell("unscored", None, f"the judge gave no {column.output or 'score'}")
+        return ScoreCell("scored", row.values[column.output], "")
+
+
+def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
+    """Read the scores of a run.
+
+    Args:
+        scores: The run's scores.
+        order: Judges in the order in which they were asked for; others follow.
+    """
+    versions = scores.versions()
+    problems = tuple(problem for problem in scores.problems() if problem.judge not in versions)
+    rows: dict[str, dict[str, ScoreRow]] = {}
+    given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
+    for row in scores.read():
+        if versions[row.judge] == row.version:
+            rows.setdefault(row.turn_id, {})[row.judge] = row
+            given[row.judge].update(dict.fromkeys(row.values))
+    known = {**versions, **{problem.judge: problem.version for problem in problems}}
+    judges = [
+        *(judge for judge in order if judge in known),
+        *(judge for judge in known if judge not in order),
+    ]
+    specs = {plugin.name: plugin.spec for plugin in find_plugins(JUDGES)}
+    columns: list[ScoreColumn] = []
+    for judge in judges:
+        spec = specs.get(judge)
+        outputs = {output.name: output for output in spec.outputs} if isinstance(spec, JudgeSpec) else {}
+        # A judge of another version may have given other numbers than its specification has today.
+        names = list(given.get(judge, ())) or list(outputs) or [""]
+        told = list(outputs)
+        names.sort(key=lambda name: told.index(name) if name in told else len(told))
+        columns.extend(_column(judge, known[judge], name, outputs.get(name)) for name in names)
+    return ScoreTable(tuple(columns), rows, problems)
+
+
+def _column(judge: str, version: str, output: str, spec: OutputSpec | None) -> ScoreColumn:
+    return ScoreColumn(
+        name=score_name(judge, output),
+        judge=judge,
+        version=version,
+        output=output,
+        title=spec.title if spec else score_name(judge, output),
+        unit=spec.unit if spec else "",
+        higher_is_better=spec.higher_is_better if spec else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSummary:
+    """One number of a judge over a run.
+
+    Args:
+        name: ``judge`` or ``judge.output``.
+        judge: The judge.
+        version: Its version.
+        title: In words.
+        unit: Its unit, or empty.
+        higher_is_better: The direction, or None.
+        mean: The mean over the turns scored.
+        n_unscored: Turns that lack what the judge needs (failed turns among them).
+        n_failed: Turns on which the judge failed.
+        reasons: Turns without the score, by reason.
+    """
+
+    name: str
+    judge: str
+    version: str
+    title: str
+    unit: str
+    higher_is_better: bool | None
+    mean: Estimate
+    n_unscored: int
+    n_failed: int
+    reasons: Mapping[str, int]
+
+    @property
+    def n(self) -> int:
+        """How many turns were scored."""
+        return self.mean.n
+
+
+def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str, ScoreSummary]:
+    """Return the mean of each number over the turns of a run, by score."""
+    summaries: dict[str, ScoreSummary] = {}
+    for column in table.columns:
+        values: list[float] = []
+        scripts: list[str] = []
+        reasons: Counter[str] = Counter()
+        failed = 0
+        for turn in turns:
+            cell = table.cell(turn.turn_id, column)
+            if not turn.captured:
+                reasons[TURN_FAILED] += 1
+            elif cell.value is None:
+                reasons[cell.reason] += 1
+                failed += cell.status == "failed"
+            else:
+                values.append(cell.value)
+                scripts.append(turn.script_id)
+        summaries[column.name] = ScoreSummary(
+            name=column.name,
+            judge=column.judge,
+            version=column.version,
+            title=column.title,
+            unit=column.unit,
+            higher_is_better=column.higher_is_better,
+            mean=estimate_mean(values, scripts),
+            n_unscored=len(turns) - len(values) - failed,
+            n_failed=failed,
+            reasons=by_count(reasons),
+        )
+    return summaries
+
+
+def score_json(summary: ScoreSummary) -> dict[str, Any]:
+    """Return a score as ``show --json`` prints it."""
+    return {
+        "mean": rounded(summary.mean.value, 6),
+        "n": summary.n,
+        "n_unscored": summary.n_unscored,
+        "n_failed": summary.n_failed,
+        "interval": interval_json(summary.mean.interval, 6),
+        "version": summary.version,
+        "reasons": dict(summary.reasons),
+    }
