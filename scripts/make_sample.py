@@ -1,0 +1,180 @@
+"""Make the bundled sample: our scripts in EchoMind's layout, from one synthetic voice and signal processing.
+
+Run with the extra ``local``:
+
+    python scripts/make_sample.py [--out live_eval/sample] [--check]
+
+The same versions of the packages give the same files. ``--check`` lets the offline recogniser transcribe what
+lies there and prints for each recording its length, level and word error rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+import zlib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+from sample_dsp import BACKGROUNDS, RATE_HZ, STYLES, Say, Sound, level_db, lowered, mixed
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from live_eval.audio import Audio, float_to_int16, read_audio
+from live_eval.data import DataOptions, load
+from live_eval.recognition import Recogniser
+from live_eval.types import Variant
+from live_eval.voice import Voice
+
+_SCRIPTS = Path(__file__).with_name("sample.toml")
+_OUT = Path(__file__).parent.parent / "live_eval" / "sample"
+_MAX_BYTES = 4_000_000
+# Replies are references for text and tone: three bits less halve their size, at a noise floor of −83 dBFS.
+_REPLY_STEP = 8
+
+
+def main() -> None:
+    """Make the sample, or check the one that is there."""
+    parser = argparse.ArgumentParser(description="Make the bundled sample.")
+    parser.add_argument("--out", type=Path, default=_OUT)
+    parser.add_argument("--check", action="store_true", help="transcribe what is there, make nothing")
+    arguments = parser.parse_args()
+    if arguments.check:
+        _check(arguments.out)
+        return
+    scripts = tomllib.loads(_SCRIPTS.read_text(encoding="utf-8"))["script"]
+    voice = Voice()
+
+    def say(text: str, speed: float) -> Sound:
+        return voice.speak(text, speed=speed).samples
+
+    _make_part(arguments.out, "synthesis", scripts, say, say)
+    _make_part(arguments.out, "human", [each for each in scripts if each.get("human")], lowered(say), say)
+    (arguments.out / "README.md").write_text(_readme(), encoding="utf-8")
+    files = [path for path in arguments.out.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    print(f"{len(files)} files, {size:,} bytes")
+    if size >= _MAX_BYTES:
+        parser.error(f"the sample must stay under {_MAX_BYTES:,} bytes")
+
+
+def _make_part(out: Path, part: str, scripts: list[dict[str, Any]], say: Say, reply: Say) -> None:
+    """Write one of the two folders of the layout."""
+    folder = out / f"data_{part}"
+    entries = []
+    for script in scripts:
+        entry: dict[str, Any] = {
+            "case_id": script["id"],
+            "script": script["text"],
+            "spoken_info": script["target"]["say"],
+            "topic": script["topic"],
+        }
+        names = {
+            variant: f"{script['folder']}/{script['id']}_{script['folder']}_{script['topic']}_{variant}"
+            for variant in Variant
+        }
+        for variant in Variant:
+            style, name = script[variant], names[variant]
+            neutral = f"{names[Variant.NEUTRAL]}.flac"
+            sound = _speak(script["text"], style, say, neutral, name)
+            _write(folder / "audio" / f"{name}.flac", float_to_int16(sound))
+            _write(folder / "audio" / f"{name}_response.flac", _coarse(reply(style["reply"], 1.0)))
+            info = {
+                "input_audio_file": f"{name}.flac",
+                "response_text": style["reply"],
+                "response_audio_file": f"{name}_response.flac",
+                "spoken_info": style["say"],
+            }
+            if "snr_db" in style:
+                info |= {"clean_audio_file": neutral, "snr_db": style["snr_db"]}
+            entry[f"{variant}_audio_info"] = {f"{variant}_{key}": value for key, value in info.items()}
+        entries.append(entry)
+    text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+    (folder / f"script_info_{part}.json").write_text(text, encoding="utf-8")
+
+
+def _speak(text: str, style: dict[str, Any], say: Say, neutral: str, name: str) -> Sound:
+    """Say a text in a style; a background lies under exactly what the neutral recording is."""
+    background = BACKGROUNDS.get(style["say"])
+    if background is None:
+        return STYLES[style["say"]].speak(text, say, _noise(name))
+    clean = STYLES["neutral"].speak(text, say, _noise(neutral.removesuffix(".flac")))
+    return mixed(clean, background(len(clean), _noise(name)), style["snr_db"])
+
+
+def _noise(name: str) -> np.random.Generator:
+    return np.random.default_rng(zlib.crc32(name.encode()))
+
+
+def _coarse(sound: Sound) -> NDArray[np.int16]:
+    return np.asarray(np.rint(float_to_int16(sound) / _REPLY_STEP) * _REPLY_STEP, np.int16)
+
+
+def _write(path: Path, pcm: NDArray[np.int16]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, pcm, RATE_HZ, format="FLAC", subtype="PCM_16", compression_level=1.0)
+
+
+def _readme() -> str:
+    processing = "\n".join(f"| {label} | {style.does} |" for label, style in STYLES.items())
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("hibari-tts", "numpy", "scipy", "soxr")
+    )
+    return f"""# The bundled sample
+
+Made by `scripts/make_sample.py` from `scripts/sample.toml` with {versions}; do not edit by hand.
+
+Scripts and replies are written for this project and are under its licence (Apache-2.0). **No human speaks
+here.** Every voice is the synthetic voice "heart" of hibari-tts (Apache-2.0), and every style is signal
+processing: enough to tell the styles apart by ear and to try every part of live-eval, not enough to judge a
+model's empathy. For that, use EchoMind.
+
+The layout is EchoMind's. `data_human` is a twin of two scripts that stands in for the layout of the human
+recordings; its speaker is the same synthetic voice with pitch and formants down by 0.8.
+
+| label | what is done |
+|---|---|
+{processing}
+
+Backgrounds (rain, wind, an alarm clock) are synthetic too. They are mixed under the neutral recording of the
+same script at the SNR in `{{variant}}_snr_db`: the level of the audible speech (RMS of its 10 ms frames above
+−60 dBFS) over the background's RMS. `{{variant}}_clean_audio_file` names that recording; the mix has its
+length, and its speech is the same sample for sample.
+
+Recordings are FLAC, 24 kHz, mono; the spoken replies are quantised to 13 bits to keep the sample small.
+"""
+
+
+def _check(folder: Path) -> None:
+    """Transcribe every recording and reply, and print how well that went."""
+    recogniser, normalise = Recogniser(), EnglishTextNormalizer()
+    print(f"{'case':28} {'cue':18} {'s':>5} {'dBFS':>6} {'peak':>5} {'WER':>5}")
+    errors: dict[str, list[float]] = {"recordings": [], "replies": []}
+    for case in load(folder, DataOptions(neutral_rule=False)).cases:
+        spoken = [("recordings", case.audio_path, case.text)]
+        if case.reference_audio_path is not None:
+            spoken.append(("replies", case.reference_audio_path, case.reference_text))
+        for kind, path, text in spoken:
+            audio: Audio = read_audio(path).audio
+            heard = recogniser.transcribe(audio, words=False).text
+            error = jiwer.wer(normalise(text or ""), normalise(heard))
+            errors[kind].append(error)
+            peak, name = np.abs(audio.samples).max(), (case.cue.attribute or "") if case.cue else ""
+            label = case.case_id if kind == "recordings" else "  its reply"
+            seconds = audio.duration_ns / 1e9
+            print(
+                f"{label:28} {name:18} {seconds:5.2f} {level_db(audio.samples):6.1f} {peak:5.2f} {error:5.2f}"
+            )
+            if error:
+                print(f"    expected: {text}\n    heard:    {heard}")
+    for kind, each in errors.items():
+        print(f"{kind}: {len(each)}, mean WER {np.mean(each):.3f}, {sum(map(bool, each))} with errors")
+
+
+if __name__ == "__main__":
+    main()
