@@ -48,7 +48,7 @@ def hint(code: str | None) -> str:
     """Return what to do about an error, to be appended to its message; empty where nothing is known."""
     if code != _BETA_REFUSED:
         return ""
-    return "; this endpoint no longer speaks the beta dialect: use the GA dialect (--endpoint openai)"
+    return " (this endpoint no longer speaks the beta dialect: use the GA dialect, --endpoint openai)"
 
 
 def describe(error: Fields) -> str:

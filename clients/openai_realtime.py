@@ -72,6 +72,7 @@ _STATUSES = {
     "failed": ResponseStatus.FAILED,
 }
 _AUDIO_DELTA = "response.output_audio.delta"
+_BEFORE_READY = ("session.created", "session.updated", "error", "rate_limits.updated")
 
 # Events that say nothing we need; they are in the log all the same.
 _KNOWN = frozenset(
@@ -171,6 +172,9 @@ class OpenAIRealtime:
             handler = self._handlers.get(name)
             if handler is None:
                 return () if name in _KNOWN else (UnknownEvent(name[:_NAME_CHARACTERS]),)
+            if not self._ready and name not in _BEFORE_READY:
+                message = f"{name} came before the session was ready; it is ignored"
+                return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, message, fatal=False),)
             fields = Fields(name, event)
             outputs = handler(fields, at_ns)
         except MalformedError as error:
@@ -307,8 +311,8 @@ class OpenAIRealtime:
         terms = self.shape.read(session)
         unusable = session.wrong[unrelated:]
         del session.wrong[unrelated:]
-        if terms.input not in (None, self._input):
-            unusable.append(f"it takes {terms.input}, and not {self._input}")
+        if terms.input is not None and terms.input != self._input:
+            unusable.append(f"it takes {_in_words(terms.input)}, and not {_in_words(self._input)}")
         if unusable:
             message = f"the endpoint's session cannot be used: {self._clean(unusable[0])}"
             return [self._fatal(FailureKind.NO_SESSION, message)]
@@ -469,7 +473,7 @@ class OpenAIRealtime:
         return Send(orjson.dumps({"type": name, "event_id": event_id, **fields}).decode())
 
     def _create(self) -> Send:
-        self._create_asked = True
+        self._create_asked = self._owed = True
         self._create_wanted = False
         return self._request(_CREATE)
 
@@ -496,9 +500,13 @@ class OpenAIRealtime:
         terms = self.shape.read(session)
         if session.wrong:
             raise UsageError(session.wrong[0])
-        if terms.input not in (None, self._input):
+        if terms.input is not None and terms.input != self._input:
             raise UsageError(
-                f"endpoint.extra: expected the input to stay 16-bit PCM at {self._input.rate_hz} Hz, "
-                f"but {terms.input} is asked for"
+                f"endpoint.extra: expected the input to stay {_in_words(self._input)}, "
+                f"but {_in_words(terms.input)} is asked for"
             )
         return terms
+
+
+def _in_words(codec: Codec) -> str:
+    return f"{codec.name} at {codec.rate_hz} Hz"

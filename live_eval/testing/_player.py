@@ -1,0 +1,209 @@
+"""Plays the steps of a cassette to a dialect, and holds every output against the contract."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias, get_args
+
+import orjson
+
+from live_eval.audio import Codec
+from live_eval.dialect import (
+    Close,
+    Dialect,
+    EndpointProblem,
+    EndpointSettings,
+    Interrupted,
+    Message,
+    Output,
+    RateLimits,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    ResponseStarted,
+    Send,
+    SessionReady,
+    SetTimer,
+    UnknownEvent,
+)
+from live_eval.testing.cassettes import Call, Cassette, Closed, Received, Step
+from live_eval.types import Secret
+
+__all__ = ["ACTIONS", "BASE_URL", "KEY", "ConformanceError", "DialectFactory", "Player", "frame_pcm"]
+
+ACTIONS = (Send, SetTimer, Close)
+BASE_URL = "ws://127.0.0.1:9/v1"
+KEY = "sk-conformance-0b5e7f6a"
+DialectFactory: TypeAlias = Callable[[EndpointSettings], Dialect]
+
+_OUTPUTS = get_args(Output)
+_BEFORE_READY = (EndpointProblem, UnknownEvent, RateLimits)
+_OF_A_RESPONSE = (ReplyAudio, ReplyAudioDone, ReplyText, ResponseDone, Interrupted)
+_FRAME_SAMPLES = 480
+_TOLD_AUDIO_BYTES = 16
+
+
+class ConformanceError(AssertionError):
+    """A dialect breaks the contract; the message names the cassette, the step and the rule."""
+
+
+class Player:
+    """Plays steps to a dialect and holds every output against the contract.
+
+    Args:
+        factory: Makes the dialect.
+        cassette: Whose settings the session has.
+        reads_log: Whether to check what the dialect would log of each message, which takes longest.
+    """
+
+    def __init__(self, factory: DialectFactory, cassette: Cassette, *, reads_log: bool = True) -> None:
+        self.cassette = cassette
+        self._reads_log = reads_log
+        self.step = "before the first step"
+        self.now_ns = 0
+        self.timers: dict[str, int] = {}
+        self.told: list[Output] = []
+        self._ready = False
+        self._ended: dict[str, bool] = {}
+        self.dialect = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY)))
+        self.take(self.dialect.opened(0))
+
+    def fail(self, rule: str) -> ConformanceError:
+        """Return the error that says which rule was broken where."""
+        return ConformanceError(f"{self.cassette.name}, {self.step}: {rule}")
+
+    def play(self, number: int, step: Step) -> Sequence[Output]:
+        """Play one step; one that only says what the dialect does is nothing to play."""
+        self.step = f"step {number + 1} ({type(step).__name__})"
+        self.now_ns = step.at_ns
+        outputs = [output for name in self.due() for output in self.fire(name)]
+        match step:
+            case Received():
+                outputs.extend(self.receive(step.message))
+            case Call():
+                outputs.extend(self.call(step.name, **step.arguments))
+            case Closed():
+                outputs.extend(self.close(step.code, step.reason))
+        return outputs
+
+    def receive(self, message: Message) -> Sequence[Output]:
+        """Let a message of the endpoint arrive."""
+        try:
+            outputs = self.dialect.received(message, self.now_ns)
+        except Exception as error:
+            raise self.fail(f"received({message[:200]!r}) raised {error!r}") from error
+        self._check_log(message, [out.data for out in outputs if isinstance(out, ReplyAudio)])
+        return self.take(outputs)
+
+    def call(self, method: str, /, **arguments: Any) -> Sequence[Output]:
+        """Call a method of the dialect."""
+        try:
+            if method == "frame":
+                return self._frames(arguments.get("count", 1))
+            return self.take(getattr(self.dialect, method)(**arguments, at_ns=self.now_ns))
+        except ConformanceError:
+            raise
+        except Exception as error:
+            raise self.fail(f"{method}({arguments}) raised {error!r}") from error
+
+    @property
+    def responses(self) -> list[str]:
+        """The responses that have begun."""
+        return list(self._ended)
+
+    def close(self, code: int | None, reason: str) -> Sequence[Output]:
+        """Let the connection end."""
+        outputs = self.call("closed", code=code, reason=reason)
+        for output in outputs:
+            if isinstance(output, ACTIONS):
+                raise self.fail(f"after the connection has ended nothing can be done, but {output} came")
+        return outputs
+
+    def due(self) -> list[str]:
+        """Return the timers that are due."""
+        return [name for name, at_ns in self.timers.items() if at_ns <= self.now_ns]
+
+    def fire(self, name: str) -> Sequence[Output]:
+        """Let a timer fire."""
+        self.timers.pop(name, None)
+        return self.call("timer", name=name)
+
+    def take(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        """Hold outputs against the contract and keep them."""
+        for output in outputs:
+            if not isinstance(output, _OUTPUTS):
+                raise self.fail(f"expected actions and events of live_eval.dialect, but {output!r} came")
+            if isinstance(output, Send):
+                if not isinstance(output.message, str | bytes):
+                    raise self.fail(f"expected Send to hold str or bytes, but {output!r} came")
+                self._check_log(output.message, [])
+            elif isinstance(output, SetTimer):
+                self._check_timer(output)
+            elif not isinstance(output, Close):
+                self._check_event(output)
+            self.told.append(output)
+        return outputs
+
+    def _frames(self, count: int) -> Sequence[Output]:
+        outputs: list[Output] = []
+        for number in range(count):
+            outputs.extend(self.dialect.frame(frame_pcm(number), self.now_ns))
+        return self.take(outputs)
+
+    def _check_timer(self, timer: SetTimer) -> None:
+        if timer.at_ns is None:
+            self.timers.pop(timer.name, None)
+        elif timer.at_ns < self.now_ns:
+            raise self.fail(f"timer {timer.name!r} is set into the past")
+        else:
+            self.timers[timer.name] = timer.at_ns
+
+    def _check_event(self, event: Output) -> None:
+        if KEY in repr(event):
+            raise self.fail(f"{type(event).__name__} holds the key")
+        if isinstance(event, SessionReady):
+            if self._ready:
+                raise self.fail("the session became ready twice")
+            self._ready = True
+        elif not self._ready and not isinstance(event, _BEFORE_READY):
+            raise self.fail(f"{event} came before SessionReady")
+        if isinstance(event, ResponseStarted):
+            if event.response_id in self._ended or not event.response_id:
+                raise self.fail(f"response {event.response_id!r} began twice or has no name")
+            self._ended[event.response_id] = False
+        elif isinstance(event, _OF_A_RESPONSE):
+            if event.response_id not in self._ended:
+                raise self.fail(f"{event} names a response that has not begun")
+            if isinstance(event, ResponseDone):
+                if self._ended[event.response_id]:
+                    raise self.fail(f"response {event.response_id!r} ended twice")
+                self._ended[event.response_id] = True
+        if isinstance(event, ReplyAudio) and not (
+            isinstance(event.data, bytes) and isinstance(event.codec, Codec)
+        ):
+            raise self.fail("expected ReplyAudio to hold bytes and their codec")
+
+    def _check_log(self, message: Message, audio: Sequence[bytes]) -> None:
+        if not self._reads_log:
+            return
+        try:
+            body = self.dialect.redact(message)
+            logged = json.dumps(body, allow_nan=False)
+            orjson.dumps(body)
+        except Exception as error:
+            raise self.fail(f"redact({message[:200]!r}) cannot be logged as JSON: {error!r}") from error
+        if KEY in logged:
+            raise self.fail("redact leaves the key in the log")
+        for data in audio:
+            if len(data) >= _TOLD_AUDIO_BYTES and base64.b64encode(data).decode()[:-4] in logged:
+                raise self.fail("redact leaves audio in the log")
+
+
+@cache
+def frame_pcm(number: int) -> bytes:
+    """Return a frame of 20 ms at 24 kHz whose bytes take all values."""
+    return bytes((number + index) * 7 % 256 for index in range(2 * _FRAME_SAMPLES))

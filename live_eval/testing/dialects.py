@@ -1,0 +1,304 @@
+"""`check_dialect`: the conformance suite that every client's dialect passes.
+
+It replays cassettes (golden sessions on the wire) to the dialect and holds it against the contract: what it
+sends and tells, in which order, under which names; that nothing an endpoint sends can make it raise, in any
+state; that it takes leave; and that its log holds neither audio nor the key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from live_eval.dialect import Close, EndpointProblem, Message, Output, ReplyAudio, Send, UnknownEvent
+from live_eval.errors import FailureKind
+from live_eval.testing._player import (
+    ACTIONS,
+    BASE_URL,
+    KEY,
+    ConformanceError,
+    DialectFactory,
+    Player,
+    frame_pcm,
+)
+from live_eval.testing.cassettes import Call, Cassette, Closed, Expected, Received, Sent
+from live_eval.types import Secret
+
+__all__ = ["ConformanceError", "check_dialect"]
+
+_LOGGED_CHARACTERS = 2_000
+_FIRED_AT_MOST = 20
+
+_GARBAGE: tuple[Message, ...] = (
+    "",
+    "{",
+    "null",
+    "42",
+    '"text"',
+    "[]",
+    "[" * 2_000,
+    "{}",
+    '{"type":null}',
+    '{"type":{"type":"error"}}',
+    '{"type":"no.such.event"}',
+    '{"type":"error"}',
+    '{"type":"error","error":"a string"}',
+    "NaN",
+    "\ufeff{}",
+    '{"a":"\ud800"}',
+    b"",
+    b"\xff\xfe\x00",
+    b'{"type":"error"}',
+)
+_WRONG_VALUES: tuple[object, ...] = (None, "", "x", -1, 1e308, True, [], [None], {}, {"x": None})
+
+
+def check_dialect(
+    factory: DialectFactory,
+    cassettes: Iterable[Cassette],
+    *,
+    sent_audio: Callable[[Message], bytes] | None = None,
+) -> None:
+    """Hold a dialect against the contract.
+
+    Args:
+        factory: Makes a dialect; the class itself.
+        cassettes: Sessions to replay; at least one.
+        sent_audio: Returns the PCM that a message sent for a frame carries, so that frames can be compared;
+            not compared where not given (a codec that loses).
+
+    Raises:
+        ConformanceError: The dialect breaks the contract.
+
+    ::
+
+        check_dialect(MyDialect, [read_cassette(path) for path in Path("golden").glob("*.jsonl")])
+    """
+    count = 0
+    for count, cassette in enumerate(cassettes, 1):  # noqa: B007 (counted for the check below)
+        _check_dial(factory, cassette)
+        told = _replay(factory, cassette)
+        if _replay(factory, cassette) != told:
+            raise ConformanceError(f"{cassette.name}: two replays differ: the dialect is not pure")
+        clean = [output for output in told if not _is_malformed(output)]
+        for state in _states(cassette):
+            _check_calls(factory, cassette, state)
+            _check_garbage(factory, cassette, state, clean)
+        _check_mutants(factory, cassette)
+        if sent_audio is not None:
+            _check_frames(factory, cassette, sent_audio)
+    if count == 0:
+        raise ConformanceError("no cassette was given: there is nothing to hold the dialect against")
+
+
+def _replay(factory: DialectFactory, cassette: Cassette) -> list[Output]:
+    """Play a cassette; what the dialect sends and tells must be what the cassette says."""
+    player = Player(factory, cassette)
+    checks_sent = any(isinstance(step, Sent) for step in cassette.steps)
+    checks_events = any(isinstance(step, Expected) for step in cassette.steps)
+    sends: list[Message] = []
+    events: list[Output] = []
+
+    def none_left() -> None:
+        if checks_sent and sends:
+            raise player.fail(f"sent what the cassette does not say: {sends[0]!r}")
+        if checks_events and events:
+            raise player.fail(f"told what the cassette does not say: {events[0]!r}")
+
+    for number, step in enumerate(cassette.steps):
+        if isinstance(step, Sent):
+            player.step = f"step {number + 1} (Sent)"
+            if not sends or _value(sends[0]) != _value(step.message):
+                raise player.fail(f"expected to be sent {step.message!r}, but got {sends[:1]}")
+            sends.pop(0)
+        elif isinstance(step, Expected):
+            player.step = f"step {number + 1} (Expected)"
+            if not events or not _matches(events[0], step):
+                raise player.fail(f"expected {step.name} {dict(step.fields)}, but got {events[:1]}")
+            events.pop(0)
+        else:
+            none_left()
+            outputs = player.play(number, step)
+            framing = isinstance(step, Call) and step.name == "frame"
+            if not framing:
+                sends = [output.message for output in outputs if isinstance(output, Send)]
+            events = [output for output in outputs if not isinstance(output, ACTIONS)]
+    none_left()
+    return player.told
+
+
+def _check_dial(factory: DialectFactory, cassette: Cassette) -> None:
+    dial = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY))).dial()
+    if dial.url.partition(":")[0] not in ("ws", "wss", "http", "https"):
+        raise ConformanceError(f"{cassette.name}: dial gives no address: {dial.url.partition('?')[0]!r}")
+    if KEY in repr(dial):
+        raise ConformanceError(f"{cassette.name}: the repr of Dial holds the key")
+
+
+def _after(factory: DialectFactory, cassette: Cassette, state: int) -> Player:
+    """Return a player that has played the first `state` steps."""
+    player = Player(factory, cassette, reads_log=False)
+    for number, step in enumerate(cassette.steps[:state]):
+        player.play(number, step)
+    return player
+
+
+def _states(cassette: Cassette) -> Iterator[int]:
+    """Yield after how many steps the dialect is in a new state, until the connection has ended."""
+    yield 0
+    for number, step in enumerate(cassette.steps, 1):
+        if isinstance(step, Closed):
+            return
+        if isinstance(step, Received | Call):
+            yield number
+
+
+def _check_calls(factory: DialectFactory, cassette: Cassette, state: int) -> None:
+    """Everything the session may do is allowed in every state, until the connection has ended."""
+    player = _after(factory, cassette, state)
+    for response_id in (*player.responses, "no-such-response"):
+        for heard_ms in (0, 40, 10**9):
+            player.call("interrupt", response_id=response_id, heard_ms=heard_ms)
+    player.call("end_turn")
+    player.call("timer", name="no-such-timer")
+    player.call("frame", count=2)
+    _check_leave(_after(factory, cassette, state))
+    for code, reason in ((None, ""), (4999, f"{KEY}\ud800" * 100)):
+        _after(factory, cassette, state).close(code, reason)
+
+
+def _check_leave(player: Player) -> None:
+    """Taking leave ends in `Close`, at once or after its timers, and the end is then no failure."""
+    outputs = list(player.call("finish"))
+    for _ in range(_FIRED_AT_MOST):
+        if any(isinstance(output, Close) for output in outputs) or not player.timers:
+            break
+        name = min(player.timers, key=lambda timer: player.timers[timer])
+        player.now_ns = max(player.now_ns, player.timers[name])
+        outputs.extend(player.fire(name))
+    if not any(isinstance(output, Close) for output in outputs):
+        raise player.fail("finish does not end in Close")
+    for output in player.close(1000, ""):
+        if isinstance(output, EndpointProblem) and output.fatal:
+            raise player.fail(f"the end that we asked for is told as a failure: {output}")
+
+
+def _check_garbage(factory: DialectFactory, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
+    """Garbage is survived in every state; what is told to be malformed changes nothing else."""
+    player = _after(factory, cassette, state)
+    for message in _GARBAGE:
+        alone = player.receive(message)
+        if not all(_is_malformed(output) for output in alone):
+            player = _after(factory, cassette, state)
+    for number, step in enumerate(cassette.steps[state:], state):
+        player.play(number, step)
+    if [output for output in player.told if not _is_malformed(output)] != clean:
+        raise player.fail(f"garbage after step {state} changed what the session told of the rest")
+
+
+def _is_malformed(output: Output) -> bool:
+    if isinstance(output, UnknownEvent):
+        return True
+    return (
+        isinstance(output, EndpointProblem)
+        and output.kind is FailureKind.MALFORMED_MESSAGE
+        and not output.fatal
+    )
+
+
+def _check_mutants(factory: DialectFactory, cassette: Cassette) -> None:
+    """Messages that are nearly right are survived, one after the other."""
+    player = Player(factory, cassette)
+    for message in _GARBAGE:
+        player.receive(message)
+    for number, step in enumerate(cassette.steps):
+        if isinstance(step, Closed):
+            return
+        if isinstance(step, Received):
+            player.step = f"mutants of step {number + 1}"
+            player.now_ns = step.at_ns
+            for mutant in _mutants(step.message):
+                player.receive(mutant)
+        player.play(number, step)
+
+
+def _mutants(message: Message) -> Iterator[Message]:
+    """Yield a message cut short, and with each field left out or replaced."""
+    for share in (1, 2, 3):
+        yield message[: len(message) * share // 4]
+    try:
+        value = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return
+    for path in _paths(value):
+        yield orjson.dumps(_changed(value, path)).decode()
+        for wrong in _WRONG_VALUES:
+            yield orjson.dumps(_changed(value, path, wrong)).decode()
+
+
+def _paths(value: object, here: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    inner: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    for name, item in inner:
+        yield (*here, name)
+        yield from _paths(item, (*here, name))
+
+
+def _changed(value: Any, path: tuple[str | int, ...], *replacement: object) -> Any:
+    """Return a copy with what lies at `path` replaced, or left out where no replacement is given."""
+    name, *rest = path
+    copy = value.copy()
+    if rest:
+        copy[name] = _changed(value[name], tuple(rest), *replacement)
+    elif replacement:
+        copy[name] = replacement[0]
+    else:
+        del copy[name]
+    return copy
+
+
+def _check_frames(
+    factory: DialectFactory,
+    cassette: Cassette,
+    sent_audio: Callable[[Message], bytes],
+) -> None:
+    """A frame's samples arrive as they are, and the log of it is short."""
+    states = [number for number, step in enumerate(cassette.steps) if isinstance(step, Call)]
+    for state in states[:1]:
+        player = _after(factory, cassette, state)
+        for number in range(3):
+            sends = [
+                out.message for out in player.dialect.frame(frame_pcm(number), 0) if isinstance(out, Send)
+            ]
+            if b"".join(map(sent_audio, sends)) != frame_pcm(number):
+                raise player.fail("a frame's samples are not those that were sent")
+            for message in sends:
+                if len(json.dumps(player.dialect.redact(message))) > _LOGGED_CHARACTERS:
+                    raise player.fail("redact leaves the audio of frames in the log")
+
+
+def _value(message: Message) -> object:
+    """Return a message for comparison: JSON by its value."""
+    try:
+        return orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return message
+
+
+def _matches(event: Output, expected: Expected) -> bool:
+    if type(event).__name__ != expected.name:
+        return False
+    for name, wanted in expected.fields.items():
+        if name == "bytes" and isinstance(event, ReplyAudio):
+            came: object = len(event.data)
+        else:
+            came = getattr(event, name, None)
+        if came != wanted:
+            return False
+    return True

@@ -1,0 +1,345 @@
+"""Every dialect passes the conformance suite; the golden sessions are held against the vendor's own types."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+import pybase64
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.beta import realtime as beta_types
+from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
+from openai.types.realtime import realtime_server_event as ga_events
+from pydantic import TypeAdapter, ValidationError
+
+from clients.openai_realtime import OpenAIRealtime
+from clients.openai_realtime_beta import OpenAIRealtimeBeta
+from live_eval.dialect import (
+    Close,
+    Dialect,
+    EndpointProblem,
+    EndpointSettings,
+    Message,
+    Output,
+    ReplyAudio,
+    ResponseDone,
+    ResponseStarted,
+    Send,
+    SessionReady,
+    SetTimer,
+    UnknownEvent,
+)
+from live_eval.errors import DataError, FailureKind
+from live_eval.testing._player import Player
+from live_eval.testing.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
+from live_eval.testing.dialects import ConformanceError, check_dialect
+from live_eval.timeline import ResponseStatus
+
+GOLDEN = Path(__file__).parent / "golden"
+DIALECTS: dict[str, Callable[[EndpointSettings], Dialect]] = {
+    "openai_realtime": OpenAIRealtime,
+    "openai_realtime_beta": OpenAIRealtimeBeta,
+}
+SERVER_TYPES: dict[str, TypeAdapter[Any]] = {
+    "openai_realtime": TypeAdapter(RealtimeServerEvent),
+    "openai_realtime_beta": TypeAdapter(beta_types.RealtimeServerEvent),
+}
+CLIENT_TYPES: dict[str, TypeAdapter[Any]] = {
+    "openai_realtime": TypeAdapter(RealtimeClientEvent),
+    "openai_realtime_beta": TypeAdapter(beta_types.RealtimeClientEvent),
+}
+NOT_OF_THE_VENDOR = {"malformed", "unknown_event"}
+CASSETTES = [(path.parent.name, path) for path in sorted(GOLDEN.glob("*/*.jsonl"))]
+each_cassette = pytest.mark.parametrize(
+    ("name", "path"), CASSETTES, ids=[f"{name}-{path.stem}" for name, path in CASSETTES]
+)
+
+
+def sent_audio(message: Message) -> bytes:
+    return pybase64.b64decode(orjson.loads(message)["audio"], validate=True)
+
+
+@each_cassette
+def test_conforms(name: str, path: Path) -> None:
+    check_dialect(DIALECTS[name], [read_cassette(path)], sent_audio=sent_audio)
+
+
+@each_cassette
+def test_golden_messages_have_the_vendors_shapes(name: str, path: Path) -> None:
+    for step in read_cassette(path).steps:
+        if isinstance(step, Received) and path.stem not in NOT_OF_THE_VENDOR:
+            SERVER_TYPES[name].validate_json(step.message, strict=True)
+        elif isinstance(step, Sent):
+            CLIENT_TYPES[name].validate_json(step.message, strict=True)
+
+
+def test_every_situation_is_there() -> None:
+    ga, beta = ({path.stem for path in (GOLDEN / name).glob("*.jsonl")} for name in DIALECTS)
+    assert beta - ga == {"beta_refused"}
+    assert not ga - beta
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_no_event_of_the_vendor_is_unknown(name: str) -> None:
+    module = ga_events if name == "openai_realtime" else beta_types.realtime_server_event
+    union = get_args(module.RealtimeServerEvent)[0]
+    dialect = DIALECTS[name](EndpointSettings(base_url="ws://127.0.0.1:9"))
+    for model in get_args(union):
+        event_type = get_args(model.model_fields["type"].annotation)[0]
+        if event_type.startswith(("output_audio_buffer.", "transcription_session.")):
+            continue  # of WebRTC, and of sessions that only transcribe
+        outputs = dialect.received(json.dumps({"type": event_type}), 0)
+        assert not any(isinstance(output, UnknownEvent) for output in outputs), event_type
+
+
+# -- The suite finds what is wrong ---------------------------------------------------------------------
+
+TURN = read_cassette(GOLDEN / "openai_realtime" / "turn.jsonl")
+
+
+class Wrapped(OpenAIRealtime):
+    """A dialect with a defect: `change` alters what it gives."""
+
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return outputs
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        return self.change(super().received(message, at_ns))
+
+
+class Raises(Wrapped):
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        orjson.loads(message)
+        return super().received(message, at_ns)
+
+
+class EndsTwice(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [copy for output in outputs for copy in [output] * (1 + isinstance(output, ResponseDone))]
+
+
+class NeverBegins(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [output for output in outputs if not isinstance(output, ResponseStarted)]
+
+
+class ReadyTooLate(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [output for output in outputs if not isinstance(output, SessionReady)]
+
+
+class GivesStrangeThings(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [*outputs, "ready"]  # type: ignore[list-item]
+
+
+class LosesAudio(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [output for output in outputs if not isinstance(output, ReplyAudio)]
+
+
+class LogsAudio(Wrapped):
+    def redact(self, message: Message) -> dict[str, Any]:
+        return {"raw": message if isinstance(message, str) else message.hex()}
+
+
+class LogsBytes(Wrapped):
+    def redact(self, message: Message) -> dict[str, Any]:
+        return {"raw": message.encode(errors="replace") if isinstance(message, str) else message}
+
+
+class NeverLeaves(Wrapped):
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        super().finish(at_ns)
+        return ()
+
+
+class CallsTheEndAFailure(Wrapped):
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        return (EndpointProblem(FailureKind.CLOSED, "closed", fatal=True),)
+
+
+class ActsAfterTheEnd(Wrapped):
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        return (Close(),)
+
+
+class TellsTheKey(Wrapped):
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        key = self.settings.key
+        assert key is not None
+        return (EndpointProblem(FailureKind.CLOSED, key.reveal(), fatal=False),)
+
+
+class SetsTimersBack(Wrapped):
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        return [*super().received(message, at_ns), SetTimer("watchdog", at_ns - 1)]
+
+
+class SwapsBytes(Wrapped):
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        return super().frame(pcm[::-1], at_ns)
+
+
+class Remembers(Wrapped):
+    sessions = 0
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        type(self).sessions += 1
+
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [
+            dataclasses.replace(output, usage=None, reason=str(self.sessions))
+            if isinstance(output, ResponseDone)
+            else output
+            for output in outputs
+        ]
+
+
+@pytest.mark.parametrize(
+    ("defective", "words"),
+    [
+        (Raises, "raised"),
+        (EndsTwice, "ended twice"),
+        (NeverBegins, "has not begun"),
+        (ReadyTooLate, "before SessionReady"),
+        (GivesStrangeThings, "expected actions and events"),
+        (LosesAudio, "expected ReplyAudio"),
+        (LogsAudio, "audio in the log"),
+        (LogsBytes, "cannot be logged"),
+        (NeverLeaves, "does not end in Close"),
+        (CallsTheEndAFailure, "told as a failure"),
+        (ActsAfterTheEnd, "nothing can be done"),
+        (TellsTheKey, "holds the key"),
+        (SetsTimersBack, "into the past"),
+        (SwapsBytes, "samples"),
+        (Remembers, "not pure"),
+    ],
+)
+def test_the_suite_finds(defective: type[Wrapped], words: str) -> None:
+    by_contract = defective in (NeverBegins, ReadyTooLate)
+    steps = tuple(step for step in TURN.steps if not (by_contract and isinstance(step, Expected)))
+    if defective is CallsTheEndAFailure:
+        steps = tuple(step for step in steps if not isinstance(step, Closed))
+    with pytest.raises(ConformanceError, match=words):
+        check_dialect(defective, [dataclasses.replace(TURN, steps=steps)], sent_audio=sent_audio)
+
+
+def test_a_suite_without_cassettes_is_none() -> None:
+    with pytest.raises(ConformanceError, match="no cassette"):
+        check_dialect(OpenAIRealtime, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "line 1"),
+        ("{}", "header"),
+        ('{"cassette": 2}', "header"),
+        ('{"cassette": 1}\n[]', "line 2: expected a JSON object"),
+        ('{"cassette": 1}\n{', "line 2: expected JSON"),
+        ('{"cassette": 1}\n{"at_ms": 1}', "line 2: not a step"),
+        ('{"cassette": 1}\n{"at_ms": 1, "direction": "up", "message": ""}', "line 2: not a step"),
+        ('{"cassette": 1}\n{"at_ms": 1, "call": "dance"}', "unknown call 'dance'"),
+        ('{"cassette": 1}\n{"at_ms": 1, "direction": "in", "binary": "?"}', "line 2: not a step"),
+    ],
+)
+def test_a_file_that_is_no_cassette_is_told(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "wrong.jsonl"
+    path.write_text(text)
+    with pytest.raises(DataError, match=words):
+        read_cassette(path)
+
+
+# -- Fuzzing: whatever comes, only documented outputs come out -----------------------------------------
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+messages = [
+    (name, step.message)
+    for name, path in CASSETTES
+    for step in read_cassette(path).steps
+    if isinstance(step, Received) and isinstance(step.message, str) and path.stem not in NOT_OF_THE_VENDOR
+]
+
+
+def mutate(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
+    """Replace something somewhere."""
+    if isinstance(value, dict) and value and draw(st.booleans()):
+        name = draw(st.sampled_from(sorted(value)))
+        return {**value, name: mutate(value[name], draw)}
+    if isinstance(value, list) and value and draw(st.booleans()):
+        return [mutate(value[0], draw), *value[1:]]
+    return draw(json_values)
+
+
+@st.composite
+def nearly_right(draw: Callable[[st.SearchStrategy[Any]], Any]) -> tuple[str, list[Message]]:
+    name = draw(st.sampled_from(sorted(DIALECTS)))
+    pool = [message for dialect, message in messages if dialect == name]
+    came: list[Message] = []
+    for message in draw(st.lists(st.sampled_from(pool), min_size=1, max_size=12)):
+        match draw(st.integers(0, 5)):
+            case 0:
+                came.append(json.dumps(mutate(orjson.loads(message), draw)))
+            case 1:
+                came.append(message[: draw(st.integers(0, len(message)))])
+            case 2:
+                came.append(json.dumps(draw(json_values)))
+            case 3:
+                came.append(draw(st.binary(max_size=40) | st.text(max_size=40)))
+            case _:
+                came.append(message)
+    return name, came
+
+
+@settings(max_examples=150, deadline=None)
+@given(nearly_right(), st.booleans())
+def test_whatever_comes(session: tuple[str, list[Message]], ready: bool) -> None:
+    name, came = session
+    begin = [message for dialect, message in messages if dialect == name][:2] if ready else []
+    steps = tuple(Received(number * 1_000_000, message) for number, message in enumerate([*begin, *came]))
+    dialect = DIALECTS[name]
+    cassette = Cassette("fuzz", "", steps, {})
+    told = replay(dialect, cassette)
+    assert all(isinstance(output, get_args(Output)) for output in told)
+    for output in told:
+        if isinstance(output, Send):
+            CLIENT_TYPES[name].validate_json(output.message)
+        if isinstance(output, ResponseDone):
+            assert output.status is not ResponseStatus.OPEN
+
+
+def replay(factory: Callable[[EndpointSettings], Dialect], cassette: Cassette) -> list[Output]:
+    """Play a cassette without expectations, by the suite's own player."""
+    player = Player(factory, cassette)
+    for number, step in enumerate(cassette.steps):
+        player.play(number, step)
+    player.call("interrupt", response_id="resp_001", heard_ms=10)
+    player.call("end_turn")
+    player.close(None, "")
+    return player.told
+
+
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_the_log_of_anything_is_json(event: Mapping[str, Any]) -> None:
+    dialect = OpenAIRealtime(EndpointSettings(base_url="ws://127.0.0.1:9"))
+    message = json.dumps(event)
+    assert isinstance(json.dumps(dialect.redact(message), allow_nan=False), str)
+
+
+def test_the_vendors_types_do_refuse() -> None:
+    """The reference that the golden sessions are held against is one: it refuses what is wrong."""
+    with pytest.raises(ValidationError):
+        SERVER_TYPES["openai_realtime"].validate_json('{"type":"response.output_audio.delta"}', strict=True)
