@@ -10,7 +10,14 @@ from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
 from live_eval.summary.groups import Group
 from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
 from live_eval.summary.run import Lag, RunFacts, RunSummary, summarise
-from live_eval.summary.scores import ScoreCell, ScoreColumn, ScoreSummary, ScoreTable
+from live_eval.summary.scores import (
+    ScoreCell,
+    ScoreColumn,
+    ScoreSummary,
+    ScoreTable,
+    judges_asked_for,
+    read_scores,
+)
 
 __all__ = [
     "LATENCIES",
@@ -26,6 +33,8 @@ __all__ = [
     "ScoreSummary",
     "ScoreTable",
     "TurnFacts",
+    "judges_asked_for",
     "latency",
+    "read_scores",
     "summarise",
 ]

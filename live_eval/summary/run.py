@@ -13,7 +13,14 @@ from live_eval.summary._json import by_count, rounded
 from live_eval.summary.facts import TurnFacts, turn_facts
 from live_eval.summary.groups import Group, group_turns
 from live_eval.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
-from live_eval.summary.scores import ScoreSummary, ScoreTable, read_scores, score_json, summarise_scores
+from live_eval.summary.scores import (
+    ScoreSummary,
+    ScoreTable,
+    judges_asked_for,
+    read_scores,
+    score_json,
+    summarise_scores,
+)
 
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise"]
 
@@ -158,8 +165,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         warnings.update(warning.kind.value for warning in turn.warnings)
         models.update([turn.model] if turn.model else [])
         failures.update([turn.failure.kind.value] if turn.failure is not None else [])
-    config = _part(run.manifest, "config")
-    table = read_scores(scores, tuple(_part(config, "judges").get("names") or ()))
+    table = read_scores(scores, judges_asked_for(run.manifest))
     captured = [turn for turn in turns if turn.captured]
     lags = [turn.timing.lag_ns / 1e6 for turn in captured]
     return RunSummary(

@@ -19,6 +19,7 @@ __all__ = [
     "ScoreColumn",
     "ScoreSummary",
     "ScoreTable",
+    "judges_asked_for",
     "read_scores",
     "score_json",
     "summarise_scores",
@@ -66,7 +67,7 @@ class ScoreTable:
     Args:
         columns: The numbers.
         rows: What each judge said, by turn and judge.
-        problems: Judges that could not run.
+        problems: Judges that could not run when they were last asked to.
     """
 
     columns: tuple[ScoreColumn, ...]
@@ -86,6 +87,14 @@ class ScoreTable:
         return ScoreCell("scored", row.values[column.output], "")
 
 
+def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the judges that a run's manifest names, in its order; none where it names none."""
+    names: Any = manifest
+    for key in ("config", "judges", "names"):
+        names = names.get(key) if isinstance(names, Mapping) else None
+    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
 def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
     """Read the scores of a run.
 
@@ -94,14 +103,14 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
         order: Judges in the order in which they were asked for; others follow.
     """
     versions = scores.versions()
-    problems = tuple(problem for problem in scores.problems() if problem.judge not in versions)
+    problems = tuple(scores.problems())
     rows: dict[str, dict[str, ScoreRow]] = {}
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
     for row in scores.read():
         if versions[row.judge] == row.version:
             rows.setdefault(row.turn_id, {})[row.judge] = row
             given[row.judge].update(dict.fromkeys(row.values))
-    known = {**versions, **{problem.judge: problem.version for problem in problems}}
+    known = {**{problem.judge: problem.version for problem in problems}, **versions}
     judges = [
         *(judge for judge in order if judge in known),
         *(judge for judge in known if judge not in order),

@@ -95,17 +95,19 @@ def write_run(path: Path, *, slower_ms: float = 0.0, finished: bool = True) -> P
                 judgement = Failed(HOSTILE)
             if number != 4:
                 scores.put("bleu", "1", turn, judgement)
-        scores.cannot_run("ves", "1", "needs the key GEMINI_API_KEY")
+        lacks = "lacks the key GEMINI_API_KEY"
+        scores.put_all("ves", "1", {a_case(number).case_id: Unscored(lacks) for number in range(2 * SCRIPTS)})
+        scores.cannot_run("ves", "1", lacks)
     return path
 
 
-@pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with 24 turns of every sort, scored."""
-    return write_run(tmp_path / "first")
+    return write_run(tmp_path_factory.mktemp("runs") / "first")
 
 
-@pytest.fixture
-def slower_run_folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def slower_run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, 100 ms slower."""
-    return write_run(tmp_path / "second", slower_ms=100)
+    return write_run(tmp_path_factory.mktemp("runs") / "second", slower_ms=100)

@@ -1,0 +1,167 @@
+"""``live-eval show``: the summary of a run in the terminal, or as JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from live_eval.statistics import Estimate
+    from live_eval.store import RunReader
+    from live_eval.summary import RunSummary
+
+__all__ = ["command", "print_summary"]
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+@click.option("--retime", is_flag=True, help="Compute the latencies anew by today's definitions.")
+def command(run: Path, as_json: bool, retime: bool) -> None:
+    """Print the summary of a run.
+
+    RUN is the run's folder. A run that still goes on is summed up as far as it is.
+    """
+    from live_eval.store import RunReader, ScoreReader
+    from live_eval.summary import summarise
+
+    with RunReader.open(run) as reader:
+        if not as_json:
+            print_summary(reader, retime=retime)
+            return
+        with ScoreReader.open(run) as scores:
+            click.echo(json.dumps(summarise(reader, scores, retime=retime).as_json(), indent=2))
+
+
+def print_summary(run: RunReader, *, console: Console | None = None, retime: bool = False) -> None:
+    """Print what a run comes to.
+
+    Args:
+        run: The run.
+        console: Where to; the terminal where None.
+        retime: Compute the latencies anew by today's definitions.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+
+    from live_eval.store import ScoreReader
+    from live_eval.summary import summarise
+
+    console = console or Console()
+    with ScoreReader.open(run.path) as scores:
+        summary = summarise(run, scores, retime=retime)
+    facts = summary.facts
+    told = [facts.endpoint, facts.model, facts.turn_mode, facts.data]
+    console.print(f"[bold]{escape(facts.name)}[/bold]  {escape(' · '.join(part for part in told if part))}")
+    failed = summary.total - summary.captured
+    counts = f"{summary.captured} of {summary.total} turns captured"
+    if failed:
+        counts += f", [red]{failed} failed[/red]: {_counts(summary.failures)}"
+    console.print(counts)
+    if facts.state != "finished":
+        planned = f" of {facts.planned}" if facts.planned else ""
+        console.print(f"[yellow]The run has not ended: {summary.total}{planned} turns are there.[/yellow]")
+    if summary.retried:
+        console.print(f"attempts made again: {_counts(summary.retried)}")
+    if summary.warnings:
+        console.print(f"odd, but no failure: {_counts(summary.warnings)}")
+    console.print()
+    console.print(_latency_table(summary))
+    for note in _timing_notes(summary):
+        console.print(note, style="dim")
+    if summary.scores:
+        console.print()
+        console.print(_score_table(summary))
+    for judge, reason in summary.could_not_run.items():
+        console.print(f"[yellow]{escape(judge)} could not run:[/yellow] {escape(reason)}")
+
+
+def _latency_table(summary: RunSummary) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain apart", "without"):
+        table.add_column(heading, justify="left" if heading == "latency, ms" else "right")
+    for latency in summary.latencies.values():
+        if latency.name == "barge_in_stop" and latency.n == 0:
+            continue
+        apart = latency.uncertain
+        table.add_row(
+            latency.name.replace("_", " "),
+            str(latency.n),
+            _number(latency.p50, 0),
+            _interval(latency.p50, 0),
+            _number(latency.p95, 0),
+            f"{apart.p50:.0f} (n {apart.n})" if apart.p50 is not None else "–",
+            str(sum(latency.missing.values())),
+        )
+    return table
+
+
+def _timing_notes(summary: RunSummary) -> list[str]:
+    from live_eval.timeline import LAG_BOUND_NS
+
+    notes: list[str] = []
+    lag = summary.lag
+    if lag.p50 is not None and lag.p99 is not None:
+        notes.append(f"error bar (lag): p50 {lag.p50:.1f} ms, p99 {lag.p99:.1f} ms")
+    if lag.flagged:
+        without = summary.latencies["voice_to_voice"].without_flagged
+        p50 = "–" if without.p50 is None else f"{without.p50:.0f} ms"
+        notes.append(
+            f"{_turns(lag.flagged)} with a lag beyond {LAG_BOUND_NS // 1_000_000} ms; "
+            f"voice to voice without them: p50 {p50} (n {without.n})"
+        )
+    reason = summary.latencies["voice_to_voice"].p50.reason
+    if reason and summary.captured:
+        notes.append(f"no intervals: {reason}")
+    if summary.stalled:
+        notes.append(f"{_turns(summary.stalled)} whose playout ran dry")
+    if summary.premature:
+        notes.append(f"responses cut off because the utterance went on (premature): {summary.premature}")
+    return notes
+
+
+def _score_table(summary: RunSummary) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("score", "mean", "95 % interval", "n", "unscored", "failed", ""):
+        table.add_column(heading, justify="left" if heading in ("score", "") else "right")
+    for score in summary.scores.values():
+        arrow = {True: "↑", False: "↓", None: ""}[score.higher_is_better]
+        table.add_row(
+            escape(score.name),
+            _number(score.mean, 2),
+            _interval(score.mean, 2),
+            str(score.n),
+            str(score.n_unscored),
+            str(score.n_failed),
+            escape(" ".join(part for part in (score.unit, arrow) if part)),
+        )
+    return table
+
+
+def _number(estimate: Estimate, digits: int) -> str:
+    return "–" if estimate.value is None else f"{estimate.value:.{digits}f}"
+
+
+def _interval(estimate: Estimate, digits: int) -> str:
+    interval = estimate.interval
+    return "–" if interval is None else f"{interval.low:.{digits}f} … {interval.high:.{digits}f}"
+
+
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count} turns"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
