@@ -14,7 +14,7 @@ _RAW_CHARACTERS = 500
 _SHOWN_CHARACTERS = 4_000
 _DEPTH = 24
 _SECRET_FIELDS = frozenset({"api_key", "authorization", "client_secret", "headers"})
-_HALF_MASKED_KEY = re.compile(r"[^\s\"']*\*{3,}[^\s\"']*")
+_HALF_MASKED_KEY = re.compile(r"[\w-]*\*{3,}[\w-]*")
 _LOGIN = re.compile(r"//[^/@\s]+@")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 
