@@ -199,7 +199,8 @@ def _read_to_the_end(file: soundfile.SoundFile) -> NDArray[np.float32]:
     """Return the samples that are there, shape (samples, channels), however many the header states."""
     # In blocks: the header may state more than fits into memory, or (FLAC from a pipe) that it does not know.
     blocks: list[NDArray[np.float32]] = []
-    while len(block := file.read(_BLOCK_SAMPLES, dtype="float32", always_2d=True)):
+    frames = max(1, _BLOCK_SAMPLES // file.channels)
+    while len(block := file.read(frames, dtype="float32", always_2d=True)):
         blocks.append(block)
     return np.concatenate(blocks) if blocks else np.zeros((0, file.channels), np.float32)
 
