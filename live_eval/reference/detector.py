@@ -1,0 +1,117 @@
+"""From probabilities of speech to turns: a pure part of the reference endpoint.
+
+Silero's own rule with two additions: speech must last before it counts, so that a click opens no turn, and
+a pause is reported early, so that recognition can begin before the turn is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+__all__ = ["WINDOW_MS", "Detection", "Edge", "EdgeKind", "SpeechDetector"]
+
+WINDOW_MS = 32
+"""Length of the windows that probabilities belong to: 512 samples at 16_000 Hz."""
+
+_ONSET_WINDOWS = 3
+_HYSTERESIS = 0.15
+_PAUSE_MS = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """When the user counts as speaking.
+
+    Args:
+        threshold: Probability from which a window is speech, 0 to 1; speech that has begun goes on down to
+            0.15 below it.
+        prefix_padding_ms: Audio before the onset that belongs to the turn.
+        silence_ms: Silence after which the turn is over.
+    """
+
+    threshold: float = 0.5
+    prefix_padding_ms: int = 300
+    silence_ms: int = 500
+
+
+class EdgeKind(Enum):
+    """What the detector noticed."""
+
+    STARTED = "started"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A change between speech and silence.
+
+    Args:
+        kind: What changed.
+        speech_ms: The onset, where speech started; otherwise the end of the speech so far.
+        heard_ms: How much audio had been heard when this was noticed.
+    """
+
+    kind: EdgeKind
+    speech_ms: int
+    heard_ms: int
+
+
+class SpeechDetector:
+    """Follows one stream. Times are in milliseconds from the stream's first sample."""
+
+    __slots__ = ("_detection", "_paused", "_silent", "_speaking", "_voiced", "_window")
+
+    def __init__(self, detection: Detection) -> None:
+        self._detection = detection
+        self._window = 0
+        self._voiced = 0
+        self._silent = 0
+        self._speaking = False
+        self._paused = False
+
+    @property
+    def heard_ms(self) -> int:
+        """How much audio was heard so far."""
+        return self._window * WINDOW_MS
+
+    def end_turn(self) -> None:
+        """Somebody else ended the turn: what comes next must begin anew to count as speech."""
+        self._speaking = self._paused = False
+        self._voiced = self._silent = 0
+
+    def feed(self, probability: float) -> Edge | None:
+        """Hear the next window.
+
+        Args:
+            probability: How likely the window is speech, 0 to 1.
+
+        Returns:
+            What changed with it, or None.
+        """
+        self._window += 1
+        return self._while_speaking(probability) if self._speaking else self._while_silent(probability)
+
+    def _while_silent(self, probability: float) -> Edge | None:
+        self._voiced = self._voiced + 1 if probability >= self._detection.threshold else 0
+        if self._voiced < _ONSET_WINDOWS:
+            return None
+        onset_ms = self.heard_ms - self._voiced * WINDOW_MS
+        self._speaking, self._paused, self._silent = True, False, 0
+        return Edge(EdgeKind.STARTED, onset_ms, self.heard_ms)
+
+    def _while_speaking(self, probability: float) -> Edge | None:
+        if probability >= self._detection.threshold - _HYSTERESIS:
+            self._silent, self._paused = 0, False
+            return None
+        self._silent += 1
+        silence_ms = self._silent * WINDOW_MS
+        end_ms = self.heard_ms - silence_ms
+        if silence_ms >= self._detection.silence_ms:
+            self.end_turn()
+            return Edge(EdgeKind.STOPPED, end_ms, self.heard_ms)
+        if silence_ms >= _PAUSE_MS and not self._paused:
+            self._paused = True
+            return Edge(EdgeKind.PAUSED, end_ms, self.heard_ms)
+        return None

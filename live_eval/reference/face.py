@@ -1,0 +1,40 @@
+"""The contract of faces: how one dialect is spoken by the server. Pure, like the engine it wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from live_eval.reference.engine import Engine
+from live_eval.reference.events import Event, Output
+
+__all__ = ["Face"]
+
+
+class Face(Protocol):
+    """One session's words. No method raises on what a client sends."""
+
+    @property
+    def engine(self) -> Engine:
+        """The session that it speaks for; the host calls it directly with what models found."""
+        ...
+
+    def opened(self) -> Sequence[Output]:
+        """The connection is open."""
+        ...
+
+    def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
+        """A message arrived: text as `str`, binary as `bytes`."""
+        ...
+
+    def expired(self) -> Sequence[Output]:
+        """The session has lasted as long as it may: take leave, ending in `Close`."""
+        ...
+
+    def render(self, event: Event) -> Sequence[bytes]:
+        """Return the messages that tell an event, in order."""
+        ...
+
+    def encode(self, audio: bytes) -> bytes:
+        """Return a chunk of audio as `AudioPiece.payload` wants it. Called from any thread."""
+        ...

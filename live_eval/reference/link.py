@@ -1,0 +1,277 @@
+"""One client's connection: carries what happens to the face, and out what comes of it.
+
+Three things run at once: messages are read, pieces of the reply leave when they are due, and the voice
+detector follows the audio. Whatever changes the engine and sends what follows holds one lock, so that
+messages leave in the order in which the engine said them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from live_eval.clock import Clock
+from live_eval.reference.answering import Answering, NoReplyError
+from live_eval.reference.events import (
+    Answer,
+    Close,
+    Event,
+    Hear,
+    Listen,
+    Output,
+    ResponseEnded,
+    Say,
+)
+from live_eval.reference.face import Face
+from live_eval.reference.hearing import EarStream, Hearing, NotHeardError
+from live_eval.reference.reply import WireReply, pack
+from live_eval.reference.settings import Fault
+from live_eval.reference.truth import TrueTurn, TruthKeeper
+from live_eval.transport import Arrival
+
+__all__ = ["Channel", "Link"]
+
+_T = TypeVar("_T")
+
+# While something is due later, look up this often whether it still is.
+_LOOK_UP_NS = 20_000_000
+
+
+class Channel(Protocol):
+    """A connection to one client."""
+
+    async def receive(self) -> Arrival | None:
+        """Wait for the next message; None once the connection has ended."""
+        ...
+
+    async def send(self, message: bytes) -> None:
+        """Hand a message to the network; nothing happens where the connection has ended."""
+        ...
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection; `receive` returns None from then on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What recognition came to: the text, or the reason why there is none."""
+
+    text: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    speech_ms: int
+    words: asyncio.Task[_Words]
+
+
+class Link:
+    """One session.
+
+    Args:
+        channel: The connection, open.
+        face: The dialect, and the engine behind it.
+        hearing: The models that listen.
+        answering: Who answers.
+        fixed: The reply to everything, packed beforehand for the session's first output encoding, or None.
+        clock: The clock.
+        truth: Called with the truth of each response when it has ended.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        face: Face,
+        hearing: Hearing,
+        answering: Answering,
+        fixed: WireReply | None,
+        clock: Clock,
+        truth: Callable[[TrueTurn], None],
+    ) -> None:
+        self._channel = channel
+        self._face = face
+        self._engine = face.engine
+        self._hearing = hearing
+        self._answering = answering
+        self._fixed = fixed
+        self._fixed_codec = face.engine.config.output_codec
+        self._clock = clock
+        self._truth = truth
+        self._keeper = TruthKeeper(face.engine.session_id)
+        self._lock = asyncio.Lock()
+        self._roused = asyncio.Event()
+        self._unheard: deque[Hear] = deque()
+        self._heard_more = asyncio.Event()
+        self._guesses: dict[str, _Guess] = {}
+        self._answers: dict[str, asyncio.Task[None]] = {}
+        self._jobs: set[asyncio.Task[Any]] = set()
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Hold the session until the connection ends."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                helpers = [
+                    self._tasks.create_task(job) for job in (self._speak(), self._detect(), self._expire())
+                ]
+                await self._read()
+                for task in (*helpers, *self._jobs):
+                    task.cancel()
+        finally:
+            for turn in self._keeper.closed():
+                self._truth(turn)
+
+    async def _read(self) -> None:
+        never_ready = self._engine.settings.fault is Fault.NEVER_READY
+        if not never_ready:
+            async with self._lock:
+                await self._carry_out(self._face.opened())
+        while (arrival := await self._channel.receive()) is not None:
+            if never_ready:
+                continue
+            async with self._lock:
+                await self._carry_out(self._face.received(arrival.message, arrival.at_ns))
+
+    async def _speak(self) -> None:
+        """Send what is due when it is due; give way after each chunk, so that it leaves at once."""
+        while True:
+            wake_ns = self._engine.wake_ns
+            now_ns = self._clock.now_ns()
+            if wake_ns is None:
+                self._roused.clear()
+                await self._roused.wait()
+            elif wake_ns > now_ns:
+                await self._clock.sleep_until(min(wake_ns, now_ns + _LOOK_UP_NS))
+            else:
+                async with self._lock:
+                    await self._carry_out(self._engine.due(self._clock.now_ns()))
+                await self._clock.sleep_until(now_ns)
+
+    async def _expire(self) -> None:
+        limit_ns = self._engine.settings.session_limit_s * 1_000_000_000
+        await self._clock.sleep_until(self._clock.now_ns() + limit_ns)
+        async with self._lock:
+            await self._carry_out(self._face.expired())
+
+    async def _detect(self) -> None:
+        stream: EarStream | None = None
+        epoch = 0
+        while True:
+            await self._heard_more.wait()
+            self._heard_more.clear()
+            while self._unheard:
+                first = self._unheard[0]
+                # What came while the detector was at work is heard in one go.
+                data = b"".join(self._take_unheard(first.epoch))
+                if stream is None or epoch != first.epoch:
+                    stream, epoch = await self._hearing.open_stream(first.codec), first.epoch
+                probabilities = await self._hearing.detect(stream, data)
+                if probabilities:
+                    async with self._lock:
+                        await self._carry_out(self._engine.heard(epoch, probabilities, self._clock.now_ns()))
+
+    def _take_unheard(self, epoch: int) -> Iterable[bytes]:
+        while self._unheard and self._unheard[0].epoch == epoch:
+            yield self._unheard.popleft().data
+
+    # -- Carrying out -----------------------------------------------------------------------------------
+
+    async def _carry_out(self, outputs: Iterable[Output]) -> None:
+        waiting = deque(outputs)
+        while waiting:
+            output = waiting.popleft()
+            match output:
+                case Say(message=message):
+                    await self._channel.send(message)
+                case Hear():
+                    self._unheard.append(output)
+                    self._heard_more.set()
+                case Listen():
+                    waiting.extend(self._listen(output))
+                case Answer():
+                    waiting.extend(self._answer(output))
+                case Close(code=code, reason=reason):
+                    await self._channel.close(code, reason)
+                case _:
+                    await self._tell(output)
+        if self._engine.wake_ns is not None:
+            self._roused.set()
+
+    async def _tell(self, event: Event) -> None:
+        messages = self._face.render(event)
+        truth = self._keeper.sent(event, self._clock.now_ns())
+        for message in messages:
+            await self._channel.send(message)
+        if truth is not None:
+            self._truth(truth)
+        if isinstance(event, ResponseEnded):
+            answer = self._answers.pop(event.response.response_id, None)
+            if answer is not None and answer is not asyncio.current_task():
+                answer.cancel()
+
+    def _listen(self, work: Listen) -> Iterable[Output]:
+        lacking = self._hearing.lacking
+        if lacking is not None:
+            return self._engine.recognised(work.item_id, work.part, None, lacking) if work.final else ()
+        guess = self._guesses.pop(work.item_id, None)
+        if guess is not None and guess.speech_ms == work.speech_ms:
+            words = guess.words
+        else:
+            if guess is not None:
+                guess.words.cancel()
+            words = self._begin(self._recognise(work))
+        if work.final:
+            self._begin(self._deliver(work, words))
+        else:
+            self._guesses[work.item_id] = _Guess(work.speech_ms, words)
+        return ()
+
+    async def _recognise(self, work: Listen) -> _Words:
+        if not work.audio:
+            return _Words("")
+        try:
+            return _Words(await self._hearing.recognise(work.audio, work.codec))
+        except NotHeardError as error:
+            return _Words(None, str(error))
+
+    async def _deliver(self, work: Listen, recognition: asyncio.Task[_Words]) -> None:
+        words = await recognition
+        async with self._lock:
+            await self._carry_out(self._engine.recognised(work.item_id, work.part, words.text, words.reason))
+
+    def _answer(self, work: Answer) -> Iterable[Output]:
+        if self._fixed is not None and work.wants_audio and work.codec == self._fixed_codec:
+            return self._engine.reply(work.response_id, self._fixed, self._clock.now_ns())
+        self._answers[work.response_id] = self._begin(self._find_answer(work))
+        return ()
+
+    async def _find_answer(self, work: Answer) -> None:
+        settings = self._engine.settings
+        try:
+            reply = await self._answering.reply(work, settings)
+        except NoReplyError as error:
+            async with self._lock:
+                await self._carry_out(self._engine.reply_failed(work.response_id, error.code, error.message))
+            return
+        wire = await asyncio.to_thread(
+            pack,
+            reply,
+            codec=work.codec,
+            lead_silence_ms=settings.lead_silence_ms,
+            chunk_ms=settings.chunk_ms,
+            encode=self._face.encode,
+        )
+        async with self._lock:
+            await self._carry_out(self._engine.reply(work.response_id, wire, self._clock.now_ns()))
+
+    def _begin(self, job: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        assert self._tasks is not None
+        task = self._tasks.create_task(job)
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+        return task

@@ -1,0 +1,336 @@
+"""What a client may say in OpenAI's Realtime GA dialect, as the server checks it.
+
+Field names and ranges are those of the official SDK's types (openai.types.realtime) and of
+https://platform.openai.com/docs/api-reference/realtime-client-events. Settings that have no meaning here
+(tools, tracing, truncation and their like) are accepted and told back, nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+__all__ = [
+    "CLIENT_EVENTS",
+    "EAGERNESS_SILENCE_MS",
+    "AudioContent",
+    "Empty",
+    "Invalid",
+    "ItemCreate",
+    "ItemName",
+    "ItemParam",
+    "ItemTruncate",
+    "ResponseCancel",
+    "ResponseCreate",
+    "ResponseParams",
+    "SemanticVad",
+    "ServerVad",
+    "SessionParams",
+    "SessionUpdate",
+    "explain",
+]
+
+EAGERNESS_SILENCE_MS: Mapping[str, int] = {"high": 300, "auto": 600, "medium": 600, "low": 1200}
+"""Silence after which ``semantic_vad`` ends a turn here: this endpoint does not judge meaning, it waits."""
+
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
+Modalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=1)]
+MaxTokens: TypeAlias = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class PcmFormat(_Model):
+    """16-bit little-endian PCM."""
+
+    type: Literal["audio/pcm"]
+    rate: Literal[24000] = 24000
+
+
+class PcmuFormat(_Model):
+    """G.711 µ-law at 8 kHz."""
+
+    type: Literal["audio/pcmu"]
+
+
+class PcmaFormat(_Model):
+    """G.711 A-law at 8 kHz."""
+
+    type: Literal["audio/pcma"]
+
+
+Format: TypeAlias = Annotated[PcmFormat | PcmuFormat | PcmaFormat, Field(discriminator="type")]
+
+
+class Transcription(_Model):
+    """How the input is to be transcribed; here always by the endpoint's own recogniser."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    model: str | None = None
+    language: str | None = None
+    prompt: str | None = None
+
+
+class NoiseReduction(_Model):
+    """Accepted and told back; nothing is filtered."""
+
+    type: Literal["near_field", "far_field"]
+    strength: float | None = None
+
+
+class ServerVad(_Model):
+    """The voice detector. The idle timeout is told back, not honoured."""
+
+    type: Literal["server_vad"]
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
+    prefix_padding_ms: Annotated[int, Field(ge=0, le=10_000)] = 300
+    silence_duration_ms: Annotated[int, Field(ge=0, le=10_000)] = 500
+    idle_timeout_ms: Annotated[int, Field(ge=5_000, le=30_000)] | None = None
+    create_response: bool = True
+    interrupt_response: bool = True
+
+
+class SemanticVad(_Model):
+    """The voice detector with a silence that follows from eagerness (`EAGERNESS_SILENCE_MS`)."""
+
+    type: Literal["semantic_vad"]
+    eagerness: Literal["low", "medium", "high", "auto"] = "auto"
+    create_response: bool = True
+    interrupt_response: bool = True
+
+
+TurnDetection: TypeAlias = Annotated[ServerVad | SemanticVad, Field(discriminator="type")]
+
+
+class InputParams(_Model):
+    """The user's side."""
+
+    format: Format | None = None
+    transcription: Transcription | None = None
+    noise_reduction: NoiseReduction | None = None
+    turn_detection: TurnDetection | None = None
+
+
+class VoiceName(_Model):
+    """A voice of the client's own."""
+
+    id: str
+
+
+class OutputParams(_Model):
+    """The endpoint's side. There is one voice, whatever its name."""
+
+    format: Format | None = None
+    voice: str | VoiceName | None = None
+    speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
+
+
+class AudioParams(_Model):
+    """Both sides."""
+
+    input: InputParams | None = None
+    output: OutputParams | None = None
+
+
+class SessionParams(_Model):
+    """What a client may set of a session."""
+
+    type: Literal["realtime"]
+    output_modalities: Modalities | None = None
+    instructions: str | None = None
+    max_output_tokens: MaxTokens | None = None
+    audio: AudioParams | None = None
+    model: str | None = None
+    include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    tracing: str | dict[str, Any] | None = None
+    truncation: str | dict[str, Any] | None = None
+    prompt: dict[str, Any] | None = None
+    reasoning: dict[str, Any] | None = None
+
+
+class _ClientEvent(_Model):
+    type: str
+    event_id: str | None = None
+
+
+class SessionUpdate(_ClientEvent):
+    """``session.update``."""
+
+    session: SessionParams
+
+
+class Empty(_ClientEvent):
+    """An event that says nothing but its type."""
+
+
+class TextContent(_Model):
+    """Written words: the user's or the system's (``input_text``), the assistant's (``output_text``)."""
+
+    type: Literal["input_text", "output_text"]
+    text: str
+
+
+class AudioContent(_Model):
+    """Speech of the user, in the session's input format, or of the assistant, of which only words count."""
+
+    type: Literal["input_audio", "output_audio"]
+    audio: str | None = None
+    transcript: str | None = None
+
+
+Content: TypeAlias = Annotated[TextContent | AudioContent, Field(discriminator="type")]
+
+
+class ItemParam(_Model):
+    """A message. Function calls have no meaning here."""
+
+    type: Literal["message"]
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[list[Content], Field(min_length=1, max_length=64)]
+    id: Name | None = None
+    object: Literal["realtime.item"] | None = None
+    status: Literal["completed", "incomplete", "in_progress"] | None = None
+
+
+class ItemCreate(_ClientEvent):
+    """``conversation.item.create``."""
+
+    item: ItemParam
+    previous_item_id: Name | None = None
+
+
+class ItemName(_ClientEvent):
+    """An event about one item."""
+
+    item_id: Name
+
+
+class ItemTruncate(_ClientEvent):
+    """``conversation.item.truncate``."""
+
+    item_id: Name
+    content_index: Annotated[int, Field(ge=0, le=63)]
+    audio_end_ms: Annotated[int, Field(ge=0)]
+
+
+class ResponseOutput(_Model):
+    """The response's own format. There is one voice, whatever its name."""
+
+    format: Format | None = None
+    voice: str | VoiceName | None = None
+
+
+class ResponseAudio(_Model):
+    """The response's own audio settings."""
+
+    output: ResponseOutput | None = None
+
+
+class ResponseParams(_Model):
+    """What a client may set of one response."""
+
+    instructions: str | None = None
+    output_modalities: Modalities | None = None
+    max_output_tokens: MaxTokens | None = None
+    conversation: Literal["auto", "none"] | None = None
+    input: Annotated[list[ItemParam], Field(max_length=256)] | None = None
+    metadata: dict[str, str] | None = None
+    audio: ResponseAudio | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    prompt: dict[str, Any] | None = None
+    reasoning: dict[str, Any] | None = None
+
+
+class ResponseCreate(_ClientEvent):
+    """``response.create``."""
+
+    response: ResponseParams | None = None
+
+
+class ResponseCancel(_ClientEvent):
+    """``response.cancel``."""
+
+    response_id: Name | None = None
+
+
+CLIENT_EVENTS: Mapping[str, type[_ClientEvent]] = {
+    "session.update": SessionUpdate,
+    "input_audio_buffer.commit": Empty,
+    "input_audio_buffer.clear": Empty,
+    "conversation.item.create": ItemCreate,
+    "conversation.item.delete": ItemName,
+    "conversation.item.retrieve": ItemName,
+    "conversation.item.truncate": ItemTruncate,
+    "response.create": ResponseCreate,
+    "response.cancel": ResponseCancel,
+}
+"""Every client event but ``input_audio_buffer.append``, which comes fifty times a second and is checked by
+hand."""
+
+
+class Invalid(BaseModel):
+    """Why a message is refused, in OpenAI's words."""
+
+    code: str
+    message: str
+    param: str | None
+
+
+def explain(error: ValidationError) -> Invalid:
+    """Put the first thing that is wrong with a message into words."""
+    first = min(error.errors(include_url=False, include_context=True), key=lambda found: len(found["loc"]))
+    param = _param(first["loc"])
+    kind = first["type"]
+    context = first.get("ctx", {})
+    if kind == "extra_forbidden":
+        return Invalid(code="unknown_parameter", message=f"Unknown parameter: '{param}'.", param=param)
+    if kind in ("missing", "union_tag_not_found"):
+        param = f"{param}.type" if kind == "union_tag_not_found" else param
+        message = f"Missing required parameter: '{param}'."
+        return Invalid(code="missing_required_parameter", message=message, param=param)
+    if kind == "union_tag_invalid":
+        param = f"{param}.type"
+        message = f"Invalid value: '{context['tag']}'. Supported values are: {context['expected_tags']}."
+        return Invalid(code="invalid_value", message=message, param=param)
+    if kind == "literal_error":
+        given = _short(first["input"])
+        message = f"Invalid value: {given}. Supported values are: {context['expected']}."
+        return Invalid(code="invalid_value", message=message, param=param)
+    code = "invalid_type" if kind.endswith("_type") else "invalid_value"
+    message = f"Invalid value for '{param}': {first['msg']}; it is {_short(first['input'])}."
+    return Invalid(code=code, message=message, param=param)
+
+
+def _short(value: object) -> str:
+    text = repr(value[:80] if isinstance(value, str) else value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _param(location: Sequence[int | str]) -> str:
+    """Write a place as OpenAI does, ``session.tools[2].name``, without pydantic's names of union members."""
+    text = ""
+    for place in location:
+        if isinstance(place, int):
+            text += f"[{place}]"
+        elif place not in _UNION_TAGS:
+            text += f".{place}" if text else place
+    return text
+
+
+_UNION_TAGS = frozenset(
+    {
+        "audio/pcm", "audio/pcmu", "audio/pcma", "server_vad", "semantic_vad", "input_text",
+        "output_text", "input_audio", "output_audio", "str", "VoiceName", "dict[str,any]",
+        "constrained-int", "literal['inf']",
+    }
+)  # fmt: skip

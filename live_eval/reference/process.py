@@ -1,0 +1,158 @@
+"""The reference endpoint in a process of its own, so that its work does not disturb what is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import orjson
+
+from live_eval.errors import LiveEvalError
+
+__all__ = ["LOG_NAME", "ReferenceProcess"]
+
+LOG_NAME = "reference-endpoint.log"
+"""Its standard error goes into this file of the log folder."""
+
+_STOP_TIMEOUT_S = 10.0
+_TAIL_CHARACTERS = 2_000
+
+
+class ReferenceProcess:
+    """Runs ``live-eval endpoint`` while the context lasts. Not disturbed by Ctrl-C; ends when we do.
+
+    Args:
+        log_folder: Where its log goes; made where it is not there.
+        calibrate: Load no model; see `ReferenceSettings`.
+        truth: Where it writes its truth, or None.
+        data: Data sets whose scripts it answers, beside the bundled sample.
+        arguments: Further flags of ``live-eval endpoint``.
+        start_timeout_s: How long it may take to be ready.
+    """
+
+    def __init__(
+        self,
+        *,
+        log_folder: Path,
+        calibrate: bool = False,
+        truth: Path | None = None,
+        data: Path | Sequence[Path] | None = None,
+        arguments: Sequence[str] = (),
+        start_timeout_s: float = 60.0,
+    ) -> None:
+        self._log = log_folder / LOG_NAME
+        roots = [data] if isinstance(data, Path) else list(data or ())
+        self._command = [
+            *(sys.executable, "-m", "live_eval", "endpoint", "--port", "0", "--until-stdin-ends"),
+            *(("--calibrate",) if calibrate else ()),
+            *(() if truth is None else ("--truth", str(truth))),
+            *(flag for root in roots for flag in ("--data", str(root))),
+            *arguments,
+        ]
+        self._start_timeout_s = start_timeout_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._port: int | None = None
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens, for example ``"ws://127.0.0.1:40123/v1"``.
+
+        Raises:
+            LiveEvalError: It has not been started.
+        """
+        if self._port is None:
+            raise LiveEvalError("the reference endpoint has not been started: enter the context first")
+        return f"ws://127.0.0.1:{self._port}/v1"
+
+    async def __aenter__(self) -> Self:
+        """Start it and wait until it is ready.
+
+        Raises:
+            LiveEvalError: It ended or took too long; the message holds the end of its log.
+        """
+        log = await asyncio.to_thread(self._open_log)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,  # the terminal's Ctrl-C is for us, who finish our turns first
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        finally:
+            await asyncio.to_thread(log.close)
+        try:
+            self._port = await self._ready(self._process)
+        except BaseException:
+            await self._stop(self._process)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop it.
+
+        Raises:
+            LiveEvalError: It had ended by itself, and nothing else was wrong.
+        """
+        process = self._process
+        assert process is not None
+        died = process.returncode
+        await self._stop(process)
+        if died is not None and error is None:
+            raise LiveEvalError(await self._epitaph(f"ended by itself with status {died}"))
+
+    async def _ready(self, process: asyncio.subprocess.Process) -> int:
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                line = await process.stdout.readline()
+                if not line:
+                    status = await process.wait()
+                    raise LiveEvalError(
+                        await self._epitaph(f"ended with status {status} before it was ready")
+                    )
+        except TimeoutError:
+            what = f"was not ready within {self._start_timeout_s:g} s"
+            raise LiveEvalError(await self._epitaph(what)) from None
+        try:
+            return int(orjson.loads(line)["port"])
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            what = f"announced itself with {line[:200]!r}, expected a JSON object with its port"
+            raise LiveEvalError(await self._epitaph(what)) from None
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def _epitaph(self, what: str) -> str:
+        tail = await asyncio.to_thread(self._log_tail)
+        return f"the reference endpoint {what}; {self._log} ends with:\n{tail}"
+
+    def _open_log(self) -> BinaryIO:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        return self._log.open("wb")
+
+    def _log_tail(self) -> str:
+        return self._log.read_text("utf-8", errors="replace")[-_TAIL_CHARACTERS:].strip() or "(nothing)"

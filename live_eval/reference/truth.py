@@ -1,0 +1,260 @@
+"""The endpoint's own truth of each turn, for holding a client's measurements against it.
+
+Everything is on the machine's monotonic clock, which all processes of a machine share. Arrivals are stamped
+as the first statement after a message was received, sends as the last statement before the message is
+handed to the socket: what lies between is the network and the client.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from live_eval.errors import DataError
+from live_eval.reference.events import (
+    AudioPiece,
+    Event,
+    ResponseCreated,
+    ResponseEnded,
+    TextPiece,
+    VoiceEnd,
+)
+from live_eval.timeline import ResponseMarks, ResponseStatus, play
+
+__all__ = ["TRUTH_SCHEMA", "TrueTurn", "TruthFile", "TruthKeeper", "read_truth"]
+
+TRUTH_SCHEMA = 1
+"""Version of the lines; `read_truth` refuses others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrueTurn:
+    """What the endpoint did in one response. Times are absolute monotonic nanoseconds.
+
+    Args:
+        session_id: The session, as announced to the client.
+        response_id: The response.
+        turn: Its number in the session, from 0.
+        voice_end_ns: Arrival of the message that held the end of the user's speech; None where nothing
+            was spoken.
+        voice_end_by: How that end is known: ``mark``, ``detector`` or ``commit``.
+        created_ns: The response was announced.
+        first_text_ns: Its first words were sent.
+        chunk_sent_ns: Each chunk of audio was sent.
+        chunk_samples: Samples in each chunk.
+        rate_hz: Rate of the samples; None where there were none.
+        onset_sample: Index of the first audible sample, lead silence counted; None for silence.
+        onset_by: How that is known: ``constructed``, ``given`` or ``detector``.
+        ended_ns: The response's end was announced; None where it never was.
+        status: How it ended.
+        reason: Why, where it was cut off or failed.
+        first_byte_ns: Duration from `voice_end_ns` to the first chunk.
+        voice_to_voice_ns: Duration from `voice_end_ns` to the onset as heard: playout of the chunks at
+            their send times with a buffer of zero depth.
+        lag_ns: How late the server's event loop was at worst, from 200 ms before the end of speech to the
+            onset: the error bar of these times.
+    """
+
+    session_id: str
+    response_id: str
+    turn: int
+    voice_end_ns: int | None = None
+    voice_end_by: str = ""
+    created_ns: int | None = None
+    first_text_ns: int | None = None
+    chunk_sent_ns: tuple[int, ...] = field(default=(), repr=False)
+    chunk_samples: tuple[int, ...] = field(default=(), repr=False)
+    rate_hz: int | None = None
+    onset_sample: int | None = None
+    onset_by: str = ""
+    ended_ns: int | None = None
+    status: str = ResponseStatus.OPEN.value
+    reason: str = ""
+    first_byte_ns: int | None = None
+    voice_to_voice_ns: int | None = None
+    lag_ns: int | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    turn: int
+    voice_end: VoiceEnd | None
+    created_ns: int
+    first_text_ns: int | None = None
+    sent_ns: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    rate_hz: int | None = None
+    onset_sample: int | None = None
+    onset_by: str = ""
+
+
+class TruthKeeper:
+    """Collects one session's truth from its events, each with the time at which it was sent. Pure."""
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._turns = 0
+        self._open: dict[str, _Open] = {}
+
+    def sent(self, event: Event, at_ns: int) -> TrueTurn | None:
+        """An event is about to be sent; return the turn's truth where it is complete with it."""
+        match event:
+            case AudioPiece(response=response):
+                turn = self._open.get(response.response_id)
+                if turn is not None:
+                    turn.sent_ns.append(at_ns)
+                    turn.samples.append(event.samples)
+                    turn.rate_hz = event.rate_hz
+                    turn.onset_sample, turn.onset_by = event.onset_sample, event.onset_by
+            case TextPiece(response=response):
+                turn = self._open.get(response.response_id)
+                if turn is not None and turn.first_text_ns is None:
+                    turn.first_text_ns = at_ns
+            case ResponseCreated(response=response):
+                self._open[response.response_id] = _Open(self._turns, response.voice_end, at_ns)
+                self._turns += 1
+            case ResponseEnded(response=response):
+                turn = self._open.pop(response.response_id, None)
+                if turn is not None:
+                    reason = response.reason or response.error_code
+                    return self._truth(response.response_id, turn, at_ns, response.status, reason)
+            case _:
+                pass
+        return None
+
+    def closed(self) -> list[TrueTurn]:
+        """The connection has ended; return what was still on its way."""
+        rest = [
+            self._truth(response_id, turn, None, ResponseStatus.OPEN, "connection closed")
+            for response_id, turn in self._open.items()
+        ]
+        self._open.clear()
+        return rest
+
+    def _truth(
+        self, response_id: str, turn: _Open, ended_ns: int | None, status: ResponseStatus, reason: str
+    ) -> TrueTurn:
+        voice_end_ns = turn.voice_end.at_ns if turn.voice_end is not None else None
+        heard_ns = _onset_heard_ns(turn)
+        return TrueTurn(
+            session_id=self._session_id,
+            response_id=response_id,
+            turn=turn.turn,
+            voice_end_ns=voice_end_ns,
+            voice_end_by=turn.voice_end.by if turn.voice_end is not None else "",
+            created_ns=turn.created_ns,
+            first_text_ns=turn.first_text_ns,
+            chunk_sent_ns=tuple(turn.sent_ns),
+            chunk_samples=tuple(turn.samples),
+            rate_hz=turn.rate_hz,
+            onset_sample=turn.onset_sample,
+            onset_by=turn.onset_by,
+            ended_ns=ended_ns,
+            status=status.value,
+            reason=reason,
+            first_byte_ns=turn.sent_ns[0] - voice_end_ns
+            if turn.sent_ns and voice_end_ns is not None
+            else None,
+            voice_to_voice_ns=heard_ns - voice_end_ns
+            if heard_ns is not None and voice_end_ns is not None
+            else None,
+        )
+
+
+def _onset_heard_ns(turn: _Open) -> int | None:
+    if turn.onset_sample is None or turn.onset_sample >= sum(turn.samples):
+        return None
+    marks = ResponseMarks(
+        response_id="",
+        chunk_arrival_ns=np.asarray(turn.sent_ns, np.int64),
+        chunk_samples=np.asarray(turn.samples, np.int64),
+        rate_hz=turn.rate_hz,
+    )
+    return play(marks).heard_ns(turn.onset_sample)
+
+
+class TruthFile:
+    """Writes truth as JSON lines, each flushed, by a thread of its own: the event loop never waits.
+
+    Args:
+        path: The file; begun anew.
+
+    Raises:
+        DataError: It cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file = path.open("wb")
+        except OSError as error:
+            raise DataError(f"the truth cannot be written to {path}: {error}") from None
+        self._lines: queue.SimpleQueue[TrueTurn | None] = queue.SimpleQueue()
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._write, name="truth", daemon=True)
+        self._thread.start()
+
+    def put(self, truth: TrueTurn, lag_ns: int | None) -> None:
+        """Have a line written; returns at once."""
+        self._lines.put(replace(truth, lag_ns=lag_ns))
+
+    def close(self) -> None:
+        """Write what is left.
+
+        Raises:
+            DataError: A line could not be written.
+        """
+        self._lines.put(None)
+        self._thread.join()
+        self._file.close()
+        if self._failure is not None:
+            raise DataError(f"the truth could not be written whole: {self._failure}")
+
+    def _write(self) -> None:
+        while (truth := self._lines.get()) is not None:
+            line = orjson.dumps({"schema": TRUTH_SCHEMA, **asdict(truth)}, option=orjson.OPT_APPEND_NEWLINE)
+            try:
+                self._file.write(line)
+                self._file.flush()
+            except OSError as error:
+                self._failure = error
+
+
+def read_truth(path: Path) -> Iterator[TrueTurn]:
+    """Yield the turns of a truth file; a last line that is still being written is left out.
+
+    Args:
+        path: What `TruthFile` wrote; it may still be growing.
+
+    Raises:
+        DataError: The file cannot be read, or a line is not what it should be; the message names it.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"the truth cannot be read: {error}") from None
+    known = {each.name for each in fields(TrueTurn)}
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):
+            return
+        yield _turn(line, known, f"{path}, line {number}")
+
+
+def _turn(line: bytes, known: set[str], where: str) -> TrueTurn:
+    try:
+        values: Any = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"{where}: expected a JSON object; {error}") from None
+    if not isinstance(values, dict) or values.pop("schema", None) != TRUTH_SCHEMA:
+        raise DataError(f"{where}: expected a turn's truth of schema {TRUTH_SCHEMA}")
+    if set(values) != known:
+        raise DataError(f"{where}: expected the keys {', '.join(sorted(known))}")
+    for name in ("chunk_sent_ns", "chunk_samples"):
+        values[name] = tuple(values[name])
+    return TrueTurn(**values)
