@@ -14,7 +14,7 @@ import numpy as np
 
 from live_eval.capture import LoggedMessage, TurnCapture
 from live_eval.clock import Clock, Pacer
-from live_eval.dialect import Close, Dialect, Message, Output, Send, SetTimer
+from live_eval.dialect import Close, Dialect, Interrupted, Message, Output, Send, SetTimer
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.loop import LoopProbe
 from live_eval.timeline import TurnTrace
@@ -126,11 +126,8 @@ class Session:
             except TransportClosedError as end:
                 if not self._closing:
                     await self._carry_out(self._dialect.closed(end.code, end.reason, end.at_ns), end.at_ns)
-                    self._state.fail(
-                        FailureKind.CLOSED,
-                        f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}",
-                        end.at_ns,
-                    )
+                    said = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
+                    self._state.closed(said, end.at_ns)
                     self._ready.set()
                 return
             self._messages.append((arrival.at_ns, True, arrival.message))
@@ -152,8 +149,15 @@ class Session:
                     await self._transport.close(code, reason)
                 case _:
                     self._state.on_event(output, at_ns)
+                    if isinstance(output, Interrupted):
+                        await self._stop_playing(output.response_id, at_ns)
                     if self._state.ready_ns is not None or self._state.failure is not None:
                         self._ready.set()
+
+    async def _stop_playing(self, response_id: str, at_ns: int) -> None:
+        """Tell the endpoint how much of an interrupted response was heard, as a player would."""
+        heard_ms = self._state.heard_ms(response_id, at_ns)
+        await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
     async def _send(self, message: Message) -> bool:
         """Send, and return whether the connection was still there; its end is told by `_listen`."""

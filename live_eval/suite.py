@@ -79,9 +79,9 @@ class Plan:
     key: Secret | None
 
     @property
-    def starts_reference(self) -> bool:
-        """Whether the built-in endpoint is to be started for this run."""
-        return self.spec.base_url is None and self.config.endpoint.base_url is None
+    def base_url(self) -> str | None:
+        """Where the endpoint is; None where the built-in one is to be started for this run."""
+        return self.config.endpoint.base_url or self.spec.base_url
 
     @property
     def lacks_key(self) -> bool:
@@ -259,8 +259,8 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
         await run.prepare(wanted)
         observer.playing(len(plan.jobs), len(plan.jobs) - len(wanted))
         async with contextlib.AsyncExitStack() as stack:
-            base_url = plan.config.endpoint.base_url or plan.spec.base_url
-            if plan.starts_reference and wanted:
+            base_url = plan.base_url
+            if base_url is None and wanted:
                 process = await stack.enter_async_context(
                     ReferenceProcess(data=plan.data.root, log_folder=folder)
                 )
@@ -294,6 +294,7 @@ class _Run:
         self._writing = ThreadPoolExecutor(1, "writer")  # the store has one writer
         self._dialect = load_object(plan.spec.dialect)
         self._transport = load_object(plan.spec.transport)
+        self._dialect(plan.settings(plan.base_url or "ws://127.0.0.1"))  # settings that cannot be, say so now
 
     def close(self) -> None:
         """Wait for what is being written."""

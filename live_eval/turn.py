@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from live_eval.audio import Codec, CodecName
 from live_eval.capture import CapturedResponse
 from live_eval.dialect import (
@@ -27,7 +29,7 @@ from live_eval.dialect import (
     Usage,
 )
 from live_eval.errors import FailureKind
-from live_eval.timeline import ResponseMarks, ResponseStatus
+from live_eval.timeline import ResponseMarks, ResponseStatus, play
 from live_eval.types import Failure, Modality
 
 __all__ = ["TurnLimits", "TurnState"]
@@ -129,6 +131,7 @@ class TurnState:
         self._unknown: set[str] = set()
         self._speech_at_ns: int | None = None
         self._user_done_ns: int | None = None
+        self._closed = False
         self.ready_ns: int | None = None
         self.session_id: str | None = None
         self.model: str | None = None
@@ -157,6 +160,29 @@ class TurnState:
     def user_done(self, at_ns: int) -> None:
         """The recording is spoken (and committed, where we commit)."""
         self._user_done_ns = at_ns
+
+    def closed(self, message: str, at_ns: int) -> None:
+        """The connection ended: a failure, unless the user's turn has its answer already."""
+        last = next(reversed(self._responses.values()), None)
+        answered = last is not None and last.status not in (ResponseStatus.OPEN, ResponseStatus.CANCELLED)
+        if self._user_done_ns is None or not answered:
+            self.fail(FailureKind.CLOSED, message, at_ns)
+        self._closed = True
+
+    def heard_ms(self, response_id: str, at_ns: int) -> int:
+        """Return how much of a response has been heard by `at_ns`, in milliseconds."""
+        response = self._responses.get(response_id)
+        if response is None or response.codec is None:
+            return 0
+        width = 2 if response.codec.name is CodecName.PCM16 else 1
+        marks = ResponseMarks(
+            response_id=response_id,
+            interrupted_ns=at_ns,
+            chunk_arrival_ns=np.asarray(response.arrivals, np.int64),
+            chunk_samples=np.asarray([len(chunk) // width for chunk in response.chunks], np.int64),
+            rate_hz=response.codec.rate_hz,
+        )
+        return play(marks).heard_samples * 1000 // response.codec.rate_hz
 
     def on_event(self, event: Event, at_ns: int) -> None:
         """Something happened at `at_ns`."""
@@ -208,6 +234,9 @@ class TurnState:
             return True
         if self._user_done_ns is None:
             return False
+        if self._closed:
+            self._judge(at_ns)
+            return True
         opened = [response for response in self._responses.values() if response.done_ns is None]
         if opened:
             self._watch(opened[-1], at_ns)

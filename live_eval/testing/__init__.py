@@ -1,0 +1,18 @@
+"""For tests of clients and judges, ours and anyone's: a fake clock, connections in memory, conformance suites."""
+
+from live_eval.testing.cassettes import Cassette, read_cassette
+from live_eval.testing.clock import FakeClock
+from live_eval.testing.dialects import ConformanceError, check_dialect
+from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
+
+__all__ = [
+    "Cassette",
+    "ConformanceError",
+    "FakeClock",
+    "Link",
+    "MemoryPeer",
+    "MemoryTransport",
+    "check_dialect",
+    "memory_pair",
+    "read_cassette",
+]

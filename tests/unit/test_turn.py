@@ -233,3 +233,31 @@ def test_rate_limits_are_the_last_told() -> None:
     feed(turn, (1, RateLimits((RateLimit("requests", 10, 9, 1.0),))))
     feed(turn, (2, RateLimits((RateLimit("requests", 10, 8, 1.0),))))
     assert [limit.remaining for limit in turn.rate_limits] == [8]
+
+
+def test_a_connection_that_ends_after_the_answer_is_no_failure() -> None:
+    turn = state()
+    turn.user_done(2 * S)
+    feed(turn, (3, audio()), (3.1, done()))
+    turn.closed("closed: code 1000", round(3.2 * S))
+    assert turn.over(round(3.2 * S))
+    assert turn.failure is None
+
+
+@pytest.mark.parametrize("spoken", [True, False])
+def test_a_connection_that_ends_before_the_answer_is_one(spoken: bool) -> None:
+    turn = state()
+    if spoken:
+        turn.user_done(2 * S)
+        feed(turn, (3, audio()))
+    turn.closed("closed: code 1011", 4 * S)
+    assert turn.over(4 * S)
+    assert kind_of(turn) is FailureKind.CLOSED
+
+
+def test_how_much_was_heard_follows_playout() -> None:
+    turn = state()
+    feed(turn, (3, audio(ms=100)), (3.01, audio(ms=100)))
+    assert turn.heard_ms("r1", round(3.15 * S)) == 150
+    assert turn.heard_ms("r1", round(9 * S)) == 200
+    assert turn.heard_ms("nobody", 9 * S) == 0
