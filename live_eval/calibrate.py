@@ -231,12 +231,15 @@ def _compare(
         session_s += len(trace.frame_sent_ns) * _FRAME_MS / 1000
         if record.failure is not None:
             failed.append(f"{record.turn_id}: {record.failure.kind}: {record.failure.message}")
-        elif true is None or timing.first_byte.ns is None or timing.voice_to_voice.ns is None:
-            reason = timing.first_byte.reason or timing.voice_to_voice.reason
-            failed.append(f"{record.turn_id}: {reason or 'the endpoint has no truth for it'}")
+            continue
+        measured = (timing.first_byte.ns, timing.voice_to_voice.ns)
+        known = (true.first_byte_ns, true.voice_to_voice_ns) if true is not None else (None, None)
+        for name, ours_ns, true_ns in zip(errors, measured, known, strict=True):
+            if ours_ns is None or true_ns is None:
+                failed.append(f"{record.turn_id}: no {name} on {'our' if ours_ns is None else 'its'} side")
+                break
+            errors[name].append(ours_ns - true_ns)
         else:
-            errors["first_byte"].append(timing.first_byte.ns - true.first_byte_ns)
-            errors["voice_to_voice"].append(timing.voice_to_voice.ns - true.voice_to_voice_ns)
             lags.append(timing.lag_ns)
     if not lags:
         raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[:1]}")

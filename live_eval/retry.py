@@ -50,7 +50,7 @@ class Backoff:
 
         Never less than the endpoint asks for; a little more, so that not all come back at once.
         """
-        ceiling = min(_LONGEST_S, _FIRST_S * 2 ** (attempt - 1))
+        ceiling = min(_LONGEST_S, _FIRST_S * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 

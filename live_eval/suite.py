@@ -14,12 +14,12 @@ import os
 import platform
 import random
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from live_eval import __version__
 from live_eval.audio import Audio, frames_of, read_audio, resample
@@ -43,6 +43,8 @@ from live_eval.turn import TurnLimits
 from live_eval.types import Case, Failure, Secret, SpeechEdges, TurnMode
 
 __all__ = ["Job", "Observer", "Outcome", "Plan", "make_plan", "play"]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +396,7 @@ class _Run:
     def _redact(self, text: str) -> str:
         return self._plan.key.redact(text) if self._plan.key is not None else text
 
-    async def _in_writer(self, work: Any, *args: Any) -> Any:
+    async def _in_writer(self, work: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._writing, work, *args)
 
 

@@ -1,4 +1,4 @@
-"""For tests of clients and judges, ours and anyone's: a fake clock, connections in memory, conformance suites."""
+"""For tests of clients and judges, ours and anyone's: a fake clock, connections in memory, conformance."""
 
 from live_eval.testing.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock
