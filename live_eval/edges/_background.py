@@ -1,0 +1,187 @@
+"""A model of the background, and the sounds that it does not explain.
+
+Each band's level is held against what it is in the background, at three time scales: 16 ms for edges, 60 ms
+and 200 ms for weak sounds. The evidence of a frame is the logarithm of a likelihood ratio: background alone,
+against background in some bands and anything up to 30 dB above it in others. A sound is a stretch whose
+evidence adds up to more than that of any longer or shorter stretch; its ends are thereby the likeliest points
+of change. How much evidence chance alone would give is learned from the background itself.
+
+Sources: Ruzzo and Tompa, "A linear time algorithm for finding all maximal scoring subsequences" (1999);
+Karlin and Altschul, "Methods for assessing the statistical significance of molecular sequence features"
+(1990).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SCALES", "Background", "Scale", "Sound", "maximal_segments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """One time scale.
+
+    Args:
+        frames: Frames of 4 ms that are averaged, beyond the 16 ms window.
+        least_spread_db: A background steadier than this is taken to spread so much.
+        memory_frames: Over how many frames neighbouring evidence says the same.
+    """
+
+    frames: int
+    least_spread_db: float
+    memory_frames: int
+
+
+SCALES = (Scale(1, 1.5, 3), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
+
+# The share of bands in which a sound is expected to rise above the background, and how far at most.
+_SHARE = 0.3
+_RISE_DB = 30.0
+# What one frame may say: a long pause must not outweigh what follows it, nor one frame a pause.
+_LEAST_EVIDENCE, _MOST_EVIDENCE = -2.0, 6.0
+_MOST_OFFSET = 8.0
+_Z_LIMIT = 6.0
+_RATIO_LIMIT = 1e4
+_STEEPEST_DECAY = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A stretch that the background does not explain.
+
+    Args:
+        start: Its first frame.
+        end: The frame after its last.
+        score: Its evidence, summed.
+        significance: The same in units of what the background reaches by chance (natural logarithm of the
+            odds against it).
+    """
+
+    start: int
+    end: int
+    score: float
+    significance: float
+
+
+class Background:
+    """The background at one time scale, and the evidence of each frame against it.
+
+    Args:
+        levels_db: Levels of all frames, shape (frames, bands), smoothed as `scale` says.
+        quiet: Which frames are thought to be background alone, shape (frames,); at least one.
+        scale: The time scale.
+        wary: Take a lower quantile than the median for the background's level, where up to two thirds of
+            `quiet` may yet hold a breath or a sigh.
+    """
+
+    __slots__ = ("_scale", "decay", "evidence", "offset", "spread_db", "typical_db")
+
+    def __init__(
+        self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_], scale: Scale, *, wary: bool = False
+    ) -> None:
+        low, lower, middle, high = np.percentile(levels_db[quiet], [10, 30, 50, 84], axis=0)
+        below = np.maximum((middle - low) / 1.28, scale.least_spread_db)
+        self._scale = scale
+        self.typical_db = lower if wary else middle
+        # Upwards the spread may be that of sounds that are no background; downwards it never is.
+        self.spread_db = np.clip(high - middle, below, 1.6 * below)
+        raw = self._ratio(levels_db)
+        self.offset = float(np.clip(np.quantile(raw[quiet], 0.97), 0, _MOST_OFFSET))
+        self.evidence = np.clip(raw - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE)
+        self.decay = _decay(self.evidence[quiet])
+
+    def sounds(self, pause_frames: int) -> list[Sound]:
+        """Return the stretches that are not background, in order; those that chance gives are left out.
+
+        Args:
+            pause_frames: Where so many frames in a row speak for the background, a stretch is divided.
+        """
+        found: list[Sound] = []
+        for start, end, _ in maximal_segments(self.evidence.tolist()):
+            heard = start + np.flatnonzero(self.evidence[start:end] > 0)
+            pauses = np.flatnonzero(np.diff(heard) > pause_frames)
+            starts = [start, *(heard[pauses + 1]).tolist()]
+            ends = [*(heard[pauses] + 1).tolist(), end]
+            for first, last in zip(starts, ends, strict=True):
+                score = float(self.evidence[first:last].sum())
+                found.append(Sound(first, last, score, score * self.decay / self._scale.memory_frames))
+        return [sound for sound in found if sound.significance >= 1]
+
+    def least_rise_db(self) -> float:
+        """Return by how much a sound as coloured as the background must raise every band to be noticed."""
+        rises = np.arange(0.25, 30.25, 0.25)
+        heard = [float(self._ratio((self.typical_db + rise)[None])[0]) - self.offset >= 1 for rise in rises]
+        return float(rises[heard.index(True)]) if True in heard else float(rises[-1])
+
+    def _ratio(self, levels_db: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log likelihood ratio of each frame, summed over the bands, shape (frames,)."""
+        z = np.clip((levels_db - self.typical_db) / self.spread_db, -_Z_LIMIT, _Z_LIMIT)
+        ratio = self.spread_db * math.sqrt(2 * math.pi) / _RISE_DB * np.exp(z * z / 2) * _normal_cdf(z)
+        mixed = np.log(1 - _SHARE + _SHARE * np.minimum(ratio, _RATIO_LIMIT))
+        return np.asarray(mixed.sum(axis=1))
+
+
+def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
+    """Return all maximal scoring stretches (Ruzzo and Tompa).
+
+    Args:
+        scores: One number per frame, negative where nothing is.
+
+    Returns:
+        Start, end (exclusive) and sum of each, in order; they do not overlap, and no stretch that contains
+        or is contained in one of them has a greater sum.
+
+    >>> maximal_segments([1, -3, 2, -1, 4, -9, 1])
+    [(0, 1, 1.0), (2, 5, 5.0), (6, 7, 1.0)]
+    """
+    # Candidates: start, end, sum before the start, sum up to the end.
+    kept: list[tuple[int, int, float, float]] = []
+    total = 0.0
+    for index, score in enumerate(scores):
+        before, total = total, total + score
+        if score <= 0:
+            continue
+        start = index
+        while True:
+            at = len(kept) - 1
+            while at >= 0 and kept[at][2] >= before:
+                at -= 1
+            if at < 0 or kept[at][3] >= total:
+                kept.append((start, index + 1, before, total))
+                break
+            start, before = kept[at][0], kept[at][2]
+            del kept[at:]
+    return [(start, end, float(after - before)) for start, end, before, after in kept]
+
+
+def _decay(evidence: NDArray[np.float64]) -> float:
+    """Return λ with a mean of exp(λ·evidence) of 1 over the background.
+
+    The odds that chance alone gives a score fall as exp(-λ·score).
+    """
+    if evidence.max() <= 0:
+        return _STEEPEST_DECAY
+    low, high = 0.005, _STEEPEST_DECAY
+    if evidence.mean() >= 0 or np.mean(np.exp(low * evidence)) >= 1:
+        return low
+    for _ in range(30):
+        middle = (low + high) / 2
+        if np.mean(np.exp(middle * evidence)) < 1:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+_CDF_AT = np.linspace(-_Z_LIMIT, _Z_LIMIT, 241)
+_CDF = np.array([0.5 * (1 + math.erf(z / math.sqrt(2))) for z in _CDF_AT])
+
+
+def _normal_cdf(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.interp(z, _CDF_AT, _CDF))

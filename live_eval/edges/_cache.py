@@ -1,0 +1,77 @@
+"""Edges that were found once are kept on disk, since finding them costs more than reading a recording."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import platformdirs
+
+from live_eval.errors import AudioError, FailureKind
+from live_eval.types import Case, SpeechEdges
+
+__all__ = ["EdgeCache"]
+
+
+class EdgeCache:
+    """A folder with one small JSON file for each recording and method.
+
+    An entry is named by what it rests on: the bytes of the recording and of its clean take, the method's
+    version, the recogniser and the script. It can be deleted at any time. Many processes may share it.
+
+    Args:
+        folder: Where it lies; by default in the user's cache directory.
+    """
+
+    __slots__ = ("_folder", "_writable")
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or Path(platformdirs.user_cache_dir("live-eval")) / "edges"
+        self._writable = True
+
+    def key(self, case: Case, method: str, recogniser: str) -> str:
+        """Return the name under which the edges of a case are kept.
+
+        Raises:
+            AudioError: The recording or its clean take cannot be read.
+        """
+        digest = hashlib.sha256(json.dumps([method, recogniser, case.text if recogniser else None]).encode())
+        for path in (case.audio_path, case.clean_audio_path):
+            digest.update(_sha256(path) if path is not None else b"none")
+        return digest.hexdigest()
+
+    def get(self, key: str) -> SpeechEdges | None:
+        """Return what is kept under `key`; None where nothing is, or nothing that can be read."""
+        try:
+            return SpeechEdges(**json.loads(self._path(key).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def put(self, key: str, edges: SpeechEdges) -> None:
+        """Keep `edges` under `key`; a folder that cannot be written keeps nothing."""
+        if not self._writable:
+            return
+        path = self._path(key)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(asdict(edges)))
+            part.replace(path)
+        except OSError:
+            # A read-only home must not fail a run: the edges are found again next time.
+            self._writable = False
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+
+def _sha256(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        kind = FailureKind.AUDIO_UNREADABLE if path.exists() else FailureKind.AUDIO_MISSING
+        raise AudioError(kind, f"{path}: {error.strerror or error}") from error

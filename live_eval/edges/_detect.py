@@ -1,0 +1,257 @@
+"""The search: which sounds are the speaker's own, and where exactly the outermost of them end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio
+from live_eval.edges._background import SCALES, Background, Sound
+from live_eval.edges._scene import DEPTH_DB, Scene, survey, widened
+
+__all__ = ["Detection", "detect"]
+
+_ROUNDS = 4
+_PAUSE_CLEAN_FRAMES, _PAUSE_NOISY_FRAMES = 5, 10**6
+_FEWEST_QUIET = 40
+
+# What stands apart from the voice is the speaker's own where it is significant, loud, long and near enough.
+_SIGNIFICANT = 6.0
+_NEAR_FRAMES = 30
+_LEAST_FRAMES = 8
+_LEAST_SHARE = 0.03
+_SPEECH_SHARE = 0.3
+_LOUD_DB = -34.0
+_FAINT_DB, _FAINT_FRAMES = -38.0, 30
+_FAR_S, _FAR_WEAK_S = 2.0, 0.8
+
+# Noise hides the end where a sound so far below the voice would be lost in it, or where another guess at the
+# background moves the end by so much.
+_LIMIT_DB = -15.5
+_DOUBT_S = 0.06
+
+# By how many frames a strong edge looks late at each of the scales, since they look ahead.
+_LATE_FRAMES = (0, 7, 18)
+# How much later than at the scale below an edge must lie to be another, weaker one, and how far around it
+# the exact place is looked for.
+_LATER_FRAMES = (0, 8, 25)
+_AROUND_FRAMES = (0, 20, 40)
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What was found in a recording.
+
+    Args:
+        onset_s: First sample of the speaker's own sound, in seconds from the recording's first sample.
+        voice_end_s: Just past its last sample, likewise.
+        found: False where nothing rises above the background: then the edges are the recording's.
+        trouble: Why the end cannot be relied on; empty where it can.
+    """
+
+    onset_s: float
+    voice_end_s: float
+    found: bool
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """First frame of the own sound, the frame after its last, and what a breath must have to be noticed."""
+
+    start: int
+    end: int
+    limit_db: float
+
+
+def detect(audio: Audio, probabilities: NDArray[np.float32]) -> Detection:
+    """Find where the speaker's own sound begins and ends.
+
+    Args:
+        audio: The recording; at least one sample is not zero.
+        probabilities: Of speech in each 32 ms, shape (windows,).
+
+    Returns:
+        The edges, and whether they can be relied on.
+    """
+    scene = survey(audio, probabilities)
+    duration_s = len(audio.samples) / audio.rate_hz
+    if not scene.clean and scene.quiet.sum() < _FEWEST_QUIET:
+        return Detection(0.0, duration_s, True, "too little background to tell the voice from it")
+    finding = _search(scene, scene.quiet)
+    if finding is None:
+        return Detection(0.0, duration_s, False, "nothing rises above the background")
+    voice_end_s = min(duration_s, max(0.0, (finding.end - 0.5) * scene.hop_s))
+    onset_s = min(voice_end_s, max(0.0, (finding.start - 0.5) * scene.hop_s))
+    if scene.clean:
+        floor = scene.voice * 10 ** (-DEPTH_DB / 10)
+        voice_end_s = _sharpened(audio.samples, audio.rate_hz, voice_end_s, floor)
+        onset_s = duration_s - _sharpened(audio.samples[::-1], audio.rate_hz, duration_s - onset_s, floor)
+    return Detection(onset_s, voice_end_s, True, _trouble(scene, finding))
+
+
+def _trouble(scene: Scene, finding: _Finding) -> str:
+    """Return why noise hides the end, or an empty string."""
+    if finding.limit_db > _LIMIT_DB:
+        if finding.limit_db >= 0:
+            return "noise hides the end: it is as loud as the voice"
+        return f"noise hides the end: a sound {-finding.limit_db:.0f} dB below the voice would not be heard"
+    if scene.clean:
+        return ""
+    other = _search(scene, scene.doubtful)
+    apart_s = scene.hop_s * abs(finding.end - other.end) if other is not None else 0.0
+    if apart_s > _DOUBT_S:
+        return f"noise hides the end: it may lie {1000 * apart_s:.0f} ms off"
+    return ""
+
+
+def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
+    """Find the edges, given a first guess of the background; None where nothing rises above it."""
+    quiet = guess if scene.clean else _background_frames(scene, guess)
+    backgrounds = [
+        Background(levels, quiet, scale) for levels, scale in zip(scene.levels_db, SCALES, strict=True)
+    ]
+    # Without noise nothing is too weak for the finest scale, whose edges are the sharpest.
+    used = backgrounds[:1] if scene.clean else backgrounds
+    sounds = [_own(scene, background, scale) for scale, background in enumerate(used)]
+    if not any(sounds):
+        return None
+    frames = len(quiet)
+    mirrored = [[_mirrored(sound, frames) for sound in reversed(found)] for found in sounds]
+    return _Finding(
+        start=frames - _last_frame(scene.power[::-1], quiet[::-1], mirrored),
+        end=_last_frame(scene.power, quiet, sounds),
+        limit_db=_limit_db(scene, quiet, backgrounds),
+    )
+
+
+def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which frames are background alone: those that hold no own sound, given those that hold none."""
+    quiet = guess
+    for done in range(_ROUNDS):
+        heard = np.zeros(len(quiet), bool)
+        for scale in (1, 2):
+            wary = scene.aware and done < _ROUNDS // 2
+            background = Background(scene.levels_db[scale], quiet, SCALES[scale], wary=wary)
+            for sound in _own(scene, background, scale):
+                heard[sound.start : sound.end] = True
+        rest = ~widened(heard, 8) & (scene.total_db > -DEPTH_DB)
+        if rest.sum() < _FEWEST_QUIET:
+            break
+        quiet = rest
+    return quiet
+
+
+def _own(scene: Scene, background: Background, scale: int) -> list[Sound]:
+    """Return those of the sounds that are the speaker's own, in order."""
+    sounds = background.sounds(_PAUSE_CLEAN_FRAMES if scene.clean else _PAUSE_NOISY_FRAMES)
+    if not sounds:
+        return []
+    told = scene.clean or scene.aware
+    loudest = max(sound.score for sound in sounds)
+    kept = [
+        told
+        and sound.significance > _SIGNIFICANT / 2
+        and bool(scene.speech[sound.start : sound.end].mean() > _SPEECH_SHARE)
+        for sound in sounds
+    ]
+    if not any(kept):
+        kept = [sound.score == loudest for sound in sounds]
+    # Outwards from the voice, each way.
+    first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
+    for order, step in ((range(last + 1, len(sounds)), 1), (range(first - 1, -1, -1), -1)):
+        near = sounds[last if step > 0 else first]
+        for index in order:
+            gap = sounds[index].start - near.end if step > 0 else near.start - sounds[index].end
+            if _belongs(scene, sounds[index], gap, scale, loudest):
+                kept[index] = True
+                near = sounds[index]
+    return [sound for sound, keep in zip(sounds, kept, strict=True) if keep]
+
+
+def _belongs(scene: Scene, sound: Sound, gap: int, scale: int, loudest: float) -> bool:
+    """Tell whether a sound that stands `gap` frames apart from the voice is the speaker's own."""
+    frames = sound.end - sound.start - (SCALES[scale].frames - 1)
+    peak_db = float(scene.total_db[sound.start : sound.end].max())
+    strong = sound.score >= _LEAST_SHARE * loudest
+    far_s = _FAR_S if scene.clean or strong else _FAR_WEAK_S
+    if sound.significance <= _SIGNIFICANT or gap * scene.hop_s > far_s:
+        return False
+    if not scene.clean and not scene.aware and not strong:
+        return False
+    if frames < _LEAST_FRAMES and gap > _NEAR_FRAMES:
+        return False
+    if gap <= _NEAR_FRAMES:
+        return peak_db >= -36
+    return peak_db >= _LOUD_DB or (peak_db >= _FAINT_DB and frames >= _FAINT_FRAMES)
+
+
+def _mirrored(sound: Sound, frames: int) -> Sound:
+    return Sound(frames - sound.end, frames - sound.start, sound.score, sound.significance)
+
+
+def _last_frame(power: NDArray[np.float64], quiet: NDArray[np.bool_], sounds: list[list[Sound]]) -> int:
+    """Return the frame after the last of the speaker's own sound.
+
+    Args:
+        power: Power by band, shape (frames, bands).
+        quiet: Which frames are background alone.
+        sounds: The speaker's own sounds at each of `SCALES`, in order.
+    """
+    end = sounds[0][-1].end if sounds[0] else 0
+    for scale in range(1, len(sounds)):
+        if not sounds[scale]:
+            continue
+        last = sounds[scale][-1]
+        about = last.end - _LATE_FRAMES[scale]
+        if about > end + _LATER_FRAMES[scale]:
+            end = _change(power, quiet, max(last.start, end), about, _AROUND_FRAMES[scale])
+    return end
+
+
+def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, about: int, around: int) -> int:
+    """Return where a weak sound most likely ends.
+
+    Its own spectrum before the end is held against the background's: the likeliest end maximises the summed
+    log likelihood ratio of exponentially distributed power.
+
+    Args:
+        power: Power by band, shape (frames, bands).
+        quiet: Which frames are background alone.
+        start: Where the weak sound begins.
+        about: Where it ends, more or less.
+        around: How many frames to either side it is looked for.
+    """
+    rise = np.minimum(power / power[quiet].mean(axis=0), 30)
+    first, last = max(start, about - around), min(len(power), about + around)
+    end = about
+    for _ in range(3):
+        begin = max(start, end - 60)
+        template = np.maximum(rise[begin : max(begin + 6, end - 3)].mean(axis=0), 1.02)
+        ratio = np.clip(rise[first:last] * (1 - 1 / template) - np.log(template), -3, 3).sum(axis=1)
+        found = first + int(np.argmax(np.concatenate(([0.0], np.cumsum(ratio)))))
+        if found == end:
+            break
+        end = found
+    return end
+
+
+def _limit_db(scene: Scene, quiet: NDArray[np.bool_], backgrounds: list[Background]) -> float:
+    """Return how loud, relative to the voice, a breath must be to be noticed."""
+    rise_db = min(background.least_rise_db() for background in backgrounds[1:])
+    noise = float(scene.power[quiet].sum(axis=1).mean())
+    return float(10 * np.log10(noise * (10 ** (rise_db / 10) - 1) / scene.voice))
+
+
+def _sharpened(samples: NDArray[np.float32], rate_hz: int, end_s: float, floor: float) -> float:
+    """Return the end of the last millisecond near `end_s` whose mean square lies above `floor`."""
+    block = max(1, rate_hz // 1000)
+    last = min(len(samples), round((end_s + 0.008) * rate_hz))
+    blocks = min(32, last // block)
+    if blocks == 0:
+        return end_s
+    near = samples[last - blocks * block : last].astype(np.float64).reshape(blocks, block)
+    loud = np.flatnonzero((near**2).mean(axis=1) > floor)
+    return (last - (blocks - 1 - int(loud[-1])) * block) / rate_hz if len(loud) else end_s
