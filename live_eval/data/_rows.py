@@ -18,6 +18,7 @@ from live_eval.types import SpeechEdges, Variant
 __all__ = ["FieldMap", "Row", "field_names", "inside", "relative_name", "speech_edges", "unique"]
 
 _UNCERTAIN_MS = 100
+_VARIANT = "{variant}"
 
 
 class FieldMap:
@@ -48,8 +49,7 @@ class FieldMap:
 
     def paths(self, name: str, variant: Variant) -> list[str]:
         """Return the spellings of one of our fields to try for one variant."""
-        paths = [self._mapping[name]] if name in self._mapping else self._known[name]
-        return [path.replace("{variant}", variant) for path in paths]
+        return [path.replace(_VARIANT, variant) for path in self._spellings(name)]
 
     def find(self, record: Mapping[str, Any], name: str, variant: Variant) -> Any:
         """Return the value of one of our fields, or None where it is absent, null or blank."""
@@ -58,12 +58,21 @@ class FieldMap:
         )
 
     def offers(self, record: Mapping[str, Any], variant: Variant) -> bool:
-        """Tell whether an entry speaks of a recording of this variant, whatever it says of it."""
-        for path in self.paths("audio", variant):
+        """Tell whether an entry speaks of a recording of this variant, whatever it says of it.
+
+        A spelling that does not tell variants apart names the target.
+        """
+        for path in self._spellings("audio"):
             parent = path.rpartition(".")[0]
-            if not _blank(_lookup(record, path)) or (parent and not _blank(_lookup(record, parent))):
+            spoken_of = [each for each in (path, parent) if _VARIANT in each]
+            if variant is Variant.TARGET:
+                spoken_of.append(path)
+            if any(not _blank(_lookup(record, each.replace(_VARIANT, variant))) for each in spoken_of):
                 return True
         return False
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        return (self._mapping[name],) if name in self._mapping else self._known[name]
 
 
 class Row:

@@ -167,9 +167,9 @@ def cue_of(phrase: str) -> Cue:
 
 def _key(label: str) -> str:
     """Reduce a label to the words that tell it from others."""
-    text = unicodedata.normalize("NFKC", label).casefold().replace("’", "'")
+    text = unicodedata.normalize("NFKC", label).casefold().replace("’", "'").replace("_", " ")
     text = re.sub(r"\(s\)|'s\b", "", text)
-    words = re.findall(r"\w+", text.replace("_", " "))
+    words = re.findall(r"\w+", text)
     return " ".join(word for word in words if word not in _FILLERS)
 
 

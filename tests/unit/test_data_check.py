@@ -1,0 +1,220 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from click.testing import CliRunner, Result
+
+from live_eval.cli.data import command
+from live_eval.data import DataKind, DataReport, DataSet, check, cue_of, load
+from live_eval.errors import DataError, FailureKind, UsageError
+from live_eval.types import Case, Variant
+
+Add = Callable[..., Path]
+
+
+@pytest.fixture
+def add(tmp_path: Path) -> Add:
+    def make(name: str, *, seconds: float = 0.1, rate_hz: int = 24_000, **how: Any) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(0).uniform(-0.1, 0.1, round(seconds * rate_hz))
+        soundfile.write(path, noise, rate_hz, **how)
+        return path
+
+    return make
+
+
+def cases_of(*paths: Path, **changes: Any) -> DataSet:
+    cases = tuple(
+        Case(case_id=path.stem, script_id=path.stem, variant=Variant.TARGET, audio_path=path, **changes)
+        for path in paths
+    )
+    return DataSet(name="made up", root=Path(), kind=DataKind.MANIFEST, cases=cases)
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(command, ["check", *map(str, arguments)])
+
+
+class TestReport:
+    def test_how_files_read(self, add: Add) -> None:
+        seen: list[tuple[int, int]] = []
+        data = cases_of(add("a.wav", rate_hz=8_000, subtype="PCM_U8"), add("b.flac", seconds=0.25))
+        report = check(data, on_file=lambda done, total: seen.append((done, total)))
+        a, b = report.files
+        assert (a.rate_hz, a.channels, a.format, a.subtype) == (8_000, 1, "WAV", "PCM_U8")
+        assert (b.duration_ns, b.format, b.kind, b.role) == (250_000_000, "FLAC", None, "recording")
+        assert report.ok
+        assert seen == [(1, 2), (2, 2)]
+
+    def test_failures_by_kind(self, tmp_path: Path, add: Add) -> None:
+        for name, content in (("text.wav", b"hello"), ("short.wav", b"")):
+            (tmp_path / name).write_bytes(content)
+        paths = [add("good.wav"), tmp_path / "absent.wav", tmp_path / "text.wav", tmp_path / "short.wav"]
+        report = check(cases_of(*paths))
+        assert report.failures == {"audio_missing": 1, "audio_unreadable": 2}
+        assert not report.ok
+        assert [file.path.name for file in report.unreadable] == ["absent.wav", "text.wav", "short.wav"]
+        assert report.unreadable[0].kind is FailureKind.AUDIO_MISSING
+
+    def test_a_case_with_a_problem_is_not_ok_and_its_recording_not_read(self, tmp_path: Path) -> None:
+        report = check(cases_of(tmp_path, problem="no recording named"))
+        assert (report.ok, report.files) == (False, ())
+        assert [case.problem for case in report.problems] == ["no recording named"]
+
+    def test_a_file_that_serves_twice_is_read_once(self, add: Add) -> None:
+        path, reply = add("a.wav"), add("reply.wav")
+        report = check(cases_of(path, path, reference_audio_path=reply))
+        assert [(file.path, file.role) for file in report.files] == [
+            (path, "recording"),
+            (reply, "reference"),
+        ]
+
+    def test_a_reference_that_is_missing_is_not_ok(self, tmp_path: Path, add: Add) -> None:
+        report = check(cases_of(add("a.wav"), reference_audio_path=tmp_path / "absent.wav"))
+        assert report.failures == {"audio_missing": 1}
+
+    @pytest.mark.parametrize(
+        ("seconds", "rate_hz", "aligned"),
+        [(0.1, 24_000, True), (0.1, 44_100, True), (0.102, 24_000, False), (0.05, 48_000, False)],
+    )
+    def test_mixes_that_cannot_be_aligned_are_noted(
+        self, add: Add, seconds: float, rate_hz: int, aligned: bool
+    ) -> None:
+        clean = add("clean.wav", seconds=seconds, rate_hz=rate_hz)
+        mix, of_clean = check(cases_of(add("mix.wav"), clean_audio_path=clean)).files
+        assert (mix.notes == ()) is aligned
+        assert of_clean.notes == ()
+        if not aligned:
+            assert "lasts 100 ms, but its clean take clean.wav" in mix.notes[0]
+
+    def test_cues_stand_in_the_order_of_the_taxonomy(self) -> None:
+        cues = [
+            cue_of("hum"),
+            None,
+            cue_of("rain"),
+            cue_of("yawn"),
+            cue_of("fast"),
+            cue_of("slow"),
+            cue_of("fast"),
+        ]
+        cases = tuple(
+            Case(case_id=str(at), script_id="s", variant=Variant.TARGET, audio_path=Path(), cue=cue)
+            for at, cue in enumerate([*cues, cue_of("neutral")])
+        )
+        data = DataSet(name="x", root=Path(), kind=DataKind.MANIFEST, cases=cases)
+        tree = DataReport(dataset=data, files=()).cues()
+        assert json.dumps(tree) == json.dumps(
+            {
+                "paralinguistic": {
+                    "speed": {"fast pace": 2, "slow pace": 1},
+                    "non-verbal expression": {"yawn": 1},
+                },
+                "environment": {"weather": {"rain": 1}},
+                "(unknown)": {"(unknown)": {"hum": 1}},
+                "(none)": {"(none)": {"(none)": 1, "neutral": 1}},
+            }
+        )
+
+    def test_the_whole_benchmark_is_held_against_its_published_counts(self, tmp_path: Path) -> None:
+        folder = tmp_path / "data_synthesis"
+        (folder / "MCQ").mkdir(parents=True)
+        entries = [
+            {
+                "case_id": f"id_{number}",
+                "spoken_info": "elderly" if number < 55 else "whisper",
+                "topic": f"topic {number % 17}",
+                **{f"{v}_audio_info": {f"{v}_input_audio_file": f"{number}.wav"} for v in Variant},
+            }
+            for number in range(1_137)
+        ]
+        (folder / "script_info_synthesis.json").write_text(json.dumps(entries))
+        (folder / "MCQ" / "understanding.json").write_text(json.dumps([{"question_id": "q"}] * 4_576))
+        published = check(load(tmp_path)).published
+        assert {count.what: (count.expected, count.found) for count in published} == {
+            "synthesis scripts": (1_137, 1_137),
+            "synthesis recordings": (3_356, 3_356),
+            "topics": (17, 17),
+            "understanding questions": (4_576, 4_576),
+            "reasoning questions": (4_747, 0),
+        }
+
+
+class TestCommand:
+    def test_all_is_well(self, tmp_path: Path, add: Add) -> None:
+        add("a b.wav")
+        add("風.flac", rate_hz=16_000)
+        result = run(tmp_path)
+        assert result.exit_code == 0
+        assert "2 scripts, 2 cases" in result.stdout
+        assert "16000 Hz" in result.stdout
+        assert "all 2 files can be read" in result.stdout
+
+    def test_something_cannot_be_read(self, tmp_path: Path, add: Add) -> None:
+        add("a.wav")
+        (tmp_path / "[bold]b.wav").write_bytes(b"hello")
+        result = run(tmp_path)
+        assert result.exit_code == 3
+        assert "1 of 2 files cannot be used (audio_unreadable 1)" in result.stdout
+        assert "[bold]b.wav: expected a sound file" in result.stdout
+
+    def test_problems_notes_and_oddities_are_told(self, tmp_path: Path, add: Add) -> None:
+        add("a.wav")
+        (tmp_path / "mine.jsonl").write_text('{"audio": "a.wav"}\n{"audio": "../x.wav"}\n')
+        result = run(tmp_path / "mine.jsonl")
+        assert result.exit_code == 3
+        assert "x: mine.jsonl, line 2" not in result.stdout
+        assert "mine.jsonl, line 2: the path '../x.wav' as audio leads out of" in result.stdout
+        assert "1 of 2 cases have a problem" in result.stdout
+
+    def test_json(self, tmp_path: Path, add: Add) -> None:
+        add("a.wav")
+        (tmp_path / "b.wav").write_bytes(b"")
+        result = run(tmp_path, "--json")
+        assert result.exit_code == 3
+        found = json.loads(result.stdout)
+        assert (found["ok"], found["kind"], found["cases"]) == (False, "folder", 2)
+        assert found["failures"] == {"audio_unreadable": 1}
+        good, bad = found["files"]
+        assert (good["rate_hz"], good["duration_ms"], good["kind"]) == (24_000, 100.0, None)
+        assert (bad["rate_hz"], bad["kind"]) == (None, "audio_unreadable")
+
+    def test_mapping_and_audio_root(self, tmp_path: Path, add: Add) -> None:
+        add("sounds/a.wav")
+        manifest = tmp_path / "lists" / "mine.csv"
+        manifest.parent.mkdir()
+        manifest.write_text("clip,words\na.wav,Hello.\n")
+        arguments = (
+            manifest,
+            "--map",
+            "audio=clip",
+            "--map",
+            "text = words",
+            "--audio-root",
+            tmp_path / "sounds",
+        )
+        assert run(*arguments).exit_code == 0
+
+    def test_what_is_no_data_set(self, tmp_path: Path) -> None:
+        assert isinstance(run(tmp_path / "absent").exception, DataError)
+
+    @pytest.mark.parametrize("pair", ["text", "=a", "text="])
+    def test_a_mapping_that_is_none(self, tmp_path: Path, pair: str) -> None:
+        result = run(tmp_path, "--map", pair)
+        assert isinstance(result.exception, UsageError)
+        assert "--map: expected FIELD=NAME" in str(result.exception)
+
+    @pytest.mark.echomind
+    @pytest.mark.parametrize("below", ["", "data_synthesis"])
+    def test_the_demonstration_data(self, echomind_demo: Path, below: str) -> None:
+        result = run(echomind_demo / below, "--neutral-rule", "off", "--json")
+        assert result.exit_code == 0
+        found = json.loads(result.stdout)
+        assert (found["scripts"], found["cases"], len(found["files"])) == (8, 24, 48)
+        assert found["cues"]["speaker"] == {"age": {"child": 1, "elderly": 1}}
+        assert "(unknown)" not in found["cues"]
+        assert found["published"] == []

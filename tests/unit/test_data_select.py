@@ -1,0 +1,114 @@
+from pathlib import Path
+
+import pytest
+
+from live_eval.data import DataKind, DataSet, cue_of, select
+from live_eval.errors import UsageError
+from live_eval.types import Case, Variant
+
+
+def case(script: str, variant: Variant, cue: str | None, topic: str | None) -> Case:
+    return Case(
+        case_id=f"{script}/{variant}",
+        script_id=script,
+        variant=variant,
+        audio_path=Path("absent.wav"),
+        cue=cue_of(cue) if cue else None,
+        topic=topic,
+    )
+
+
+CASES = [
+    case("a", Variant.TARGET, "sound of raining", "Work"),
+    case("a", Variant.NEUTRAL, "neutral", "Work"),
+    case("b", Variant.TARGET, "sigh sound", "family"),
+    case("b", Variant.NEUTRAL, "neutral", "family"),
+    case("b", Variant.ALTERNATIVE, "sound of sea waves", "family"),
+    case("c", Variant.TARGET, "a hum nobody named", None),
+    case("d", Variant.TARGET, None, None),
+]
+
+
+def ids(**criteria: object) -> list[str]:
+    return [each.case_id for each in select(CASES, **criteria)]  # type: ignore[arg-type]
+
+
+def test_everything_by_default() -> None:
+    assert select(CASES) == CASES
+
+
+@pytest.mark.parametrize(
+    ("cue", "expected"),
+    [
+        ("rain", ["a/target"]),
+        ("RAIN", ["a/target"]),
+        ("sound of raining", ["a/target"]),
+        ("raining", ["a/target"]),
+        ("weather", ["a/target"]),
+        ("Environment", ["a/target", "b/alternative"]),
+        ("neutral", ["a/neutral", "b/neutral"]),
+        ("A hum nobody named", ["c/target"]),
+    ],
+)
+def test_cues_by_attribute_phrase_and_dimension(cue: str, expected: list[str]) -> None:
+    assert ids(cues=[cue]) == expected
+
+
+def test_values_of_one_criterion_add_and_criteria_narrow() -> None:
+    assert ids(cues=["sigh", "rain"]) == ["a/target", "b/target"]
+    assert ids(cues=["sigh", "rain"], topics=["WORK"]) == ["a/target"]
+    assert ids(variants=["Neutral", Variant.ALTERNATIVE], topics=["family"]) == ["b/neutral", "b/alternative"]
+
+
+def test_cases_by_their_own_id_or_their_script() -> None:
+    assert ids(case_ids=["B", "a/neutral"]) == ["a/neutral", "b/target", "b/neutral", "b/alternative"]
+
+
+def test_a_limit_takes_the_first() -> None:
+    assert ids(variants=["target"], limit=2) == ["a/target", "b/target"]
+    assert len(select(CASES, limit=99)) == len(CASES)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "message"),
+    [
+        (
+            {"cues": ["yawn"]},
+            "no case with the cue 'yawn'; there are: rain, sound of raining, weather, environment",
+        ),
+        ({"topics": ["work", "sport"]}, "no case with the topic 'sport'; there are: Work, family"),
+        ({"variants": ["loud"]}, "no case with the variant 'loud'; there are: target, neutral, alternative"),
+        ({"case_ids": ["z"]}, "no case with the case id 'z'; there are: a/target, a, "),
+        ({"cues": ["sigh"], "topics": ["work"]}, "no case fits all of: cue sigh; topic work"),
+        ({"limit": 0}, "expected a limit of at least 1, but it is 0"),
+    ],
+)
+def test_what_fits_nothing_is_told_with_what_there_is(criteria: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ids(**criteria)
+    assert message in str(caught.value)
+
+
+def test_an_empty_data_set() -> None:
+    with pytest.raises(UsageError, match="the data set has no cases"):
+        select([])
+
+
+class TestFingerprint:
+    def of(self, *cases: Case) -> str:
+        return DataSet(name="x", root=Path(), kind=DataKind.FOLDER, cases=cases).fingerprint
+
+    def test_it_tells_other_data(self, tmp_path: Path) -> None:
+        first = self.of(*CASES)
+        assert first == self.of(*CASES)
+        assert first != self.of(*CASES[1:])
+        assert len(first) == 64
+
+    def test_it_sees_a_recording_change_its_size(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.wav"
+        one = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=path)
+        absent = self.of(one)
+        path.write_bytes(b"1")
+        short = self.of(one)
+        path.write_bytes(b"12")
+        assert len({absent, short, self.of(one)}) == 3
