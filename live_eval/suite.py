@@ -241,9 +241,9 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     Returns:
         How many turns of the run (earlier ones included) were captured and failed.
     """
-    done = writer.done()
-    wanted = [job for job in plan.jobs if job.turn_id not in done]
     run = _Run(plan, writer, observer, SystemClock())
+    done = await asyncio.to_thread(writer.done)
+    wanted = [job for job in plan.jobs if job.turn_id not in done]
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -275,9 +275,10 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     finally:
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.remove_signal_handler(signal.SIGINT)
-        run.close()
-    captured = sum(writer.done().values())
-    return Outcome(captured, len(writer.done()) - captured, interrupted)
+        await asyncio.to_thread(run.close)
+    done = await asyncio.to_thread(writer.done)
+    captured = sum(done.values())
+    return Outcome(captured, len(done) - captured, interrupted)
 
 
 class _Run:
@@ -307,7 +308,7 @@ class _Run:
         """Find the speech edges of all recordings, before anything is timed."""
         cases = {job.case.case_id: job.case for job in jobs}
         loop = asyncio.get_running_loop()
-        finder = _EdgeFinder(self._plan.config.turns.word_times)
+        finder = await loop.run_in_executor(self._writing, _EdgeFinder, self._plan.config.turns.word_times)
         for number, case in enumerate(cases.values(), 1):
             self._edges[case.case_id] = await loop.run_in_executor(self._writing, finder.find, case)
             self._observer.preparing(number, len(cases))

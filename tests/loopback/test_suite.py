@@ -1,0 +1,261 @@
+"""Whole runs over real sockets against the reference endpoint, in its own process and without models."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+import soundfile
+from numpy.typing import NDArray
+
+from live_eval.capture import TurnRecord
+from live_eval.errors import FailureKind, StoreError
+from live_eval.reference.process import ReferenceProcess
+from live_eval.reference.signals import calibration_speech
+from live_eval.runfile import validate
+from live_eval.store import RunReader, RunWriter, StoredFailure, StoredTurn
+from live_eval.suite import Outcome, Plan, make_plan, play
+
+RATE = 24_000
+BROKEN = {
+    "empty": FailureKind.AUDIO_EMPTY,
+    "nan": FailureKind.AUDIO_NOT_FINITE,
+    "noise": FailureKind.AUDIO_UNREADABLE,
+    "absent": FailureKind.AUDIO_MISSING,
+}
+KEEPS_WHAT_CAME = {"close_mid_reply", "malformed_json", "incomplete_response", "stall_mid_reply", "endless"}
+
+
+class Silent:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.turns: list[TurnRecord] = []
+        self.waits: list[str] = []
+
+    def preparing(self, done: int, total: int) -> None:
+        pass
+
+    def playing(self, total: int, already: int) -> None:
+        self.already = already
+
+    def turn(self, record: TurnRecord) -> None:
+        self.turns.append(record)
+
+    def waiting(self, seconds: float, why: str) -> None:
+        self.waits.append(why)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    folder = tmp_path_factory.mktemp("endpoint")
+    async with ReferenceProcess(calibrate=True, log_folder=folder) as process:
+        yield process.base_url
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """Four cases of marked speech, and every kind of recording that cannot be played."""
+    rows: list[dict[str, Any]] = []
+    for number in range(4):
+        speech = calibration_speech(300 + 40 * number, RATE)
+        soundfile.write(tmp_path / f"good {number}.wav", speech.audio.int16(), RATE)
+        end_ms = speech.voice_end_sample * 1000 / RATE
+        rows.append(
+            {"id": f"good-{number}", "audio": f"good {number}.wav", "text": "ahem", "onset_ms": 0}
+            | {"voice_end_ms": end_ms, "words_end_ms": end_ms}
+        )
+    soundfile.write(tmp_path / "empty.wav", np.empty(0, np.int16), RATE)
+    soundfile.write(tmp_path / "nan.wav", np.full(2400, np.nan, np.float32), RATE, subtype="FLOAT")
+    (tmp_path / "noise.wav").write_bytes(b"this is no sound")
+    rows += [
+        {"id": name, "audio": f"{name}.wav", "text": "x"} for name in ("empty", "nan", "noise", "absent")
+    ]
+    path = tmp_path / "manifest.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
+def values(base_url: str, manifest: Path, **turns: Any) -> dict[str, Any]:
+    settings = {"retries": 0, "word_times": "off", "reply_timeout": 2, "stall_timeout": 1, "max_reply": 5}
+    return {
+        "endpoint": {"name": "reference", "base_url": base_url},
+        "data": {"path": str(manifest)},
+        "turns": settings | turns,
+    }
+
+
+async def run(settings: dict[str, Any], out: Path, observer: Silent | None = None) -> Outcome:
+    def begin() -> tuple[Plan, RunWriter]:
+        plan = make_plan(validate(settings))
+        return plan, RunWriter.create(out, plan.manifest())
+
+    return await finished(*await asyncio.to_thread(begin), out, observer or Silent())
+
+
+async def finished(plan: Plan, writer: RunWriter, out: Path, observer: Silent) -> Outcome:
+    outcome = await play(plan, writer, out, observer)
+    await asyncio.to_thread(writer.end, finished=not outcome.interrupted)
+    await asyncio.to_thread(writer.close)
+    return outcome
+
+
+def failures(out: Path) -> list[StoredFailure]:
+    with RunReader.open(out) as reader:
+        return list(reader.failures())
+
+
+def read(out: Path) -> dict[str, StoredTurn]:
+    with RunReader.open(out) as reader:
+        return {turn.turn_id: turn for turn in reader.turns()}
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def sides(out: Path, data: Path, number: int) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """Both sides of a turn as stored, and what was to be spoken."""
+    with RunReader.open(out) as reader:
+        both = reader.both_sides(f"good-{number}")
+    assert both is not None
+    return both[0], soundfile.read(data / f"good {number}.wav", dtype="int16")[0]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_bad_recordings_cost_their_own_turn_only(endpoint: str, manifest: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    outcome = await run(values(endpoint + "?delay_ms=50&reply_ms=200", manifest), out)
+    assert outcome == Outcome(captured=4, failed=4, interrupted=False)
+    turns = await asyncio.to_thread(read, out)
+    kinds = {name: turn.failure.kind for name, turn in turns.items() if turn.failure is not None}
+    assert kinds == BROKEN
+    for number in range(4):
+        timing = turns[f"good-{number}"].timing
+        assert timing.first_byte.ns is not None
+        assert 45e6 < timing.first_byte.ns < 1e9
+        both, spoken = await asyncio.to_thread(sides, out, manifest.parent, number)
+        assert (both[: len(spoken), 0] == spoken).all(), "the user's side is sample-true"
+
+
+FAULTS = {
+    "silent": FailureKind.NO_RESPONSE,
+    "close_mid_reply": FailureKind.CLOSED,
+    "malformed_json": FailureKind.MALFORMED_MESSAGE,
+    "failed_response": FailureKind.RESPONSE_FAILED,
+    "incomplete_response": FailureKind.RESPONSE_INCOMPLETE,
+    "endless": FailureKind.ENDLESS,
+    "stall_mid_reply": FailureKind.STALLED,
+    "empty_reply": FailureKind.EMPTY_REPLY,
+    "refuse_401": FailureKind.AUTHENTICATION,
+    "refuse_429": FailureKind.RATE_LIMITED,
+    "unknown_event": None,
+    "error_event": None,
+    "audio_after_done": None,
+}
+WARNINGS = {
+    "unknown_event": FailureKind.UNKNOWN_EVENT,
+    "error_event": FailureKind.NOT_FATAL_ERROR,
+    "audio_after_done": FailureKind.AUDIO_AFTER_DONE,
+}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_what_an_endpoint_does_wrong_has_its_name(
+    endpoint: str, manifest: Path, tmp_path: Path, fault: str
+) -> None:
+    settings = values(f"{endpoint}?fault={fault}&reply_ms=600&delay_ms=20", manifest)
+    settings["data"]["cases"] = ["good-0", "good-1"]
+    out = tmp_path / "run"
+    await run(settings, out)
+    turns = list((await asyncio.to_thread(read, out)).values())
+    assert len(turns) == 2
+    for turn in turns:
+        expected = FAULTS[fault]
+        assert (turn.failure.kind if turn.failure else None) == expected, turn.failure
+        if fault in WARNINGS:
+            assert WARNINGS[fault] in [warning.kind for warning in turn.warnings]
+        if fault in (
+            "close_mid_reply",
+            "malformed_json",
+            "incomplete_response",
+            "stall_mid_reply",
+            "endless",
+        ):
+            assert turn.has_reply, "what came before the failure is kept"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_nobody_there_and_no_tls(manifest: Path, tmp_path: Path, endpoint: str) -> None:
+    for number, (url, kind) in enumerate(
+        {
+            "ws://127.0.0.1:9/v1": FailureKind.CONNECTION_REFUSED,
+            endpoint.replace("ws://", "wss://"): FailureKind.TLS,
+        }.items()
+    ):
+        settings = values(url, manifest)
+        settings["data"]["cases"] = ["good-0"]
+        out = tmp_path / f"run-{number}"
+        assert (await run(settings, out)).failed == 1
+        (turn,) = (await asyncio.to_thread(read, out)).values()
+        assert turn.failure is not None
+        assert turn.failure.kind is kind
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_passing_failure_is_tried_again_and_both_attempts_are_told(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    settings = values(f"{endpoint}?fault=refuse_429", manifest, retries=1)
+    settings["data"]["cases"] = ["good-0"]
+    observer = Silent()
+    out = tmp_path / "run"
+    await run(settings, out, observer)
+    (turn,) = (await asyncio.to_thread(read, out)).values()
+    assert turn.attempt == 2
+    assert len(await asyncio.to_thread(failures, out)) == 2
+
+
+async def test_no_key_is_a_failure_of_each_turn(
+    manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    settings = values("x", manifest)
+    settings["endpoint"] = {"name": "openai"}
+    settings["data"]["cases"] = ["good-0", "good-1"]
+    out = tmp_path / "run"
+    assert await run(settings, out) == Outcome(captured=0, failed=2, interrupted=False)
+    for turn in (await asyncio.to_thread(read, out)).values():
+        assert turn.failure is not None
+        assert turn.failure.kind is FailureKind.NO_KEY
+        assert "OPENAI_API_KEY" in turn.failure.message
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_interrupted_run_goes_on_where_it_stopped(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    settings = values(f"{endpoint}?delay_ms=400&reply_ms=200", manifest, concurrency=1)
+    settings["data"]["cases"] = [f"good-{number}" for number in range(4)]
+    out = tmp_path / "run"
+    asyncio.get_running_loop().call_later(2.5, os.kill, os.getpid(), signal.SIGINT)
+    first = await run(settings, out)
+    assert first.interrupted
+    assert 1 <= first.captured < 4
+    with pytest.raises(StoreError):
+        await asyncio.to_thread(RunWriter.create, out, {})
+    plan = await asyncio.to_thread(make_plan, validate(settings))
+    observer = Silent()
+    writer = await asyncio.to_thread(RunWriter.resume, out)
+    outcome = await finished(plan, writer, out, observer)
+    assert outcome == Outcome(captured=4, failed=0, interrupted=False)
+    assert observer.already == first.captured
+    assert len(observer.turns) == 4 - first.captured
