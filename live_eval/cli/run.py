@@ -102,7 +102,8 @@ def _overlay(values: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
             continue
         table, _, key = dest.partition("__")
         default = _tables()[table].model_fields[key].annotation
-        merged.setdefault(table, {})[key] = _parsed(f"{table}.{key}", default, value, merged[table])
+        keys = merged.setdefault(table, {})
+        keys[key] = _parsed(f"{table}.{key}", default, value, keys)
     return merged
 
 
@@ -131,7 +132,7 @@ def _pair(key: str, item: str) -> tuple[str, Any]:
 
 def _run(runfile: Path | None, **flags: Any) -> None:
     from live_eval.loop import run as run_loop
-    from live_eval.report import write_report
+    import live_eval.report
     from live_eval.scoring import score_run
     from live_eval.store import RunReader, RunWriter
     from live_eval.suite import Outcome, make_plan, play
