@@ -300,9 +300,12 @@ class RunReader:
             int16, shape (samples, 2), left the user, right the endpoint as heard, sample 0 at
             ``trace.t0_ns``; and their rate.
         """
-        row = self._row(turn_id)
-        path = self._file(row["both_file"])
-        return None if path is None else (self._pcm(path), int(row["both_rate_hz"]))
+        path = self.both_file(turn_id)
+        return None if path is None else (self._pcm(path), int(self._row(turn_id)["both_rate_hz"]))
+
+    def both_file(self, turn_id: str) -> Path | None:
+        """Return the file of both sides of a turn, or None where there is none."""
+        return self._file(self._row(turn_id)["both_file"])
 
     def envelope(self, turn_id: str) -> NDArray[np.uint8] | None:
         """Return the loudness of both sides for drawing, or None where there is no audio.

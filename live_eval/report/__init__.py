@@ -1,0 +1,6 @@
+"""Reports: one page that opens offline, or its tables as Markdown, CSV or JSON."""
+
+from live_eval.report.build import ReportFormat, open_runs, write_report
+from live_eval.report.compare import Comparison, compare
+
+__all__ = ["Comparison", "ReportFormat", "compare", "open_runs", "write_report"]

@@ -1,0 +1,260 @@
+"""From runs to a report: opens them, sums them up, and writes the page or the tables."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from live_eval import __version__
+from live_eval.errors import UsageError
+from live_eval.report.audio import clips
+from live_eval.report.charts import CurveChart, curve_chart, waterfall
+from live_eval.report.compare import compare
+from live_eval.report.tables import (
+    LATENCY_TITLES,
+    RunView,
+    cue_table,
+    failure_table,
+    latency_table,
+    number,
+    score_table,
+)
+from live_eval.report.text import as_csv, as_json, as_markdown
+from live_eval.report.turns import TurnRow, turn_order, turn_row
+from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
+from live_eval.store import RunReader, ScoreReader
+from live_eval.summary import TurnFacts, summarise
+
+__all__ = ["ReportFormat", "open_runs", "write_report"]
+
+ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
+
+AUDIO_MB = 40.0
+_TEMPLATES = Path(__file__).with_name("templates")
+_COLOURS = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRun:
+    """A run that is being reported."""
+
+    reader: RunReader
+    view: RunView
+
+
+@contextmanager
+def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[OpenRun]]:
+    """Open runs and sum them up, each held against the first.
+
+    Args:
+        paths: The runs' folders.
+        retime: Compute the latencies anew by today's definitions.
+
+    Raises:
+        UsageError: There is none, or one is named twice.
+        StoreError: One is no run.
+    """
+    if not paths:
+        raise UsageError("expected at least one run")
+    resolved = [path.resolve() for path in paths]
+    for path, where in zip(paths, resolved, strict=True):
+        if resolved.count(where) > 1:
+            raise UsageError(f"{path}: is named twice")
+    labels = _labels(resolved)
+    with ExitStack() as stack:
+        opened: list[OpenRun] = []
+        for index, path in enumerate(paths):
+            reader = stack.enter_context(RunReader.open(path))
+            with ScoreReader.open(path) as scores:
+                summary = summarise(reader, scores, retime=retime)
+            first = opened[0].view if opened else None
+            comparison = compare(first.summary, summary, (first.label, labels[index])) if first else None
+            opened.append(OpenRun(reader, RunView(index, labels[index], summary, comparison)))
+        yield opened
+
+
+def write_report(
+    runs: Sequence[Path],
+    output: Path | None = None,
+    *,
+    form: ReportFormat = "html",
+    audio_mb: float = AUDIO_MB,
+    retime: bool = False,
+) -> str | None:
+    """Write a report of one run, or of several side by side.
+
+    Args:
+        runs: The runs' folders; the first is what the others are held against.
+        output: Where to; returned as text where None.
+        form: ``html`` (one page that opens offline), ``md``, ``csv`` or ``json``.
+        audio_mb: Room for sound in the page, in megabytes; 0 for none.
+        retime: Compute the latencies anew by today's definitions.
+
+    Returns:
+        The report, where `output` is None.
+
+    Raises:
+        UsageError: No run is named, or the output cannot be written.
+        StoreError: A folder holds no run.
+    """
+    with open_runs(runs, retime=retime) as opened:
+        views = [run.view for run in opened]
+        pieces: Iterator[str]
+        match form:
+            case "html":
+                pieces = _page(opened, audio_mb)
+            case "md":
+                pieces = iter([as_markdown(views)])
+            case "csv":
+                pieces = iter([as_csv(views)])
+            case "json":
+                pieces = iter([as_json(views)])
+        if output is None:
+            return "".join(pieces)
+        part = output.with_name(output.name + ".part")
+        try:
+            with part.open("w", encoding="utf-8", newline="") as file:
+                file.writelines(pieces)
+            part.replace(output)
+        except OSError as error:
+            raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
+    return None
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """Return a short name for each folder: its own, and where two are alike, its parent's before it."""
+    names = [path.name for path in paths]
+    longer = [
+        f"{path.parent.name}/{path.name}" if names.count(path.name) > 1 else path.name for path in paths
+    ]
+    return [f"{name} ({index + 1})" if longer.count(name) > 1 else name for index, name in enumerate(longer)]
+
+
+def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    runs = [run.view for run in opened]
+    ordered = [(run, turn) for run in opened for turn in turn_order(run.view.summary.turns)]
+    keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
+    shown = _scores_shown(runs)
+    files = _sound_files(ordered, keys)
+    room = int(audio_mb * 1_000_000) // len(opened)
+    sounds = [clip for some in files for clip in clips(some, room)]
+    script = (_TEMPLATES / "report.js").read_text("utf-8")
+    cues = {turn.cue.attribute or turn.cue.phrase for _, turn in ordered if turn.cue is not None}
+    return environment.get_template("report.html").generate(
+        title=" and ".join(view.label for view in runs),
+        version=__version__,
+        runs=runs,
+        colours=_COLOURS,
+        style=(_TEMPLATES / "report.css").read_text("utf-8"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        latencies=latency_table(runs),
+        scores=score_table(runs),
+        cues=cue_table(runs),
+        failures=failure_table(runs),
+        charts=_charts(runs),
+        waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
+        lag_note=LAG_NOTE,
+        definitions=DEFINITIONS,
+        licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
+        settings=_settings(opened),
+        shown=shown,
+        rows=_rows(ordered, keys, shown),
+        total=len(ordered),
+        cue_names=sorted(cues),
+        variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
+        clips=sounds,
+        recorded=sum(len(some) for some in files),
+    )
+
+
+def _keys_of(keys: Mapping[tuple[int, str], str], index: int) -> dict[str, str]:
+    return {turn_id: key for (run, turn_id), key in keys.items() if run == index}
+
+
+def _scores_shown(runs: Sequence[RunView]) -> list[str]:
+    """Return the scores for the table of turns: the first number of each judge that gave any."""
+    shown: dict[str, str] = {}
+    for view in runs:
+        for score in view.summary.scores.values():
+            if score.n:
+                shown.setdefault(score.judge, score.name)
+    return list(shown.values())
+
+
+def _charts(runs: Sequence[RunView]) -> list[CurveChart]:
+    def series(view: RunView, name: str, label: str, colour: int) -> tuple[str, int, Sequence[float], int]:
+        latency = view.summary.latencies[name]
+        return label, colour, latency.values, latency.n + sum(latency.missing.values())
+
+    if len(runs) == 1:
+        names = ("endpointing", "first_byte", "voice_to_voice")
+        lines = [series(runs[0], name, LATENCY_TITLES[name], place) for place, name in enumerate(names)]
+        charts = [curve_chart("Share of turns that are there after so many milliseconds", lines)]
+    else:
+        charts = [
+            curve_chart(
+                f"{LATENCY_TITLES[name].capitalize()}: share of turns within so many milliseconds",
+                [series(view, name, view.label, view.index % _COLOURS) for view in runs],
+            )
+            for name in ("voice_to_voice", "first_byte")
+        ]
+    return [chart for chart in charts if chart is not None]
+
+
+def _rows(
+    ordered: Sequence[tuple[OpenRun, TurnFacts]], keys: Mapping[tuple[int, str], str], shown: Sequence[str]
+) -> Iterator[TurnRow]:
+    for run, turn in ordered:
+        yield turn_row(run.reader, run.view, turn, keys[run.view.index, turn.turn_id], shown)
+
+
+def _sound_files(
+    ordered: Sequence[tuple[OpenRun, TurnFacts]], keys: Mapping[tuple[int, str], str]
+) -> list[list[tuple[str, Path]]]:
+    """Return for each run the files of both sides, in the order of the page."""
+    files: dict[int, list[tuple[str, Path]]] = {run.view.index: [] for run, _ in ordered}
+    for run, turn in ordered:
+        file = run.reader.both_file(turn.turn_id)
+        if file is not None:
+            files[run.view.index].append((keys[run.view.index, turn.turn_id], file))
+    return list(files.values())
+
+
+def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:
+    """Return every setting of the runs: its name, its value in each run, and whether they differ."""
+    flat = [dict(_leaves(run.reader.manifest)) for run in opened]
+    names = list(dict.fromkeys(name for settings in flat for name in settings))
+    rows = [
+        ("started", [run.view.summary.facts.started_at for run in opened], False),
+        ("ended", [run.view.summary.facts.ended_at or "–" for run in opened], False),
+    ]
+    for name in names:
+        values = [settings.get(name, "–") for settings in flat]
+        rows.append((name, values, len(set(values)) > 1))
+    return rows
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value:
+        yield path, "; ".join(str(inner) for inner in value)
+    elif value not in (None, "", [], {}):
+        yield path, str(value)

@@ -1,0 +1,224 @@
+"""What a report draws: distributions as step curves, and where the time of a turn goes.
+
+Curves are SVG paths that the page stretches, so that their labels can be text of the page: it keeps its size
+on a small screen, and stays text for who cannot see the curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from live_eval.statistics import ecdf
+from live_eval.summary import RunSummary, TurnFacts
+
+__all__ = ["Curve", "CurveChart", "Tick", "Waterfall", "WaterfallRow", "curve_chart", "waterfall"]
+
+WIDTH, HEIGHT = 1000, 400
+_MOST_STEPS = 400
+_MOST_ROWS = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A label on an axis; `at` in percent from the left."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One step curve.
+
+    Args:
+        label: Its name in the legend.
+        colour: Number of its colour.
+        path: SVG path data in a box of 1000 × 400.
+        beyond: Values to the right of the axis's end.
+    """
+
+    label: str
+    colour: int
+    path: str
+    beyond: int
+
+
+@dataclass(frozen=True, slots=True)
+class CurveChart:
+    """Distributions over one axis of milliseconds."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    ticks: tuple[Tick, ...]
+    zero: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallRow:
+    """One turn's time from the end of speech, in percent of the axis.
+
+    Args:
+        key: The turn.
+        label: What to call the row.
+        stages: Name, left edge and width of each stage.
+        marker: Where the endpoint said that speech stopped, where that came after the reply; or None.
+        total_ms: Its voice-to-voice latency.
+    """
+
+    key: str
+    label: str
+    stages: tuple[tuple[str, float, float], ...]
+    marker: float | None
+    total_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """Turns from the quickest to the slowest; `of` says how many there are where only some are drawn."""
+
+    rows: tuple[WaterfallRow, ...]
+    ticks: tuple[Tick, ...]
+    zero: float
+    of: int
+
+
+def curve_chart(title: str, series: Sequence[tuple[str, int, Sequence[float], int]]) -> CurveChart | None:
+    """Draw empirical distributions.
+
+    Args:
+        title: What is drawn.
+        series: Label, number of the colour, values in milliseconds, and how many turns there are in all:
+            with turns that have no value, the curve stays below the top.
+
+    Returns:
+        The chart; None where there are no values at all.
+    """
+    values = sorted(value for _, _, part, _ in series for value in part)
+    if not values:
+        return None
+    # A few stragglers must not press all others against the axis: they are counted beside it.
+    end = values[-1]
+    usual = values[min(len(values) - 1, math.ceil(0.98 * len(values)) - 1)]
+    low, high, step = _axis(values[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
+    return CurveChart(
+        title=title,
+        curves=tuple(
+            Curve(label, colour, _steps(part, total, low, high), sum(value > high for value in part))
+            for label, colour, part, total in series
+            if part
+        ),
+        ticks=_ticks(low, high, step),
+        zero=100 * (0 - low) / (high - low),
+    )
+
+
+def _steps(values: Sequence[float], total: int, low: float, high: float) -> str:
+    found = ecdf(values, total)
+    points = list(zip(found.values.tolist(), found.shares.tolist(), strict=True))
+    if len(points) > _MOST_STEPS:
+        points = [
+            points[round(index * (len(points) - 1) / (_MOST_STEPS - 1))] for index in range(_MOST_STEPS)
+        ]
+    pieces = [f"M{_x(min(points[0][0], high), low, high):.1f} {HEIGHT}"]
+    for value, share in points:
+        if value > high:
+            break
+        pieces.append(f"H{_x(value, low, high):.1f}V{HEIGHT * (1 - share):.1f}")
+    pieces.append(f"H{WIDTH}")
+    return "".join(pieces)
+
+
+def _x(value: float, low: float, high: float) -> float:
+    return WIDTH * (value - low) / (high - low)
+
+
+def _axis(smallest: float, largest: float) -> tuple[float, float, float]:
+    """Return the ends of an axis that holds zero and all values, and the distance of its ticks."""
+    low, high = min(0.0, smallest), max(largest, 1.0)
+    raw = (high - low) / 6
+    power = 10 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
+    return math.floor(low / step) * step, math.ceil(high / step) * step, step
+
+
+def _ticks(low: float, high: float, step: float) -> tuple[Tick, ...]:
+    count = round((high - low) / step)
+    values = [low + index * step for index in range(count + 1)]
+    return tuple(Tick(100 * (value - low) / (high - low), f"{value:g}".replace("-", "−")) for value in values)
+
+
+def waterfall(summary: RunSummary, keys: dict[str, str]) -> Waterfall | None:
+    """Draw where the time between the two voices goes, for turns from the quickest to the slowest.
+
+    Args:
+        summary: The run.
+        keys: The page's key of each turn.
+
+    Returns:
+        At most 36 rows, evenly spaced by rank; None where no turn has a voice-to-voice latency.
+    """
+    timed = sorted(
+        (
+            (value, turn)
+            for turn in summary.turns
+            if (value := turn.milliseconds("voice_to_voice")) is not None and not turn.timing.uncertain
+        ),
+        key=lambda pair: pair[0],
+    )
+    if not timed:
+        return None
+    count = min(_MOST_ROWS, len(timed))
+    last = max(1, count - 1)
+    chosen = [timed[round(index * (len(timed) - 1) / last)] for index in range(count)]
+    edges = [edge for _, turn in chosen for edge in _edges(turn)]
+    low, high, step = _axis(min(edges), max(edges))
+
+    def percent(value: float) -> float:
+        return 100 * (value - low) / (high - low)
+
+    rows = []
+    for total, turn in chosen:
+        marker = _late_endpointing(turn)
+        stages = tuple(
+            (name, percent(start), 100 * (end - start) / (high - low)) for name, start, end in _stages(turn)
+        )
+        rows.append(
+            WaterfallRow(
+                keys[turn.turn_id], turn.turn_id, stages, None if marker is None else percent(marker), total
+            )
+        )
+    return Waterfall(tuple(rows), _ticks(low, high, step), percent(0), len(timed))
+
+
+def _edges(turn: TurnFacts) -> list[float]:
+    return [0.0, *(edge for _, start, end in _stages(turn) for edge in (start, end))]
+
+
+def _stages(turn: TurnFacts) -> list[tuple[str, float, float]]:
+    """Return the stages of a turn: what has no mark, or a mark out of order, falls to the next stage."""
+    ends = [
+        (name, value)
+        for name, latency in (
+            ("endpointing", "endpointing"),
+            ("response", "first_byte"),
+            ("silence", "voice_to_voice"),
+        )
+        if (value := turn.milliseconds(latency)) is not None
+    ]
+    total = ends[-1][1]
+    if total < 0:  # the reply began before the end of speech
+        return [("early", total, 0.0)]
+    stages: list[tuple[str, float, float]] = []
+    at = 0.0
+    for name, end in ends:
+        if at < end <= total:
+            stages.append((name, at, end))
+            at = end
+    return stages
+
+
+def _late_endpointing(turn: TurnFacts) -> float | None:
+    said, total = turn.milliseconds("endpointing"), turn.milliseconds("voice_to_voice")
+    return said if said is not None and total is not None and said > total else None

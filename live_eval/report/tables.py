@@ -1,0 +1,284 @@
+"""The tables of a report, made once for every form it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from live_eval.report.compare import Comparison
+from live_eval.statistics import Estimate
+from live_eval.summary import Group, LatencySummary, RunSummary, ScoreSummary
+
+__all__ = [
+    "LATENCY_TITLES",
+    "Cell",
+    "Column",
+    "RunView",
+    "Table",
+    "cue_table",
+    "failure_table",
+    "latency_table",
+    "score_table",
+]
+
+NONE = "–"
+
+LATENCY_TITLES = {
+    "connect": "connect",
+    "endpointing": "endpointing",
+    "first_byte": "first byte",
+    "voice_to_voice": "voice to voice",
+    "lead_silence": "lead silence",
+    "transcript": "transcript",
+    "barge_in_stop": "barge-in stop",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunView:
+    """A run as the report shows it.
+
+    Args:
+        index: Its place among the runs; its colour on the page.
+        label: Its name, unique in the report.
+        summary: Its figures.
+        comparison: How it differs from the first run; None for the first.
+    """
+
+    index: int
+    label: str
+    summary: RunSummary
+    comparison: Comparison | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading; figures are set to the right."""
+
+    label: str
+    figures: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell.
+
+    Args:
+        text: What it says.
+        run: The run whose colour marks it, or None.
+        indent: How deep it stands in a hierarchy.
+        strong: Whether it is what to look at first.
+        note: More, for who points at it.
+    """
+
+    text: str
+    run: int | None = None
+    indent: int = 0
+    strong: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Args:
+        columns: Its headings.
+        rows: Its rows, each with a cell for every column.
+        note: What to know to read it.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str:
+    """Return a figure with so many decimals, with a true minus sign; a dash where there is none."""
+    if value is None:
+        return NONE
+    text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
+    return text.replace("-", "−")
+
+
+def interval(estimate: Estimate, digits: int = 0) -> str:
+    """Return an interval as ``low to high``; a dash where there is none."""
+    found = estimate.interval
+    return NONE if found is None else f"{number(found.low, digits)} to {number(found.high, digits)}"
+
+
+def latency_table(runs: Sequence[RunView]) -> Table:
+    """Return the latencies of each run, in milliseconds."""
+    columns = [Column("latency, ms", figures=False), *_run_column(runs)]
+    columns += [Column("p50"), Column("95 % interval"), Column("p95"), Column("p99"), Column("n")]
+    columns += [Column("p50 without flagged"), Column("uncertain apart: p50"), Column("turns without")]
+    columns += _difference_column(runs)
+    names = [
+        name
+        for name in LATENCY_TITLES
+        if name != "barge_in_stop" or any(view.summary.latencies[name].n for view in runs)
+    ]
+    rows = [_latency_row(name, view, runs) for name in names for view in runs]
+    reasons = {view.summary.latencies["voice_to_voice"].p50.reason for view in runs} - {"", "no values"}
+    note = f"No intervals: {', '.join(sorted(reasons))}." if reasons else ""
+    return Table(tuple(columns), tuple(rows), note)
+
+
+def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
+    latency: LatencySummary = view.summary.latencies[name]
+    clear, apart = latency.without_flagged, latency.uncertain
+    missing = sum(latency.missing.values())
+    cells = [
+        Cell(LATENCY_TITLES[name], strong=name == "voice_to_voice"),
+        *_run_cell(view, runs),
+        Cell(number(latency.p50.value), strong=name == "voice_to_voice"),
+        Cell(interval(latency.p50), note=latency.p50.reason),
+        Cell(number(latency.p95.value)),
+        Cell(number(latency.p99.value)),
+        Cell(str(latency.n)),
+        Cell(NONE if clear.n == latency.n else f"{number(clear.p50)} (n {clear.n})"),
+        Cell(NONE if apart.n == 0 else f"{number(apart.p50)} (n {apart.n})"),
+        Cell(str(missing), note="; ".join(f"{reason}: {count}" for reason, count in latency.missing.items())),
+    ]
+    if len(runs) > 1:
+        cells.append(_difference(view.comparison.latencies.get(name) if view.comparison else None, 0))
+    return tuple(cells)
+
+
+def score_table(runs: Sequence[RunView]) -> Table:
+    """Return the scores of each run."""
+    columns = [Column("score", figures=False), *_run_column(runs), Column("mean"), Column("95 % interval")]
+    columns += [Column("n"), Column("unscored"), Column("failed"), Column("", figures=False)]
+    columns += _difference_column(runs)
+    names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        rows.extend(
+            _score_row(view.summary.scores[name], view, runs) for view in runs if name in view.summary.scores
+        )
+    return Table(tuple(columns), tuple(rows))
+
+
+def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
+    direction = {True: "higher is better", False: "lower is better", None: ""}[score.higher_is_better]
+    reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
+    cells = [
+        Cell(score.name, note=f"{score.title} (version {score.version})"),
+        *_run_cell(view, runs),
+        Cell(number(score.mean.value, 2), strong=True),
+        Cell(interval(score.mean, 2), note=score.mean.reason),
+        Cell(str(score.n)),
+        Cell(str(score.n_unscored), note=reasons),
+        Cell(str(score.n_failed), note=reasons),
+        Cell(", ".join(part for part in (score.unit, direction) if part)),
+    ]
+    if len(runs) > 1:
+        cells.append(_difference(view.comparison.scores.get(score.name) if view.comparison else None, 2))
+    return tuple(cells)
+
+
+def cue_table(runs: Sequence[RunView]) -> Table:
+    """Return the turns of each run by variant and by cue, coarse to fine."""
+    names = list(dict.fromkeys(name for view in runs for name in view.summary.scores if _has(view, name)))
+    columns = [Column("turns by", figures=False), *_run_column(runs), Column("turns"), Column("failed")]
+    columns += [Column("voice to voice, p50 ms"), *(Column(name) for name in names)]
+    keys = list(dict.fromkeys(group_key(group) for view in runs for group in view.summary.groups))
+    several = {key[1][:-1] for key in keys if key[0] == "attribute_variant"}
+    counts = {
+        labels: sum(key[0] == "attribute_variant" and key[1][:-1] == labels for key in keys)
+        for labels in several
+    }
+    rows: list[tuple[Cell, ...]] = []
+    for key in sorted(keys, key=_cue_order):
+        level, labels = key
+        if level == "attribute_variant" and counts[labels[:-1]] < 2:
+            continue
+        rows.extend(
+            _cue_row(view, group, runs, names) for view in runs if (group := _find(view, key)) is not None
+        )
+    return Table(tuple(columns), tuple(rows))
+
+
+def _has(view: RunView, name: str) -> bool:
+    return view.summary.scores[name].n > 0
+
+
+def group_key(group: Group) -> tuple[str, tuple[str, ...]]:
+    """Return what a group is the same by in several runs."""
+    return group.level, group.labels
+
+
+def _find(view: RunView, key: tuple[str, tuple[str, ...]]) -> Group | None:
+    return next((group for group in view.summary.groups if group_key(group) == key), None)
+
+
+def _cue_order(key: tuple[str, tuple[str, ...]]) -> tuple[object, ...]:
+    """Variants first in their own order, then every cue under its dimensions; what has no label last."""
+    level, labels = key
+    variants = {"target": 0, "neutral": 1, "alternative": 2}
+    if level == "variant":
+        return (0, variants.get(labels[0], 9))
+    return (1, *((label == "unlabelled", variants.get(label, 9), label) for label in labels))
+
+
+def _cue_row(view: RunView, group: Group, runs: Sequence[RunView], names: Sequence[str]) -> tuple[Cell, ...]:
+    depth = 0 if group.level == "variant" else len(group.labels) - 1
+    label = group.labels[-1] if group.level != "variant" else f"all {group.labels[0]}"
+    return (
+        Cell(label, indent=depth, strong=depth == 0),
+        *_run_cell(view, runs),
+        Cell(str(group.turns)),
+        Cell(str(group.turns - group.captured)),
+        Cell(
+            number(group.voice_to_voice.value),
+            note=f"n {group.voice_to_voice.n}, 95 % interval {interval(group.voice_to_voice)}",
+        ),
+        *(
+            Cell(
+                number(group.scores[name].value, 2),
+                note=f"n {group.scores[name].n}, 95 % interval {interval(group.scores[name], 2)}",
+            )
+            if name in group.scores
+            else Cell(NONE)
+            for name in names
+        ),
+    )
+
+
+def failure_table(runs: Sequence[RunView]) -> Table:
+    """Return what went wrong, by kind: failed turns, attempts that were made again, what was odd."""
+    columns = [Column("kind", figures=False), Column("what became of it", figures=False)]
+    columns += [Column(view.label if len(runs) > 1 else "count") for view in runs]
+    sorts = (
+        ("the turn failed", [view.summary.failures for view in runs]),
+        ("the attempt was made again", [view.summary.retried for view in runs]),
+        ("odd, but no failure", [view.summary.warnings for view in runs]),
+    )
+    rows = [
+        (Cell(kind), Cell(became), *(Cell(str(one.get(kind, 0))) for one in counts))
+        for became, counts in sorts
+        for kind in dict.fromkeys(kind for one in counts for kind in one)
+    ]
+    return Table(tuple(columns), tuple(rows))
+
+
+def _run_column(runs: Sequence[RunView]) -> list[Column]:
+    return [Column("run", figures=False)] if len(runs) > 1 else []
+
+
+def _run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
+    return [Cell(view.label, run=view.index)] if len(runs) > 1 else []
+
+
+def _difference_column(runs: Sequence[RunView]) -> list[Column]:
+    return [Column(f"against {runs[0].label}, paired")] if len(runs) > 1 else []
+
+
+def _difference(estimate: Estimate | None, digits: int) -> Cell:
+    if estimate is None or estimate.value is None:
+        return Cell(NONE)
+    text = number(estimate.value, digits, signed=True)
+    if estimate.interval is not None:
+        low, high = estimate.interval.low, estimate.interval.high
+        text += f" ({number(low, digits, signed=True)} to {number(high, digits, signed=True)})"
+    return Cell(text, note=f"n {estimate.n} {estimate.reason}".strip())

@@ -1,0 +1,122 @@
+"""A report without pictures: Markdown to read, CSV and JSON to go on with."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from live_eval.report.tables import (
+    RunView,
+    Table,
+    cue_table,
+    failure_table,
+    latency_table,
+    score_table,
+)
+from live_eval.report.words import DEFINITIONS, LAG_NOTE
+
+__all__ = ["as_csv", "as_json", "as_markdown"]
+
+_MARKUP = str.maketrans(
+    {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|"}}
+)
+
+
+def as_json(runs: Sequence[RunView]) -> str:
+    """Return the figures of each run as ``show --json`` prints them, and how the runs differ."""
+    value = {
+        "runs": [{"label": view.label, **view.summary.as_json()} for view in runs],
+        "comparisons": [view.comparison.as_json() for view in runs if view.comparison is not None],
+    }
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def as_csv(runs: Sequence[RunView]) -> str:
+    """Return every figure of `as_json` as a row: run, the figure's path with dots, its value."""
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(["run", "figure", "value"])
+    for view in runs:
+        for figure, value in _leaves(view.summary.as_json()):
+            writer.writerow([view.label, figure, value])
+        if view.comparison is not None:
+            for figure, value in _leaves({"against": {view.comparison.first: view.comparison.as_json()}}):
+                writer.writerow([view.label, figure, value])
+    return made.getvalue()
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}.{index}")
+    elif value is not None:
+        yield path, value
+
+
+def as_markdown(runs: Sequence[RunView]) -> str:
+    """Return the tables of the report."""
+    parts = [f"# {' and '.join(_escape(view.label) for view in runs)}"]
+    for view in runs:
+        facts, summary = view.summary.facts, view.summary
+        told = [facts.endpoint, facts.model, facts.voice, facts.turn_mode, facts.data, facts.started_at]
+        failed = summary.total - summary.captured
+        parts.append(
+            f"**{_escape(view.label)}**: {_escape(' · '.join(part for part in told if part))}. "
+            f"{summary.captured} of {summary.total} turns captured, {failed} failed."
+        )
+    parts += ["## Latency", _table(latency_table(runs)), _lag(runs)]
+    scores = score_table(runs)
+    if scores.rows:
+        parts += ["## Scores", _table(scores)]
+    missing = [
+        f"- {_escape(view.label)}: **{_escape(judge)}** could not run: {_escape(reason)}"
+        for view in runs
+        for judge, reason in view.summary.could_not_run.items()
+    ]
+    if missing:
+        parts.append("\n".join(missing))
+    parts += [
+        f"- {_escape(note)}" for view in runs if view.comparison is not None for note in view.comparison.notes
+    ]
+    failures = failure_table(runs)
+    if failures.rows:
+        parts += ["## Failures", _table(failures)]
+    parts += ["## By cue", _table(cue_table(runs))]
+    parts += ["## What the figures mean", "\n".join(f"- **{name}**: {text}" for name, text in DEFINITIONS)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _lag(runs: Sequence[RunView]) -> str:
+    lines = []
+    for view in runs:
+        lag = view.summary.lag
+        if lag.p50 is not None and lag.p99 is not None:
+            lines.append(
+                f"- {_escape(view.label)}: error bar (lag) p50 {lag.p50:.1f} ms, p99 {lag.p99:.1f} ms, "
+                f"{lag.flagged} turns flagged. {LAG_NOTE}"
+            )
+    return "\n".join(lines)
+
+
+def _table(table: Table) -> str:
+    lines = [
+        "| " + " | ".join(_escape(column.label) for column in table.columns) + " |",
+        "|" + "|".join("---:" if column.figures else "---" for column in table.columns) + "|",
+    ]
+    for row in table.rows:
+        lines.append("| " + " | ".join("\u2003" * cell.indent + _escape(cell.text) for cell in row) + " |")
+    if table.note:
+        lines += ["", _escape(table.note)]
+    return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return " ".join(text.split()).translate(_MARKUP)

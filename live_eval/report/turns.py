@@ -1,0 +1,238 @@
+"""A turn on the page: a row of the table, and the details that the page opens on demand."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from live_eval.report.tables import LATENCY_TITLES, RunView, number
+from live_eval.store import RunReader, StoredTurn
+from live_eval.summary import ScoreColumn, ScoreTable, TurnFacts, latency
+from live_eval.types import Cue, Variant
+
+__all__ = ["TurnRow", "script_json", "turn_order", "turn_row"]
+
+_MOST_BUCKETS = 1000
+_EXCERPT = 110
+_ENVELOPE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """A turn as the table shows it.
+
+    Args:
+        key: The page's key of the turn.
+        run: The run.
+        turn_id: Its name.
+        text: What was said and answered, in short.
+        cue: How it was said.
+        dimension: The coarse and fine dimension of the cue.
+        variant: The style.
+        status: ``captured`` or ``failed``.
+        badges: What to know of it: the kind of its failure, flagged, uncertain, warnings.
+        figures: Voice to voice, first byte and the scores, as text and as numbers to sort by.
+        search: What a search looks through, in lower case.
+        details: The rest, as JSON that is safe within a page.
+    """
+
+    key: str
+    run: RunView
+    turn_id: str
+    text: str
+    cue: str
+    dimension: str
+    variant: str
+    status: str
+    badges: tuple[tuple[str, str], ...]
+    figures: tuple[tuple[str, float | None], ...]
+    search: str
+    details: Markup
+
+
+def script_json(value: Any) -> Markup:
+    """Return JSON that cannot end the script element it stands in (HTML standard, section 4.12.1.3)."""
+    text = orjson.dumps(value).decode()
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)  # every letter that HTML knows is gone
+
+
+def turn_order(turns: Sequence[TurnFacts]) -> list[TurnFacts]:
+    """Return turns by script, variant and repetition; numbers in names count as numbers."""
+    styles = {variant: index for index, variant in enumerate(Variant)}
+
+    def key(turn: TurnFacts) -> tuple[object, ...]:
+        parts = re.split(r"(\d+)", turn.script_id)
+        natural = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
+        return natural, styles[turn.variant], turn.case_id, turn.repeat
+
+    return sorted(turns, key=key)
+
+
+def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown: Sequence[str]) -> TurnRow:
+    """Read a turn and put it as the page shows it.
+
+    Args:
+        reader: Its run.
+        view: The same, summed up.
+        facts: The turn.
+        key: The page's key of it.
+        shown: Names of the scores in the table.
+    """
+    turn = reader.turn(facts.turn_id)
+    table = view.summary.table
+    columns = {column.name: column for column in table.columns}
+    figures: list[tuple[str, float | None]] = []
+    for name in ("voice_to_voice", "first_byte"):
+        value = facts.milliseconds(name)
+        figures.append((number(value), value))
+    for name in shown:
+        column = columns.get(name)
+        value = table.cell(turn.turn_id, column).value if column is not None and turn.captured else None
+        figures.append((number(value, 2), value))
+    cue, dimension = _cue(turn.case.cue)
+    said = [text for text in (turn.case.text, turn.reply_text) if text]
+    return TurnRow(
+        key=key,
+        run=view,
+        turn_id=turn.turn_id,
+        text=" → ".join(_excerpt(text) for text in said),
+        cue=cue,
+        dimension=dimension,
+        variant=turn.case.variant.value,
+        status="captured" if turn.captured else "failed",
+        badges=_badges(turn),
+        figures=tuple(figures),
+        search=" ".join([turn.turn_id, cue, dimension, turn.case.topic or "", *said]).lower(),
+        details=script_json(_details(reader, turn, facts, table)),
+    )
+
+
+def _cue(cue: Cue | None) -> tuple[str, str]:
+    if cue is None:
+        return "", ""
+    dimension = " · ".join(part for part in (cue.coarse.value if cue.coarse else "", cue.fine or "") if part)
+    return cue.attribute or cue.phrase, dimension
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1].rstrip() + "…"
+
+
+def _badges(turn: StoredTurn) -> tuple[tuple[str, str], ...]:
+    badges = []
+    if turn.failure is not None:
+        badges.append(("failed", turn.failure.kind.value.replace("_", " ")))
+    if turn.timing.flagged and turn.captured:
+        badges.append(("flagged", "lag"))
+    if turn.timing.uncertain:
+        badges.append(("uncertain", "uncertain end"))
+    if turn.warnings:
+        badges.append(("warned", f"{len(turn.warnings)} odd"))
+    return tuple(badges)
+
+
+def _details(reader: RunReader, turn: StoredTurn, facts: TurnFacts, table: ScoreTable) -> dict[str, Any]:
+    case, timing = turn.case, turn.timing
+    envelope = reader.envelope(turn.turn_id)
+    seconds = 0.0 if envelope is None else len(envelope) * _ENVELOPE_S
+    return {
+        "id": turn.turn_id,
+        "texts": [
+            [title, text]
+            for title, text in (
+                ("Script", case.text),
+                ("Heard by the endpoint's transcriber", turn.heard_text),
+                ("Reply", turn.reply_text),
+                ("Reference reply", case.reference_text),
+            )
+            if text
+        ],
+        "failure": [turn.failure.kind.value, turn.failure.message] if turn.failure else None,
+        "warnings": [[warning.kind.value, warning.message] for warning in turn.warnings],
+        "latencies": [
+            [title, None if (found := latency(timing, name)).ns is None else found.ns / 1e6, found.reason]
+            for name, title in LATENCY_TITLES.items()
+        ],
+        "lag": [timing.lag_ns / 1e6, timing.flagged],
+        "scores": [_score(table, turn, column) for column in table.columns],
+        "marks": _marks(turn),
+        "seconds": seconds,
+        "envelope": None if envelope is None else _envelope(envelope),
+        "responses": [[r.status.value, r.reason, r.text or "", r.headline] for r in turn.responses]
+        if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
+        else [],
+        "facts": [[name, text] for name, text in _facts(reader, turn).items() if text],
+    }
+
+
+def _score(table: ScoreTable, turn: StoredTurn, column: ScoreColumn) -> list[Any]:
+    cell = table.cell(turn.turn_id, column)
+    return [column.name, cell.value, column.unit, cell.reason, column.title]
+
+
+def _marks(turn: StoredTurn) -> list[list[Any]]:
+    """Return the marks in seconds from the session's sample 0, in the order of time."""
+    trace, timing = turn.trace, turn.timing
+    if trace.t0_ns is None:
+        return []
+    marks: list[tuple[str, str, int | None]] = [("end", "end of speech", trace.voice_end_ns)]
+    if trace.voice_end_ns is not None:
+        marks += [
+            (kind, title, None if found.ns is None else trace.voice_end_ns + found.ns)
+            for kind, title, found in (
+                ("endpointing", "endpoint heard the end", timing.endpointing),
+                ("byte", "first byte", timing.first_byte),
+                ("audible", "first audible sample", timing.voice_to_voice),
+            )
+        ]
+    marks.append(("barge", "user barges in", trace.barge_in_ns))
+    if timing.headline is not None:
+        response = trace.responses[timing.headline]
+        marks += [
+            ("interrupted", "interrupted", response.interrupted_ns),
+            ("done", "response done", response.done_ns),
+        ]
+    placed = [(kind, title, (at - trace.t0_ns) / 1e9) for kind, title, at in marks if at is not None]
+    return [list(mark) for mark in sorted(placed, key=lambda mark: mark[2])]
+
+
+def _envelope(envelope: NDArray[np.uint8]) -> dict[str, Any]:
+    """Return the loudness of both sides in at most 1000 steps each."""
+    together = -(-len(envelope) // _MOST_BUCKETS)
+    padded = np.pad(envelope, ((0, -len(envelope) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)
+    return {
+        "step": together * _ENVELOPE_S,
+        "user": base64.b64encode(padded[:, 0].tobytes()).decode(),
+        "endpoint": base64.b64encode(padded[:, 1].tobytes()).decode(),
+    }
+
+
+def _facts(reader: RunReader, turn: StoredTurn) -> Mapping[str, str]:
+    case = turn.case
+    phrase = case.cue.phrase if case.cue else ""
+    return {
+        "cue": phrase,
+        "topic": case.topic or "",
+        "attempt": str(turn.attempt) if turn.attempt > 1 else "",
+        "playout underruns": f"{turn.timing.stalls}, {turn.timing.stalled_ns / 1e6:.0f} ms"
+        if turn.timing.stalls
+        else "",
+        "premature responses": str(turn.timing.premature) if turn.timing.premature else "",
+        "frames late": str(turn.late_speech_frames) if turn.late_speech_frames else "",
+        "session": turn.session_id or "",
+        "model": turn.model or "",
+        "recording": str(case.audio_path),
+        "both sides": turn.both_file.relative_to(reader.path).as_posix() if turn.both_file else "",
+        "reply": turn.reply_file.relative_to(reader.path).as_posix() if turn.reply_file else "",
+    }
