@@ -4,13 +4,15 @@ Known of the layout: ``case_id``, ``spoken_info``, ``topic`` and ``{variant}_aud
 ``{variant}_input_audio_file``. The names of the script's text and of the reference replies are not public;
 `KNOWN_FIELDS` lists the spellings that are tried, and `DataOptions.fields` overrides them.
 
-Two files of ours may lie beside script_info or in it: ``edges.json`` maps a recording to annotated speech
-edges, and ``{variant}_clean_audio_file`` names the take without background of a mix.
+Two additions of ours may be there: ``edges.json`` beside script_info maps a recording to annotated speech
+edges, and ``{variant}_clean_audio_file`` names the take without background of a mix. Where nothing names it,
+the neutral recording is taken for it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -181,15 +183,15 @@ def _load_part(
             continue
         script_id = Row(fields, entry, Variant.TARGET, where).text("id") or f"entry_{number}"
         ids[script_id] += 1
+        of_entry = []
         for variant in _variants(fields, entry):
             row = Row(fields, entry, variant, f"{where} ({script_id}, {variant})")
             if ids[script_id] > 1:
                 row.complain(f"the id {script_id} was used by an earlier entry; give each entry its own")
-            case = _case(row, part, annotated, script_id, variant, taken)
-            if options.neutral_rule and _falls_under_rule(case):
-                skipped += 1
-                continue
-            cases.append(case)
+            of_entry.append(_case(row, part, annotated, script_id, variant, taken))
+        kept = [case for case in of_entry if not (options.neutral_rule and _falls_under_rule(case))]
+        skipped += len(of_entry) - len(kept)
+        cases.extend(_with_clean_take(case, of_entry) for case in kept)
     notes = _missing_variants(fields, records) + _absences(cases)
     if skipped:
         notes.append(
@@ -244,6 +246,22 @@ def _case(
         language=row.text("language") or "en",
         problem=row.problem,
     )
+
+
+def _with_clean_take(case: Case, of_entry: list[Case]) -> Case:
+    """Name the neutral recording as the clean take of one with a background, where the data names none.
+
+    EchoMind's backgrounds lie under the neutral recording in its public demonstration (aligned to the
+    sample), which nothing states of the rest: who uses a clean take must see that it lies in the recording.
+    """
+    if case.clean_audio_path is not None or case.cue is None:
+        return case
+    if case.cue.coarse is not CoarseDimension.ENVIRONMENT:
+        return case
+    neutral = next((each.audio_path for each in of_entry if each.variant is Variant.NEUTRAL), None)
+    if neutral is None or neutral == case.audio_path or not os.path.isfile(neutral):
+        return case
+    return replace(case, clean_audio_path=neutral)
 
 
 def _usual_cue(variant: Variant, script_cue: Cue | None) -> Cue | None:

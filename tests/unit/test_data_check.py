@@ -80,7 +80,13 @@ class TestReport:
 
     @pytest.mark.parametrize(
         ("seconds", "rate_hz", "aligned"),
-        [(0.1, 24_000, True), (0.1, 44_100, True), (0.102, 24_000, False), (0.05, 48_000, False)],
+        [
+            (0.1, 24_000, True),
+            (0.1, 44_100, True),
+            (0.105, 24_000, True),
+            (0.12, 24_000, False),
+            (0.05, 48_000, False),
+        ],
     )
     def test_mixes_that_cannot_be_aligned_are_noted(
         self, add: Add, seconds: float, rate_hz: int, aligned: bool

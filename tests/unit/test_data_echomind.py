@@ -117,11 +117,24 @@ class TestLayout:
         (folder / "MCQ" / "reasoning.json").write_text('[{"question_id": "q1"}, {"question_id": "q2"}]')
         assert load(tmp_path).questions == {"reasoning": 2}
 
-    def test_clean_takes(self, tmp_path: Path) -> None:
+    def test_clean_takes_that_the_data_names(self, tmp_path: Path) -> None:
         made = entry()
         made["target_audio_info"]["target_clean_audio_file"] = "sigh/id_1_neutral.wav"
         target, neutral, _ = read(tmp_path, [made]).cases
         assert target.clean_audio_path == neutral.audio_path
+
+    @pytest.mark.parametrize("rule", [True, False])
+    @pytest.mark.parametrize("there", [True, False])
+    def test_neutral_is_the_clean_take_of_a_background(self, tmp_path: Path, rule: bool, there: bool) -> None:
+        made = entry(cue="elderly")
+        made["alternative_audio_info"]["alternative_spoken_info"] = "sound of raining"
+        neutral = write(tmp_path, [made]) / "audio" / "sigh" / "id_1_neutral.wav"
+        if there:
+            soundfile.write(neutral, np.zeros(9), 24_000)
+        by_variant = {case.variant: case for case in load(tmp_path, DataOptions(neutral_rule=rule)).cases}
+        assert by_variant[Variant.TARGET].clean_audio_path is None
+        assert by_variant[Variant.ALTERNATIVE].clean_audio_path == (neutral if there else None)
+        assert (Variant.NEUTRAL in by_variant) is not rule
 
 
 class TestNeutralRule:
@@ -357,6 +370,15 @@ class TestDemonstrationData:
         assert [case.problem for case in data.cases if case.problem] == []
         assert data.questions == {"understanding": 4, "reasoning": 5}
         assert data.notes == ()
+
+    def test_backgrounds_have_the_neutral_take(self, echomind_demo: Path) -> None:
+        clean = {
+            case.case_id: case.clean_audio_path for case in load(echomind_demo).cases if case.clean_audio_path
+        }
+        assert list(clean) == ["id_2471/target", "id_2471/alternative"]
+        assert {path.name for path in clean.values() if path is not None} == {
+            "id_2471_sound of wind blowing_no_specific_topics_neutral.wav"
+        }
 
     def test_the_rule_skips_the_elderly_neutral_one(self, echomind_demo: Path) -> None:
         ids = {case.case_id for case in load(echomind_demo, ALL).cases}
