@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from live_eval.errors import RunFileError
 from live_eval.types import Modality, TurnMode, Variant
@@ -69,6 +69,7 @@ class DataTable(_Table):
     limit: int | None = Field(None, ge=1, description="at most so many cases")
     neutral_rule: bool = Field(True, description="skip neutral where the cue is the speaker's sex or age")
     fields: dict[str, str] = Field(default_factory=dict, description="our field names to the data's")
+    audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")
 
 
 class TurnsTable(_Table):
@@ -101,11 +102,6 @@ class OutputTable(_Table):
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
     resume: bool = Field(False, description="go on with the run in `out`")
     report: bool = Field(True, description="write report.html into the run folder")
-
-    @field_validator("out", mode="before")
-    @classmethod
-    def _path(cls, value: object) -> object:
-        return Path(value) if isinstance(value, str) else value
 
 
 class RunConfig(_Table):

@@ -28,7 +28,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.edges import EdgeCache, edges_of
-from live_eval.errors import AudioError, FailureKind, TurnError, UsageError
+from live_eval.errors import AudioError, FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.loop import LoopProbe, undisturbed
 from live_eval.recognition import Recogniser, available
 from live_eval.reference.process import ReferenceProcess
@@ -203,7 +203,8 @@ def make_plan(config: RunConfig) -> Plan:
     """
     spec = client(config.endpoint.name)
     table = config.data
-    data = load(locate(table.path), DataOptions(neutral_rule=table.neutral_rule, fields=table.fields))
+    options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
+    data = load(locate(table.path), options)
     cases = select(
         data.cases,
         cues=table.cues,
@@ -258,15 +259,20 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread or system
         loop.add_signal_handler(signal.SIGINT, stop)
     try:
-        await run.prepare(wanted)
-        observer.playing(len(plan.jobs), len(plan.jobs) - len(wanted))
         async with contextlib.AsyncExitStack() as stack:
             base_url = plan.base_url
             if base_url is None and wanted:
-                process = await stack.enter_async_context(
-                    ReferenceProcess(data=plan.data.root, log_folder=folder)
-                )
+                process = ReferenceProcess(data=plan.data.root, log_folder=folder)
+                try:
+                    async with asyncio.TaskGroup() as tasks:  # its models load while edges are found
+                        tasks.create_task(run.prepare(wanted))
+                        await stack.enter_async_context(process)
+                except* LiveEvalError as errors:
+                    raise errors.exceptions[0] from None
                 base_url = process.base_url
+            else:
+                await run.prepare(wanted)
+            observer.playing(len(plan.jobs), len(plan.jobs) - len(wanted))
             await run.play(wanted, base_url or "")
     except asyncio.CancelledError:
         if not interrupted:

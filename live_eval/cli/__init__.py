@@ -10,9 +10,10 @@ import click
 
 from live_eval.errors import DataError, LiveEvalError, StoreError, UsageError
 
-__all__ = ["COMMANDS", "FAILED", "WRONG_USAGE", "cli", "main"]
+__all__ = ["COMMANDS", "FAILED", "INTERRUPTED", "WRONG_USAGE", "cli", "main"]
 
 FAILED = 3
+INTERRUPTED = 130
 WRONG_USAGE = 2
 
 COMMANDS = {

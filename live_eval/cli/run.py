@@ -12,10 +12,18 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from live_eval.cli import FAILED
+import live_eval.report
+from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._progress import RunProgress
+from live_eval.cli._scoring_progress import ScoringProgress
+from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
+from live_eval.loop import run as run_loop
+from live_eval.registry import judge
 from live_eval.runfile import RunConfig, read_run_file, validate
+from live_eval.scoring import score_run
+from live_eval.store import RunReader, RunWriter
+from live_eval.suite import Outcome, make_plan, play
 from live_eval.types import Modality, TurnMode
 
 __all__ = ["FLAGS", "command"]
@@ -131,53 +139,54 @@ def _pair(key: str, item: str) -> tuple[str, Any]:
 
 
 def _run(runfile: Path | None, **flags: Any) -> None:
-    from live_eval.loop import run as run_loop
-    import live_eval.report
-    from live_eval.scoring import score_run
-    from live_eval.store import RunReader, RunWriter
-    from live_eval.suite import Outcome, make_plan, play
-
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # names its lines; with flags laid over, lines would mislead
     config = validate(_overlay(values, flags))
-    plan = make_plan(config)
-    for judge in config.judges.names:
-        _check_judge(judge)
+    for name in config.judges.names:
+        judge(name)  # an unknown judge is refused before the run, not after it
     out = config.output.out or _new_folder(config.endpoint.name)
+    outcome = _play(config, out)
+    if outcome.interrupted:
+        click.echo(f"interrupted; go on with the same command and --out {out} --resume", err=True)
+        sys.exit(INTERRUPTED)
+    _score(config, out)
+    with RunReader.open(out) as run:
+        print_summary(run)
+    click.echo(f"run: {out}")
+    if config.output.report:
+        page = out / "report.html"
+        live_eval.report.write_report([out], page)
+        click.echo(f"report to open: {page}")
+    sys.exit(FAILED if outcome.failed else 0)
+
+
+def _play(config: RunConfig, out: Path) -> Outcome:
+    plan = make_plan(config)
     if config.output.resume:
         if config.output.out is None:
             raise UsageError("--resume needs --out: the run to go on with")
         writer = RunWriter.resume(out)
-        _check_same(writer.manifest, plan.manifest())
     else:
         writer = RunWriter.create(out, plan.manifest())
-    if plan.lacks_key:
-        click.echo(f"warning: {plan.no_key}; every turn will fail with no_key", err=True)
-    progress = RunProgress()
-    with writer, progress:
-        outcome: Outcome = run_loop(play(plan, writer, out, progress))
+    with writer, RunProgress() as progress:
+        if config.output.resume:
+            _check_same(writer.manifest, plan.manifest())
+        if plan.lacks_key:
+            click.echo(f"warning: {plan.no_key}; every turn will fail with no_key", err=True)
+        outcome = run_loop(play(plan, writer, out, progress))
         writer.end(finished=not outcome.interrupted)
-    if outcome.interrupted:
-        click.echo(f"interrupted; go on with: live-eval run … --out {out} --resume", err=True)
-        sys.exit(130)
-    if config.judges.names:
-        score_run(out, config.judges.names, progress=None)
-    from live_eval.cli.show import print_summary
-
-    print_summary(RunReader.open(out))
-    if config.output.report:
-        page = out / "report.html"
-        write_report([out], page)
-        click.echo(f"report: {page}")
-    sys.exit(FAILED if outcome.failed else 0)
+    return outcome
 
 
-def _check_judge(name: str) -> None:
-    """Refuse an unknown judge before the run, not after it."""
-    from live_eval.registry import judge
-
-    judge(name)
+def _score(config: RunConfig, out: Path) -> None:
+    if not config.judges.names:
+        return
+    with ScoringProgress() as progress:
+        summary = score_run(out, config.judges.names, progress=progress)
+    for line in summary.judges:
+        if line.reason is not None:
+            click.echo(f"{line.name} could not run: {line.reason}", err=True)
 
 
 def _check_same(before: Any, now: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ def test_values_are_read(tmp_path: Path) -> None:
         [data]
         path = "EchoMind"
         variants = ["target"]
-        fields = { script = "text.spoken" }
+        fields = { text = "script.spoken" }
         [turns]
         mode = "manual"
         concurrency = 8
