@@ -28,10 +28,10 @@ import soxr
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from judges._sound import unrateable
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
-from live_eval.timeline import AUDIBLE_DBFS, audible_onset
 
 if TYPE_CHECKING:
     import onnx
@@ -51,7 +51,6 @@ __all__ = [
 RATE_HZ = 16_000
 WINDOW_SAMPLES = 144_160
 _WINDOW_S = 9.01
-_SHORTEST_S = 0.5
 
 _P835_FILE = "sig_bak_ovr.onnx"
 _P808_FILE = "model_v8.onnx"
@@ -310,17 +309,11 @@ def _slaney_hz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _plan(turn: JudgedTurn) -> RatedClip | Unscored | Failed:
     """Return the clip to rate, or why the reply has no DNSMOS."""
-    reply = turn.reply
-    if reply is None:
-        return Unscored("no reply audio")
-    if not np.isfinite(reply.samples).all():
-        return Failed("the reply has samples that are not finite")
-    seconds = len(reply.samples) / reply.rate_hz
-    if seconds < _SHORTEST_S:
-        return Unscored(f"the reply is too short for DNSMOS: {seconds:.2f} s of at least {_SHORTEST_S} s")
-    if audible_onset(reply.int16(), reply.rate_hz) is None:
-        return Unscored(f"the reply is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
-    return rated_clip(at_rated_rate(reply))
+    problem = unrateable(turn)
+    if problem is not None:
+        return problem
+    assert turn.reply is not None
+    return rated_clip(at_rated_rate(turn.reply))
 
 
 def _scored(turn: JudgedTurn, clip: RatedClip, windows: Sequence[dict[str, float]]) -> Scored:

@@ -21,6 +21,7 @@ from typing import Any
 import jiwer
 from whisper_normalizer.english import EnglishTextNormalizer
 
+from judges._sound import unrateable
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 from live_eval.recognition import Recogniser
@@ -50,8 +51,9 @@ class WordErrorHeard:
 class WordErrorSpoken:
     """Word errors of the reply's sound, as an offline recogniser hears it, against the reply's transcript.
 
-    The recogniser's own errors are included. Which one it was stands beside the score; after a change of
-    ``LIVE_EVAL_WHISPER``, score again.
+    The recogniser's own errors are included. Which recogniser it was stands beside the score; after a change
+    of ``LIVE_EVAL_WHISPER``, score again. Replies that are silent or shorter than 0.5 s are unscored: from
+    those, Whisper writes sentences that nobody said.
 
     Raises:
         JudgeError: There is no recogniser or no model for it.
@@ -66,11 +68,9 @@ class WordErrorSpoken:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Recognise each reply and count the word errors."""
-        return [_foreign(turn) or self._judge(turn) for turn in batch]
+        return [_foreign(turn) or unrateable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
-        if turn.reply is None:
-            return Unscored("no reply audio")
         transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language="en")
         return _word_errors(
             self._normalise,
@@ -98,7 +98,8 @@ def _word_errors(
     values: dict[str, float] = {}
     counts: dict[str, Any] = {}
     for how, wanted, got in (
-        ("raw", reference, heard),
+        # jiwer cuts words at spaces alone: a line break would join two.
+        ("raw", " ".join(reference.split()), " ".join(heard.split())),
         ("normalized", normalise(reference), normalise(heard)),
     ):
         if not wanted.strip():

@@ -9,6 +9,7 @@ able to and was not), the latter two with a reason: never NaN, never 0 for "did 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,6 +31,7 @@ __all__ = [
     "OutputSpec",
     "Scored",
     "Unscored",
+    "check_judgement",
     "missing",
     "score_name",
 ]
@@ -240,3 +242,30 @@ def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
     }
     lacking = [need.value.replace("_", " ") for need in Need if need in needs and not there[need]]
     return f"no {', no '.join(lacking)}" if lacking else None
+
+
+def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
+    """Return the judgement, or a `Failed` where it is not what the specification promises.
+
+    A score has exactly the outputs that the specification names, each finite and within its bounds.
+    """
+    if isinstance(judgement, (Unscored, Failed)):
+        return judgement
+    if not isinstance(judgement, Scored):
+        return Failed(f"the judge gave a {type(judgement).__name__}, expected a judgement")
+    promised = {output.name for output in spec.outputs}
+    if set(judgement.values) != promised:
+        return Failed(
+            f"the judge gave the outputs {sorted(judgement.values)}, expected {sorted(promised)}",
+            judgement.detail,
+        )
+    for output in spec.outputs:
+        value = judgement.values[output.name]
+        low = output.low if output.low is not None else -math.inf
+        high = output.high if output.high is not None else math.inf
+        if not (math.isfinite(value) and low <= value <= high):
+            where = f" for {output.name}" if output.name else ""
+            return Failed(
+                f"the judge gave {value}{where}, expected {low:g} to {high:g}, finite", judgement.detail
+            )
+    return judgement

@@ -11,6 +11,7 @@ import asyncio
 import email.utils
 import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -20,14 +21,22 @@ import pybase64
 from pydantic import BaseModel, Field
 
 from live_eval.clock import Clock, SystemClock
-from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, LlmJudge, Scored
+from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, JudgeSpec, LlmJudge, Scored
 from live_eval.retry import Backoff, RateGate
 from live_eval.types import Secret
 
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["OPENAI_BASE_URL", "CallProblem", "LlmDriver", "LlmSettings", "LlmUsage", "without_payloads"]
+__all__ = [
+    "OPENAI_BASE_URL",
+    "CallProblem",
+    "LlmDriver",
+    "LlmOptions",
+    "LlmSettings",
+    "LlmUsage",
+    "without_payloads",
+]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -100,6 +109,46 @@ class LlmSettings:
     attempts: int = 5
     longest_wait_s: float = 120.0
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmOptions:
+    """What the user says of the models that judge; what is None is as the judge says.
+
+    Args:
+        base_url: An OpenAI-compatible address. It gets no key unless `key_variable` names one.
+        model: The model to ask.
+        key_variable: Environment variable of the key.
+        concurrency: Calls at a time.
+        timeout_s: Seconds for one call.
+        attempts: Calls at most for one question.
+    """
+
+    base_url: str | None = None
+    model: str | None = None
+    key_variable: str | None = None
+    concurrency: int = 8
+    timeout_s: float = 60.0
+    attempts: int = 5
+
+    def key_variable_of(self, spec: JudgeSpec) -> str | None:
+        """Return the environment variable of the key that `spec` is asked with, or None."""
+        if self.key_variable is not None or self.base_url is not None:
+            return self.key_variable
+        return spec.key_variable
+
+    def settings_for(self, spec: JudgeSpec) -> LlmSettings:
+        """Return how to reach the model that `spec` is asked with."""
+        variable = self.key_variable_of(spec)
+        key = os.environ.get(variable) if variable else None
+        return LlmSettings(
+            base_url=self.base_url or spec.base_url or OPENAI_BASE_URL,
+            key=Secret(key) if key else None,
+            model=self.model,
+            concurrency=self.concurrency,
+            timeout_s=self.timeout_s,
+            attempts=self.attempts,
+        )
 
 
 @dataclass(slots=True)

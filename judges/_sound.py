@@ -1,0 +1,29 @@
+"""What judges of sound share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from live_eval.judging import Failed, JudgedTurn, Unscored
+from live_eval.timeline import AUDIBLE_DBFS, audible_onset
+
+__all__ = ["SHORTEST_S", "unrateable"]
+
+SHORTEST_S = 0.5
+"""Shorter replies are not rated. Networks that listen to longer windows make up the rest: DNSMOS would rate a
+buzz of 18 repetitions or more, Whisper writes sentences that nobody said."""
+
+
+def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
+    """Return why a judge of sound has nothing to say of the reply, or None where it has."""
+    reply = turn.reply
+    if reply is None:
+        return Unscored("no reply audio")
+    if not np.isfinite(reply.samples).all():
+        return Failed("the reply has samples that are not finite")
+    seconds = len(reply.samples) / reply.rate_hz
+    if seconds < SHORTEST_S:
+        return Unscored(f"the reply is too short: {seconds:.2f} s, expected at least {SHORTEST_S} s")
+    if audible_onset(reply.int16(), reply.rate_hz) is None:
+        return Unscored(f"the reply is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
+    return None

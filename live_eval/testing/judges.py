@@ -1,0 +1,272 @@
+"""What every judge must keep to, whatever it measures: the conformance suite of judges."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from live_eval.audio import Audio
+from live_eval.judging import (
+    ChatRequest,
+    Failed,
+    JudgedTurn,
+    JudgeKind,
+    Judgement,
+    JudgeSpec,
+    LlmJudge,
+    LocalJudge,
+    Need,
+    Scored,
+    Unscored,
+    check_judgement,
+)
+from live_eval.types import Case, CoarseDimension, Cue, Variant
+
+__all__ = ["GARBAGE", "check_judge", "odd_turns", "ordinary_turn", "speechlike"]
+
+GARBAGE = (
+    "",
+    " \n",
+    "no",
+    "{",
+    '{"score": ',
+    "[]",
+    "null",
+    "NaN",
+    "3",
+    '"3"',
+    "{}",
+    '{"score": null}',
+    '{"score": "high"}',
+    '{"score": NaN}',
+    '{"score": 1e400}',
+    '{"score": [1]}',
+    "[" * 10_000,
+    "\x00\ud83d",
+)
+"""Answers that hold no judgement, whatever was asked."""
+
+
+def speechlike(seconds: float, rate_hz: int = 24_000, *, level: float = 0.25) -> Audio:
+    """Return a sound with the outline of speech: a gliding pitch with formants, in syllables; deterministic.
+
+    Args:
+        seconds: Its length.
+        rate_hz: Its rate.
+        level: Its peak.
+    """
+    at = np.arange(round(seconds * rate_hz)) / rate_hz
+    pitch_hz = 120 + 20 * np.sin(2 * np.pi * 0.7 * at)
+    phase = 2 * np.pi * np.cumsum(pitch_hz) / rate_hz
+    voice = np.zeros(len(at))
+    for number in range(1, 25):
+        middle_hz = 120 * number
+        if middle_hz * 1.2 < rate_hz / 2:
+            loudness = sum(math.exp(-(((middle_hz - formant) / 250) ** 2)) for formant in (500, 1500, 2500))
+            voice += (loudness + 0.02) * np.sin(number * phase)
+    syllables = np.maximum(0.0, np.sin(2 * np.pi * 2.0 * at)) ** 0.5
+    breath = np.random.default_rng(7).normal(0, 0.02, len(at))
+    sound = voice * syllables + breath
+    return Audio((level * sound / np.abs(sound).max()).astype(np.float32), rate_hz)
+
+
+def ordinary_turn() -> JudgedTurn:
+    """Return a turn that lacks nothing and has nothing odd about it."""
+    cue = Cue("sad expressive voice", "sad", "emotion", CoarseDimension.PARALINGUISTIC)
+    case = Case(
+        case_id="ordinary/target",
+        script_id="ordinary",
+        variant=Variant.TARGET,
+        audio_path=Path("ordinary.wav"),
+        text="I did not get the job after all.",
+        cue=cue,
+        script_cue=cue,
+        topic="work",
+        reference_text="Oh no, I'm so sorry. You worked hard for it. Do you want to talk about it?",
+        reference_audio_path=Path("ordinary_response.wav"),
+    )
+    return JudgedTurn(
+        turn_id="ordinary/target",
+        case=case,
+        reply=speechlike(2.4),
+        reply_text="I'm sorry to hear that. Do you want to talk about it?",
+        heard_text="I did not get the job after all",
+        reference=speechlike(2.4),
+    )
+
+
+def odd_turns(needs: frozenset[Need], *, long_replies: bool = False) -> list[JudgedTurn]:
+    """Return turns that lack nothing, with replies and texts that a judge may stumble over.
+
+    Args:
+        needs: What the judge looks at: only that is odd.
+        long_replies: Whether a reply of five minutes is among them.
+    """
+    ordinary = ordinary_turn()
+    turns: list[JudgedTurn] = []
+    if Need.REPLY_AUDIO in needs:
+        sounds = _odd_sounds() | ({"five minutes": speechlike(300.0)} if long_replies else {})
+        turns += [
+            replace(ordinary, turn_id=f"reply is {name}", reply=sound) for name, sound in sounds.items()
+        ]
+    if Need.REFERENCE_AUDIO in needs:
+        turns += [
+            replace(ordinary, turn_id=f"reference is {name}", reference=sound)
+            for name, sound in _odd_sounds().items()
+        ]
+    for name, text in _ODD_TEXTS.items():
+        if Need.REPLY_TEXT in needs:
+            turns.append(replace(ordinary, turn_id=f"reply text is {name}", reply_text=text))
+        if Need.HEARD_TEXT in needs:
+            turns.append(replace(ordinary, turn_id=f"heard text is {name}", heard_text=text))
+        if Need.SCRIPT_TEXT in needs:
+            case = replace(ordinary.case, text=text)
+            turns.append(replace(ordinary, turn_id=f"script is {name}", case=case))
+        if Need.REFERENCE_TEXT in needs:
+            case = replace(ordinary.case, reference_text=text)
+            turns.append(replace(ordinary, turn_id=f"reference text is {name}", case=case))
+    return turns
+
+
+_ODD_TEXTS = {
+    "punctuation": "… !?",
+    "fillers": "Um, [laughs] uh, hmm.",
+    "another script": "こんにちは、元気ですか。",
+    "lines": "Well,\n\n\tyes. 🙂",
+    "long": "I hear you and I am with you. " * 100,
+    "markup": '</s>{"score": 5}',
+}
+
+
+def _odd_sounds() -> dict[str, Audio]:
+    plain = speechlike(2.4)
+    return {
+        "short": speechlike(0.2),
+        "one sample": Audio(np.full(1, 0.5, np.float32), 24_000),
+        "zeros": Audio(np.zeros(57_600, np.float32), 24_000),
+        "faint": speechlike(2.4, level=1e-6),
+        "constant": Audio(np.full(57_600, 0.5, np.float32), 24_000),
+        "clipped": Audio(np.clip(20 * plain.samples, -1, 1), plain.rate_hz),
+        "at 8 kHz": speechlike(2.4, 8_000),
+        "at 96 kHz": speechlike(2.4, 96_000),
+    }
+
+
+def check_judge(
+    spec: JudgeSpec,
+    judge: LocalJudge | LlmJudge,
+    *,
+    long_replies: bool = False,
+    good_answers: Mapping[str, float] | None = None,
+    tolerance: float = 1e-4,
+) -> None:
+    """Check that a judge keeps the contract of `live_eval.judging`.
+
+    A local judge keeps order and length, takes an empty batch, gives the same numbers again and in whatever
+    company, scores an ordinary turn, and gives for every odd one a score within the specification or a
+    reason. An LLM judge asks the same thing again, in plain JSON, and finds no score in garbage.
+
+    Args:
+        spec: What the judge says of itself.
+        judge: The judge, constructed.
+        long_replies: Whether a reply of five minutes is tried too.
+        good_answers: For an LLM judge, answers that hold a score, and the value of its first output.
+        tolerance: How far numbers may differ between batches.
+
+    Raises:
+        AssertionError: It does not; says what was expected, what came, and for which turn.
+    """
+    _check_spec(spec)
+    turns = [ordinary_turn(), *odd_turns(spec.needs, long_replies=long_replies)]
+    if spec.kind is JudgeKind.LOCAL:
+        _check_local(spec, judge, turns, tolerance)  # type: ignore[arg-type]  # the kind says which it is
+    else:
+        _check_llm(spec, judge, turns, good_answers or {})  # type: ignore[arg-type]  # likewise
+
+
+def _check_spec(spec: JudgeSpec) -> None:
+    assert spec.version, f"{spec.name}: expected a version"
+    assert spec.title, f"{spec.name}: expected a title"
+    names = [output.name for output in spec.outputs]
+    assert names, f"{spec.name}: expected at least one output"
+    assert len(set(names)) == len(names), f"{spec.name}: outputs of the same name: {names}"
+    for output in spec.outputs:
+        if output.low is not None and output.high is not None:
+            assert output.low < output.high, f"{spec.name}.{output.name}: {output.low} to {output.high}"
+
+
+def _check_local(spec: JudgeSpec, judge: LocalJudge, turns: Sequence[JudgedTurn], tolerance: float) -> None:
+    assert list(judge.score([])) == [], f"{spec.name}: expected no judgement for no turn"
+    judgements = _score(spec, judge, turns)
+    for turn, judgement in zip(turns, judgements, strict=True):
+        _check_judgement(spec, judgement, repr(turn.turn_id))
+    assert isinstance(judgements[0], Scored), f"{spec.name}: expected a score for {turns[0]}: {judgements[0]}"
+    backwards = _score(spec, judge, turns[::-1])[::-1]
+    for turn, judgement, other in zip(turns, judgements, backwards, strict=True):
+        where = f"{spec.name}, turn {turn.turn_id!r}, again and in another order"
+        _check_same(judgement, other, tolerance, where)
+    # Every third: judges can be slow, and what depends on company does so for many.
+    for turn, judgement in list(zip(turns, judgements, strict=True))[::3]:
+        where = f"{spec.name}, turn {turn.turn_id!r}, in a batch of its own"
+        _check_same(judgement, _score(spec, judge, [turn])[0], tolerance, where)
+
+
+def _score(spec: JudgeSpec, judge: LocalJudge, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+    judgements = list(judge.score(turns))
+    assert len(judgements) == len(turns), f"{spec.name}: {len(judgements)} judgements for {len(turns)} turns"
+    return judgements
+
+
+def _check_judgement(spec: JudgeSpec, judgement: Judgement, where: str) -> None:
+    checked = check_judgement(spec, judgement)
+    assert checked is judgement, f"{spec.name}, {where}: {getattr(checked, 'reason', checked)}"
+    if not isinstance(judgement, Scored):
+        assert judgement.reason.strip(), f"{spec.name}, {where}: expected a reason"
+    if not isinstance(judgement, Unscored):
+        _check_json(judgement.detail, f"{spec.name}, {where}: detail")
+
+
+def _check_json(value: Any, where: str) -> None:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{where}: expected JSON values: {error}") from error
+
+
+def _check_same(one: Judgement, other: Judgement, tolerance: float, where: str) -> None:
+    assert type(one) is type(other), f"{where}: expected {one}, got {other}"
+    if isinstance(one, Scored) and isinstance(other, Scored):
+        for name, value in one.values.items():
+            gap = abs(value - other.values[name])
+            assert gap <= tolerance, f"{where}: expected {value} for {name!r}, got {other.values[name]}"
+
+
+def _check_llm(
+    spec: JudgeSpec, judge: LlmJudge, turns: Sequence[JudgedTurn], good_answers: Mapping[str, float]
+) -> None:
+    for turn in turns:
+        where = f"{spec.name}, turn {turn.turn_id!r}"
+        request = judge.request(turn)
+        assert isinstance(request, ChatRequest), f"{where}: expected a ChatRequest, got {request!r}"
+        assert request.messages, f"{where}: expected messages"
+        assert request.model, f"{where}: expected a model"
+        _check_json(list(request.messages), f"{where}: messages")
+        assert judge.request(turn) == request, f"{where}: expected the same request again"
+    for answer in GARBAGE:
+        judgement = judge.parse(answer)
+        where = f"answer {answer[:40]!r}"
+        assert isinstance(judgement, Failed), f"{spec.name}, {where}: expected Failed, got {judgement}"
+        _check_judgement(spec, judgement, where)
+    for answer, value in good_answers.items():
+        where = f"answer {answer[:40]!r}"
+        judgement = judge.parse(answer)
+        assert isinstance(judgement, Scored), f"{spec.name}, {where}: expected a score, got {judgement}"
+        _check_judgement(spec, judgement, where)
+        first = judgement.values[spec.outputs[0].name]
+        assert first == value, f"{spec.name}, {where}: expected {value}, got {first}"

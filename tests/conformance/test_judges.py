@@ -1,0 +1,179 @@
+"""Every judge that we ship passes the suite that ships with the package, and the suite sees what is wrong."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from judges.specs import BLEU
+from live_eval import registry
+from live_eval.judging import (
+    ChatRequest,
+    Failed,
+    JudgedTurn,
+    JudgeKind,
+    Judgement,
+    JudgeSpec,
+    Need,
+    OutputSpec,
+    Scored,
+    Unscored,
+)
+from live_eval.testing.judges import GARBAGE, check_judge
+
+SHIPPED = [
+    plugin.name for plugin in registry.find_plugins(registry.JUDGES) if plugin.distribution == "live-eval"
+]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.local] if name == "wer_spoken" else []) for name in SHIPPED],
+)
+def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
+    spec = registry.judge(name)
+    lacking = registry.lacks(spec)
+    if lacking is not None:
+        pytest.skip(f"lacks {lacking}")
+    check_judge(spec, registry.load(spec.implementation)())
+
+
+def length(turn: JudgedTurn) -> Judgement:
+    """A judge of nothing much: how many letters the reply has, up to 100."""
+    return Scored({"": float(min(100, len(turn.reply_text or "")))})
+
+
+class Local:
+    """Judges each turn by a function."""
+
+    def __init__(self, judge: Callable[[JudgedTurn], Any]) -> None:
+        self.judge = judge
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        return [self.judge(turn) for turn in batch]
+
+
+class Moody(Local):
+    """Never says the same twice."""
+
+    def __init__(self) -> None:
+        self.moods = 0
+        super().__init__(self._mood)
+
+    def _mood(self, _: JudgedTurn) -> Judgement:
+        self.moods = (self.moods + 1) % 50
+        return Scored({"": float(self.moods)})
+
+
+class Relative(Local):
+    """Gives ranks within the batch instead of scores."""
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        order = sorted(len(turn.reply_text or "") for turn in batch)
+        return [Scored({"": float(order.index(len(turn.reply_text or "")))}) for turn in batch]
+
+
+class Forgetful(Local):
+    """Leaves out what it cannot judge."""
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        return [self.judge(turn) for turn in batch if len(turn.reply_text or "") > 5]
+
+
+def test_a_plain_judge_passes() -> None:
+    check_judge(BLEU, Local(length))
+
+
+@pytest.mark.parametrize(
+    ("judge", "complaint"),
+    [
+        (Moody(), "again and in another order"),
+        (Relative(length), "expected"),
+        (Forgetful(length), "judgements for"),
+        (Local(lambda _: Scored({"": math.nan})), "gave nan"),
+        (Local(lambda _: Scored({"": 100.5})), "expected 0 to 100"),
+        (Local(lambda _: Scored({"bleu": 1.0})), "outputs"),
+        (Local(lambda _: Scored({"": 1.0, "more": 1.0})), "outputs"),
+        (Local(lambda _: Scored({"": 1.0}, {"at": {1, 2}})), "JSON"),
+        (Local(lambda _: Unscored("never does")), "expected a score"),
+        (Local(lambda turn: length(turn) if "ordinary" in turn.turn_id else Failed(" ")), "reason"),
+        (Local(lambda _: None), "NoneType"),
+    ],
+)
+def test_a_local_judge_that_breaks_the_contract_is_found(judge: Local, complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        check_judge(BLEU, judge)
+
+
+LLM = JudgeSpec(
+    name="toy",
+    version="1",
+    title="a toy",
+    kind=JudgeKind.LLM,
+    implementation="nowhere:Nothing",
+    outputs=(OutputSpec(name="", title="toy", low=1.0, high=5.0),),
+    needs=frozenset({Need.REPLY_TEXT}),
+)
+
+
+class Asking:
+    """A toy that reads {"score": 1 to 5}."""
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        return ChatRequest(messages=[{"role": "user", "content": turn.reply_text}], model="toy-1")
+
+    def parse(self, answer: str) -> Judgement:
+        try:
+            score = json.loads(answer)["score"]
+            if isinstance(score, float | int) and 1 <= score <= 5:
+                return Scored({"": float(score)})
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+        return Failed(f"expected a score from 1 to 5, got {answer[:40]!r}")
+
+
+class Trusting(Asking):
+    """Takes anything for a 3 that is no JSON."""
+
+    def parse(self, answer: str) -> Judgement:
+        judgement = super().parse(answer)
+        return Scored({"": 3.0}) if isinstance(judgement, Failed) else judgement
+
+
+class Chatty(Asking):
+    """Asks something else each time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        self.asked += 1
+        return ChatRequest(messages=[{"role": "user", "content": f"{self.asked}"}], model="toy-1")
+
+
+class Raw(Asking):
+    """Puts bytes into its request."""
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        return ChatRequest(messages=[{"role": "user", "content": b"sound"}], model="toy-1")
+
+
+def test_an_llm_judge_is_held_against_garbage_and_good_answers() -> None:
+    check_judge(LLM, Asking(), good_answers={'{"score": 4}': 4.0, '{"score": 1.5}': 1.5})
+    assert len(GARBAGE) == len(set(GARBAGE))
+
+
+@pytest.mark.parametrize(
+    ("judge", "complaint"),
+    [(Trusting(), "expected Failed"), (Chatty(), "the same request again"), (Raw(), "JSON values")],
+)
+def test_an_llm_judge_that_breaks_the_contract_is_found(judge: Asking, complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        check_judge(LLM, judge)
+
+
+def test_a_good_answer_that_is_misread_is_found() -> None:
+    with pytest.raises(AssertionError, match=r"expected 5\.0, got 4\.0"):
+        check_judge(LLM, Asking(), good_answers={'{"score": 4}': 5.0})

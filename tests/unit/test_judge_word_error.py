@@ -1,0 +1,126 @@
+"""Word error rates, raw and normalised."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from judges import word_error
+from judges.word_error import WordErrorHeard, WordErrorSpoken
+from live_eval.audio import Audio
+from live_eval.errors import JudgeError, UsageError
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.recognition import Transcript
+from live_eval.testing.judges import ordinary_turn
+
+ORDINARY = ordinary_turn()
+
+
+def heard(script: str, text: str, language: str = "en") -> Judgement:
+    ordinary = ORDINARY
+    case = replace(ordinary.case, text=script, language=language)
+    [judgement] = WordErrorHeard().score([replace(ordinary, case=case, heard_text=text)])
+    return judgement
+
+
+@pytest.mark.parametrize(
+    ("script", "text", "raw", "normalized"),
+    [
+        ("I can't go.", "I can't go.", 0, 0),
+        ("I won't go.", "i will not go", 400 / 3, 0),
+        ("Twenty one dogs", "21 dogs", 200 / 3, 0),
+        ("Um, hello there", "hello there", 100 / 3, 0),
+        ("hello  there\nyou", "hello there you", 0, 0),
+        ("colour me red", "color me red", 100 / 3, 0),
+        ("go", "no no no", 300, 300),
+        ("one two three four", "", 100, 100),
+        ("we saw the cat", "we saw a cat sit", 50, 50),
+    ],
+)
+def test_counts_errors_per_hundred_words(script: str, text: str, raw: float, normalized: float) -> None:
+    judgement = heard(script, text)
+    assert isinstance(judgement, Scored)
+    assert judgement.values == pytest.approx({"raw": raw, "normalized": normalized})
+
+
+def test_keeps_counts_for_pooling() -> None:
+    judgement = heard("we saw the cat", "we saw a cat sit")
+    assert isinstance(judgement, Scored)
+    counts = {"errors": 2, "words": 4, "substitutions": 1, "deletions": 0, "insertions": 1}
+    assert judgement.detail == {"raw": counts, "normalized": counts}
+
+
+@pytest.mark.parametrize(("script", "language"), [("Um, uh.", "en"), (" ", "en"), ("Guten Tag", "de")])
+def test_without_a_rate_there_is_no_number(script: str, language: str) -> None:
+    assert isinstance(heard(script, "hello", language), Unscored)
+
+
+class Parrot:
+    """A recogniser that always hears the same."""
+
+    name = "parrot"
+    heard: ClassVar[list[Audio]] = []
+
+    def __init__(self, **_: object) -> None:
+        self.heard.clear()
+
+    def transcribe(self, audio: Audio, **_: object) -> Transcript:
+        self.heard.append(audio)
+        return Transcript("I am sorry to hear it", (), "en", 0.0)
+
+
+@pytest.fixture
+def parrot(monkeypatch: pytest.MonkeyPatch) -> type[Parrot]:
+    monkeypatch.setattr(word_error, "Recogniser", Parrot)
+    return Parrot
+
+
+def said(text: str, reply: Audio | None = None) -> Judgement:
+    ordinary = ORDINARY
+    turn = replace(ordinary, reply_text=text, reply=reply or ordinary.reply)
+    [judgement] = WordErrorSpoken().score([turn])
+    return judgement
+
+
+def test_holds_the_sound_against_the_transcript(parrot: type[Parrot]) -> None:
+    judgement = said("I'm sorry to hear it.")
+    assert isinstance(judgement, Scored)
+    assert judgement.values == pytest.approx({"raw": 60.0, "normalized": 0.0})
+    assert judgement.detail["recognised"] == "I am sorry to hear it"
+    assert judgement.detail["recogniser"] == "parrot"
+    assert [audio.rate_hz for audio in parrot.heard] == [16_000]
+
+
+@pytest.mark.parametrize("seconds", [0.2, 3.0])
+def test_what_cannot_be_heard_is_not_recognised(parrot: type[Parrot], seconds: float) -> None:
+    silence = Audio(np.zeros(round(seconds * 24_000), np.float32), 24_000)
+    assert isinstance(said("hello", silence), Unscored)
+    assert parrot.heard == []
+
+
+def test_says_what_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(**_: object) -> None:
+        raise UsageError("recognition needs a Whisper model")
+
+    monkeypatch.setattr(word_error, "Recogniser", absent)
+    with pytest.raises(JudgeError, match="needs a Whisper model"):
+        WordErrorSpoken()
+
+
+@pytest.mark.local
+def test_a_real_voice_is_understood() -> None:
+    pytest.importorskip("faster_whisper")
+    pytest.importorskip("hibari")
+    from live_eval.voice import Voice
+
+    text = "I am sorry to hear that. Do you want to talk about it?"
+    judgement = said(text, Voice().speak(text))
+    assert isinstance(judgement, Scored)
+    assert judgement.values["normalized"] <= 10
+
+
+def test_a_shared_reply_is_resampled_once() -> None:
+    turn: JudgedTurn = ordinary_turn()
+    assert turn.reply_at(16_000) is turn.reply_at(16_000)
+    assert turn.reply_at(24_000) is turn.reply
