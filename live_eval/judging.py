@@ -265,7 +265,6 @@ def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
         high = output.high if output.high is not None else math.inf
         if not (math.isfinite(value) and low <= value <= high):
             where = f" for {output.name}" if output.name else ""
-            return Failed(
-                f"the judge gave {value}{where}, expected {low:g} to {high:g}, finite", judgement.detail
-            )
+            problem = f"the judge gave {value}{where}, expected a finite number from {low:g} to {high:g}"
+            return Failed(problem, judgement.detail)
     return judgement

@@ -15,8 +15,22 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, Scored
-from live_eval.llm import CallProblem, LlmDriver, LlmSettings
+from live_eval import registry
+from live_eval.judging import (
+    ChatRequest,
+    Failed,
+    JudgedTurn,
+    JudgeKind,
+    Judgement,
+    JudgeSpec,
+    Need,
+    OutputSpec,
+    Scored,
+)
+from live_eval.llm import CallProblem, LlmDriver, LlmOptions, LlmSettings
+from live_eval.scoring import JudgeSummary, score_run
+from live_eval.store import RunWriter, ScoreReader, ScoreRow
+from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Secret, Variant
 
 KEY = "sk-test-3fb1c0de"
@@ -356,3 +370,74 @@ async def test_cancelling_stops_asking(server: Server) -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
+
+
+TOY = JudgeSpec(
+    name="kind",
+    version="1",
+    title="kindness",
+    kind=JudgeKind.LLM,
+    implementation=f"{__name__}:KindJudge",
+    outputs=(OutputSpec(name="", title="kindness", low=1.0, high=5.0),),
+    needs=frozenset({Need.REPLY_TEXT}),
+    key_variable="TOY_KEY",
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(registry, "judge", lambda _: TOY)
+    monkeypatch.setenv("TOY_KEY", KEY)
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for number in range(3):
+            case = Case(case_id=f"c{number}", script_id="s", variant=Variant.TARGET, audio_path=Path("c.wav"))
+            writer.commit(spoken_turn(case))
+        writer.end(finished=True)
+    return tmp_path / "run"
+
+
+def rows(run: Path) -> dict[str, ScoreRow]:
+    with ScoreReader.open(run) as scores:
+        return {row.turn_id: row for row in scores.read()}
+
+
+async def score(run: Path, **options: Any) -> JudgeSummary:
+    [summary] = (await asyncio.to_thread(score_run, run, ["kind"], llm=LlmOptions(**options))).judges
+    return summary
+
+
+async def test_a_run_is_scored_by_a_model(server: Server, run: Path) -> None:
+    server.answers = [error(503, Retry_After="0"), completion('{"kindness": 9}')]
+    summary = await score(run, base_url=server.base_url, model="mine", key_variable="TOY_KEY", concurrency=1)
+    assert (summary.version, summary.n, summary.n_failed, summary.calls) == ("1+mine", 2, 1, 4)
+    assert summary.cost is None
+    assert set(server.keys) == {f"Bearer {KEY}"}
+    kept = await asyncio.to_thread(rows, run)
+    assert kept["c0"].reason == "the judge gave 9.0, expected a finite number from 1 to 5"
+    assert kept["c0"].detail["answer"] == '{"kindness": 9}'
+    assert kept["c1"].values == {"": 4.0}
+    assert kept["c1"].detail["prompt"][0]["content"][0]["text"].endswith("c1: I hear you.")
+
+    summary = await score(run, base_url=server.base_url, model="mine", key_variable="TOY_KEY")
+    assert (summary.n, summary.n_failed, summary.calls) == (3, 0, 1), "what failed is asked again, alone"
+    summary = await score(run, base_url=server.base_url, model="mine", key_variable="TOY_KEY")
+    assert (summary.n, summary.calls, summary.cost) == (3, 0, 0.0)
+
+
+async def test_another_address_gets_no_key_that_it_was_not_given(server: Server, run: Path) -> None:
+    await score(run, base_url=server.base_url)
+    assert KEY not in repr(server.keys)
+    assert len(server.keys) == 3
+
+
+async def test_without_its_key_a_judge_is_not_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOY_KEY")
+    summary = await score(run)
+    assert (summary.n_unscored, summary.calls, summary.reason) == (3, 0, "lacks key in TOY_KEY")
+
+
+async def test_a_refused_key_fails_every_turn_with_one_call(server: Server, run: Path) -> None:
+    server.answers = [error(401, f"bad key {KEY}")] * 3
+    summary = await score(run, base_url=server.base_url, key_variable="TOY_KEY", concurrency=1)
+    assert (summary.n_failed, summary.calls) == (3, 1)
+    assert KEY.encode() not in (run / "scores.sqlite").read_bytes()
