@@ -20,6 +20,7 @@ __all__ = ["LOG_NAME", "ReferenceProcess"]
 LOG_NAME = "reference-endpoint.log"
 """Its standard error goes into this file of the log folder."""
 
+_NICENESS = 10
 _STOP_TIMEOUT_S = 10.0
 _TAIL_CHARACTERS = 2_000
 
@@ -55,6 +56,8 @@ class ReferenceProcess:
             *(flag for root in roots for flag in ("--data", str(root))),
             *arguments,
         ]
+        # Where its models and we compete for the processor, what is timed goes first.
+        self._polite = not calibrate
         self._start_timeout_s = start_timeout_s
         self._process: asyncio.subprocess.Process | None = None
         self._port: int | None = None
@@ -69,6 +72,17 @@ class ReferenceProcess:
         if self._port is None:
             raise LiveEvalError("the reference endpoint has not been started: enter the context first")
         return f"ws://127.0.0.1:{self._port}/v1"
+
+    @property
+    def process_id(self) -> int:
+        """Its number in the operating system.
+
+        Raises:
+            LiveEvalError: It has not been started.
+        """
+        if self._process is None:
+            raise LiveEvalError("the reference endpoint has not been started: enter the context first")
+        return self._process.pid
 
     async def __aenter__(self) -> Self:
         """Start it and wait until it is ready.
@@ -88,6 +102,8 @@ class ReferenceProcess:
             )
         finally:
             await asyncio.to_thread(log.close)
+        if self._polite:
+            _give_way(self._process.pid)
         try:
             self._port = await self._ready(self._process)
         except BaseException:
@@ -156,3 +172,10 @@ class ReferenceProcess:
 
     def _log_tail(self) -> str:
         return self._log.read_text("utf-8", errors="replace")[-_TAIL_CHARACTERS:].strip() or "(nothing)"
+
+
+def _give_way(pid: int) -> None:
+    """Lower the priority of a process and of all threads that it starts from now on."""
+    if hasattr(os, "setpriority"):  # not on Windows
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
