@@ -169,7 +169,6 @@ def command(
 
     with ExitStack() as stack:
         hearing = _hearing(settings, workers)
-        stack.callback(hearing.close)
         answering = _answering(
             settings, roots, llm_base_url, llm_model, reply_audio, reply_onset_sample, hearing, workers
         )

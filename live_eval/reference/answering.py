@@ -81,6 +81,10 @@ class Answering(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Let go of threads and connections."""
+        ...
+
 
 class ToneAnswering:
     """Answers everything with the constructed signal: no model, and the onset is known."""
@@ -96,6 +100,9 @@ class ToneAnswering:
         """Return the tone, or where only words are wanted its description."""
         reply = self.fixed(settings)
         return reply if answer.wants_audio else Reply(reply.text, None)
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
 
 class FileAnswering:
@@ -121,6 +128,9 @@ class FileAnswering:
     async def reply(self, answer: Answer, settings: ReferenceSettings) -> Reply:
         """Return the recording, or where only words are wanted none of them."""
         return self._reply if answer.wants_audio else Reply("", None)
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
 
 # -- A cascade -----------------------------------------------------------------------------------------
@@ -150,6 +160,10 @@ class Replier(Protocol):
         Raises:
             NoReplyError: There is nothing.
         """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
         ...
 
 
@@ -199,9 +213,10 @@ class Cascade:
         """Speak once, so that the first session does not pay for it."""
         self._spoken(NOTHING_HEARD, None, 1.0)
 
-    def close(self) -> None:
-        """Stop the threads."""
-        self._pool.shutdown()
+    async def close(self) -> None:
+        """Stop the threads; what has begun is finished first."""
+        await self._replier.close()
+        await asyncio.to_thread(self._pool.shutdown)
 
 
 class ScriptReplier:
@@ -225,6 +240,9 @@ class ScriptReplier:
         if not heard[0].strip():
             return Line("", NOTHING_HEARD)
         return await asyncio.to_thread(self._most_similar, heard)
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
     def _most_similar(self, heard: Sequence[str]) -> Line:
         best: tuple[float, Line] | None = None
@@ -314,3 +332,7 @@ class ChatReplier:
         if not text:
             raise NoReplyError("llm_empty", f"the chat model {self._model!r} answered without words")
         return Line("", text)
+
+    async def close(self) -> None:
+        """Close the connections to the server."""
+        await self._client.close()

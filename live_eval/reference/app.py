@@ -58,8 +58,8 @@ class Endpoint:
 
     Args:
         settings: How sessions go, unless their URL says otherwise.
-        hearing: The models that listen.
-        answering: Who answers.
+        hearing: The models that listen; closed with the application.
+        answering: Who answers; closed with the application.
         token: What clients must present as a bearer token, or None to take any.
         truth: Where the truth goes, or None.
         clock: The clock.
@@ -90,6 +90,7 @@ class Endpoint:
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/v1/realtime", self._realtime)
         app.on_shutdown.append(self._close_all)
+        app.on_cleanup.append(self._let_go)
         return app
 
     async def probe(self) -> None:
@@ -99,6 +100,10 @@ class Endpoint:
     async def _close_all(self, app: web.Application) -> None:
         for socket in tuple(self._open):
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the endpoint stops")
+
+    async def _let_go(self, app: web.Application) -> None:
+        await self._answering.close()
+        await self._hearing.close()
 
     async def _health(self, request: web.Request) -> web.Response:
         body = {"status": "ok", "sessions": len(self._open), "calibrate": self._settings.calibrate}

@@ -102,7 +102,7 @@ class Hearing:
             noise = np.random.default_rng(0).normal(0, 0.01, 16_000).astype(np.float32)
             self._recogniser.transcribe(Audio(noise, 16_000), words=False)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop the threads; what has begun is finished first."""
-        self._detecting.shutdown()
-        self._recognising.shutdown()
+        await asyncio.to_thread(self._detecting.shutdown)
+        await asyncio.to_thread(self._recognising.shutdown)

@@ -38,6 +38,9 @@ AUDIO_TOKEN_MS = 50
 
 _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
+# A burst lets the processor go once, after its first chunk: a receiver on the same machine may have been
+# woken on that very processor, and would otherwise get the first chunk only when the last one has left.
+_BURST_GAP_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +234,10 @@ def _content(reply: WireReply, cadence: Cadence) -> list[Step]:
     steps: list[Step] = []
     written = samples = 0
     for index, chunk in enumerate(reply.chunks):
-        offset_ns = samples * 1_000_000_000 // reply.rate_hz if cadence is Cadence.REALTIME else 0
+        if cadence is Cadence.REALTIME:
+            offset_ns = samples * 1_000_000_000 // reply.rate_hz
+        else:
+            offset_ns = _BURST_GAP_NS if index else 0
         # Words run ahead of the voice, as a language model's do: all are out by half of the reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
         steps.extend(TextStep(offset_ns, text) for text in texts[written:due])

@@ -16,7 +16,7 @@ class Cadence(StrEnum):
     """How fast reply audio leaves once it has begun."""
 
     BURST = "burst"
-    """Every chunk as soon as the one before it has been handed over."""
+    """The first chunk, and a millisecond later all others as fast as they can be handed over."""
     REALTIME = "realtime"
     """Chunk k, whose audio begins at a, leaves a after the first one."""
 

@@ -1,0 +1,371 @@
+"""The reference endpoint over real sockets, with a plain WebSocket client."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from live_eval.audio import frames_of, read_audio, resample
+from live_eval.reference.answering import (
+    Answering,
+    Cascade,
+    ChatReplier,
+    Line,
+    ScriptReplier,
+    ToneAnswering,
+)
+from live_eval.reference.app import Endpoint, is_loopback
+from live_eval.reference.hearing import Hearing
+from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.signals import calibration_speech
+from live_eval.reference.truth import TrueTurn, TruthFile, read_truth
+from live_eval.types import Secret
+
+SAMPLE = Path(__file__).parents[2] / "live_eval/sample/data_synthesis/audio"
+SPOKEN = SAMPLE / "whisper/le_103_whisper_technology_neutral.flac"
+NO_RECOGNISER = "there is no recogniser in this test"
+
+Json = dict[str, Any]
+Start = Callable[..., Any]
+
+
+@asynccontextmanager
+async def endpoint(
+    answering: Answering | None = None,
+    *,
+    token: str | None = None,
+    truth: TruthFile | None = None,
+    **settings: Any,
+) -> AsyncIterator[str]:
+    """Serve in this process; give the base URL."""
+    hearing = await asyncio.to_thread(Hearing, None, NO_RECOGNISER)
+    serving = Endpoint(
+        ReferenceSettings(**settings),
+        hearing,
+        answering or ToneAnswering(),
+        token=Secret(token) if token else None,
+        truth=truth,
+    )
+    runner = web.AppRunner(serving.application(), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def session(base_url: str, **query: Any) -> AsyncIterator[ClientConnection]:
+    extra = "".join(f"&{key}={value}" for key, value in query.items())
+    async with connect(f"{base_url}/realtime?model=m{extra}", max_size=None) as socket:
+        yield socket
+
+
+async def event(socket: ClientConnection) -> Json:
+    found: Json = json.loads(await socket.recv())
+    return found
+
+
+async def until(socket: ClientConnection, kind: str) -> list[Json]:
+    """Receive up to and with the first event of a type."""
+    events: list[Json] = []
+    while not events or events[-1]["type"] != kind:
+        events.append(await event(socket))
+    return events
+
+
+async def append(socket: ClientConnection, pcm: bytes) -> None:
+    audio = base64.b64encode(pcm).decode()
+    await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
+
+
+async def say_marked(socket: ClientConnection) -> None:
+    for frame in frames_of(calibration_speech(200).audio.int16(), 480):
+        await append(socket, frame)
+    await append(socket, bytes(960))
+
+
+def types(events: list[Json]) -> list[str]:
+    return [each["type"] for each in events]
+
+
+async def test_a_calibrated_turn_has_its_truth(tmp_path: Path) -> None:
+    path = tmp_path / "truth.jsonl"
+    truth = await asyncio.to_thread(TruthFile, path)
+    query = {"delay_ms": 80, "lead_silence_ms": 30, "chunk_ms": 20, "reply_ms": 200}
+    async with endpoint(truth=truth, calibrate=True) as url, session(url, **query) as socket:
+        created = await event(socket)
+        await say_marked(socket)
+        events = await until(socket, "response.done")
+    await asyncio.to_thread(truth.close)
+    (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
+    assert turn.session_id == created["session"]["id"]
+    assert turn.response_id == events[-1]["response"]["id"]
+    assert turn.voice_end_by == "mark"
+    assert turn.onset_sample == 30 * 24
+    assert sum(turn.chunk_samples) == 230 * 24
+    assert turn.first_byte_ns is not None
+    assert turn.first_byte_ns >= 80_000_000
+    # The onset lies in the second chunk, which a burst sends before it is due to be heard.
+    assert turn.voice_to_voice_ns == turn.first_byte_ns + 30_000_000
+    assert turn.chunk_sent_ns == tuple(sorted(turn.chunk_sent_ns))
+    audio = b"".join(
+        base64.b64decode(each["delta"]) for each in events if each["type"] == "response.output_audio.delta"
+    )
+    assert len(audio) == 230 * 48
+    assert not any(audio[: 30 * 48])
+    assert any(audio[30 * 48 : 30 * 48 + 2])
+
+
+async def test_realtime_cadence_keeps_its_deadlines(tmp_path: Path) -> None:
+    path = tmp_path / "truth.jsonl"
+    truth = await asyncio.to_thread(TruthFile, path)
+    query = {"cadence": "realtime", "chunk_ms": 20, "reply_ms": 300}
+    async with endpoint(truth=truth, calibrate=True) as url, session(url, **query) as socket:
+        await say_marked(socket)
+        await until(socket, "response.done")
+    await asyncio.to_thread(truth.close)
+    (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
+    first_ns = turn.chunk_sent_ns[0]
+    for number, sent_ns in enumerate(turn.chunk_sent_ns):
+        # Never early against the schedule, which began at the first chunk's deadline or a little before.
+        assert sent_ns - first_ns > number * 20_000_000 - 20_000_000
+
+
+@pytest.mark.parametrize("name", ["pcm", "pcmu", "pcma"])
+async def test_real_speech_is_detected_and_answered(name: str) -> None:
+    audio = await asyncio.to_thread(lambda: resample(read_audio(SPOKEN).audio, 24_000))
+    cascade = Cascade(ScriptReplier([Line("a", "Here is a reply.")]), None, hears_words=False)
+    async with endpoint(cascade) as url, session(url) as socket:
+        output = {"type": f"audio/{name}"}
+        settings = {
+            "type": "realtime",
+            "audio": {"input": {"transcription": {"model": "whisper-1"}}, "output": {"format": output}},
+        }
+        await socket.send(json.dumps({"type": "session.update", "session": settings}))
+        await until(socket, "session.updated")
+        for frame in frames_of(audio.int16(), 480):
+            await append(socket, frame)
+        await append(socket, bytes(48_000))
+        events = await until(socket, "response.done")
+    started, stopped = events[0], events[1]
+    assert types(events[:2]) == ["input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped"]
+    voice_end_ms = audio.duration_ns // 1_000_000
+    assert 0 <= started["audio_start_ms"] < 400
+    assert voice_end_ms - 500 < stopped["audio_end_ms"] < voice_end_ms + 700
+    (failed,) = [each for each in events if each["type"].endswith("transcription.failed")]
+    assert failed["error"]["message"] == NO_RECOGNISER
+    done = events[-1]["response"]
+    assert done["status"] == "completed"
+    assert done["output"][0]["content"][0]["transcript"] == "Here is a reply."
+    sent = sum(
+        len(base64.b64decode(each["delta"]))
+        for each in events
+        if each["type"] == "response.output_audio.delta"
+    )
+    assert sent == (48_000 if name == "pcm" else 8_000)
+
+
+async def test_a_message_of_any_kind_leaves_the_session_alive() -> None:
+    async with endpoint(calibrate=True) as url, session(url) as socket:
+        await event(socket)
+        for message in ("{", b"\x00\x01", "[]", '{"type":"nonsense"}', '{"type":"response.cancel"}'):
+            await socket.send(message)
+            assert (await event(socket))["type"] == "error"
+        await append(socket, bytes(15 * 1024 * 1024))
+        await say_marked(socket)
+        assert (await until(socket, "response.done"))[-1]["response"]["status"] == "completed"
+
+
+async def test_a_session_expires() -> None:
+    async with endpoint(calibrate=True, session_limit_s=1) as url, session(url) as socket:
+        events = await until(socket, "error")
+        assert events[-1]["error"]["code"] == "session_expired"
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1001
+
+
+# -- Authority -----------------------------------------------------------------------------------------
+
+
+async def test_a_token_is_demanded_where_there_is_one() -> None:
+    async with endpoint(calibrate=True, token="right") as url:
+        for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "right"}):
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(f"{url}/realtime?model=m", additional_headers=given)
+            assert refused.value.response.status_code == 401
+            assert b"right" not in refused.value.response.body
+        headers = {"Authorization": "Bearer right"}
+        async with connect(f"{url}/realtime?model=m", additional_headers=headers) as socket:
+            assert (await event(socket))["type"] == "session.created"
+
+
+async def test_pages_from_elsewhere_are_kept_out() -> None:
+    async with endpoint(calibrate=True) as url:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"{url}/realtime", origin="http://evil.example")  # type: ignore[arg-type]
+        assert refused.value.response.status_code == 403
+        async with connect(f"{url}/realtime", origin="http://localhost:3000") as socket:  # type: ignore[arg-type]
+            assert (await event(socket))["session"]["model"] == "live-eval-reference"
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("example.org", False)],
+)
+def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+async def test_health_and_wrong_requests() -> None:
+    async with endpoint(calibrate=True) as url, aiohttp.ClientSession() as http:
+        base = url.replace("ws://", "http://")
+        async with http.get(base.replace("/v1", "/healthz")) as answer:
+            assert (await answer.json())["status"] == "ok"
+        async with http.get(f"{base}/realtime?model=m") as answer:
+            assert answer.status == 426
+        async with http.get(f"{base}/realtime?delay=5") as answer:
+            assert answer.status == 400
+            assert "delay_ms" in (await answer.json())["error"]["message"]
+
+
+# -- Faults --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("fault", "status"), [(Fault.REFUSE_401, 401), (Fault.REFUSE_429, 429)])
+async def test_a_handshake_is_refused(fault: Fault, status: int) -> None:
+    async with endpoint(calibrate=True) as url:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"{url}/realtime?model=m&fault={fault}")
+        assert refused.value.response.status_code == status
+        assert refused.value.response.headers.get("Retry-After") == ("1" if status == 429 else None)
+
+
+async def test_an_endpoint_is_never_ready() -> None:
+    async with endpoint(calibrate=True, fault=Fault.NEVER_READY) as url, session(url) as socket:
+        await socket.send('{"type":"session.update","session":{"type":"realtime"}}')
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(socket.recv(), 0.1)
+
+
+async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
+    path = tmp_path / "truth.jsonl"
+    truth = await asyncio.to_thread(TruthFile, path)
+    async with endpoint(truth=truth, calibrate=True) as url:
+        async with session(url, fault="close_mid_reply") as socket:
+            await say_marked(socket)
+            received: list[Json] = []
+            with contextlib.suppress(ConnectionClosed):
+                async for message in socket:
+                    received.append(json.loads(message))
+            assert socket.close_code == 1011
+        assert types(received).count("response.output_audio.delta") == 5
+    await asyncio.to_thread(truth.close)
+    (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
+    assert isinstance(turn, TrueTurn)
+    assert (turn.status, len(turn.chunk_samples)) == ("open", 5)
+
+
+async def test_a_client_that_leaves_in_mid_reply_harms_nobody() -> None:
+    async with endpoint(calibrate=True) as url:
+        async with session(url, fault="endless") as socket:
+            await say_marked(socket)
+            await until(socket, "response.output_audio.delta")
+            socket.transport.abort()
+        async with session(url) as socket:
+            await say_marked(socket)
+            await until(socket, "response.done")
+
+
+async def test_stopping_the_endpoint_says_goodbye() -> None:
+    async with endpoint(calibrate=True) as url:
+        socket = await connect(f"{url}/realtime?model=m")
+        await event(socket)
+    with pytest.raises(ConnectionClosed) as closed:
+        await socket.recv()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1001
+
+
+# -- A chat server -------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def chat_server(status: int = 200) -> AsyncIterator[tuple[str, list[Json]]]:
+    asked: list[Json] = []
+
+    async def complete(request: web.Request) -> web.Response:
+        asked.append({**await request.json(), "key": request.headers["Authorization"]})
+        if status != 200:
+            return web.json_response({"error": {"message": "no such key: sk-secret"}}, status=status)
+        message = {"role": "assistant", "content": " It is a quarter past nine. "}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return web.json_response(
+            {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        )
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", complete)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1", asked
+    finally:
+        await runner.cleanup()
+
+
+async def ask(socket: ClientConnection, text: str) -> Json:
+    content = [{"type": "input_text", "text": text}]
+    item = {"type": "message", "role": "user", "content": content}
+    await socket.send(json.dumps({"type": "conversation.item.create", "item": item}))
+    await socket.send('{"type":"response.create","response":{"output_modalities":["text"]}}')
+    found: Json = (await until(socket, "response.done"))[-1]["response"]
+    return found
+
+
+async def test_a_chat_server_answers_with_the_conversation_and_instructions() -> None:
+    async with chat_server() as (chat_url, asked):
+        replier = await asyncio.to_thread(ChatReplier, chat_url, "tiny", Secret("sk-secret"))
+        cascade = Cascade(replier, None, hears_words=False)
+        async with endpoint(cascade) as url, session(url) as socket:
+            update = {"type": "realtime", "instructions": "Be a clock."}
+            await socket.send(json.dumps({"type": "session.update", "session": update}))
+            done = await ask(socket, "What time is it?")
+            assert done["output"][0]["content"][0]["text"] == "It is a quarter past nine."
+            await ask(socket, "And now?")
+        assert asked[1]["model"] == "tiny"
+        assert asked[1]["key"] == "Bearer sk-secret"
+        assert asked[1]["messages"] == [
+            {"role": "system", "content": "Be a clock."},
+            {"role": "user", "content": "What time is it?"},
+            {"role": "assistant", "content": "It is a quarter past nine."},
+            {"role": "user", "content": "And now?"},
+        ]
+
+
+async def test_a_chat_server_that_fails_fails_the_response_without_telling_the_key() -> None:
+    async with chat_server(status=401) as (chat_url, _):
+        replier = await asyncio.to_thread(ChatReplier, chat_url, "tiny", Secret("sk-secret"))
+        cascade = Cascade(replier, None, hears_words=False)
+        async with endpoint(cascade) as url, session(url) as socket:
+            done = await ask(socket, "What time is it?")
+        assert done["status"] == "failed"
+        error = done["status_details"]["error"]
+        assert error["code"] == "llm_failed"
+        assert "AuthenticationError" in error["message"]
+        assert "sk-secret" not in error["message"]

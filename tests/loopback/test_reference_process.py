@@ -1,0 +1,98 @@
+"""The reference endpoint in a process of its own, and its command."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from websockets.asyncio.client import connect
+
+from live_eval.cli.endpoint import TOKEN_VARIABLE, command
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.reference.process import LOG_NAME, ReferenceProcess
+
+
+async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.jsonl"
+    process = ReferenceProcess(log_folder=tmp_path / "new", calibrate=True, truth=truth)
+    with pytest.raises(LiveEvalError, match="has not been started"):
+        _ = process.base_url
+    async with process, connect(f"{process.base_url}/realtime?model=m") as client:
+        assert json.loads(await client.recv())["type"] == "session.created"
+    assert await asyncio.to_thread((tmp_path / "new" / LOG_NAME).read_bytes) == b""
+    assert await asyncio.to_thread(truth.read_bytes) == b""
+    with pytest.raises(ConnectionRefusedError):
+        await connect(f"{process.base_url}/realtime?model=m")
+
+
+async def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(
+        LiveEvalError, match=r"(?s)ended with status 2 before it was ready.*chunk_ms: expected 1"
+    ):
+        async with ReferenceProcess(log_folder=tmp_path, calibrate=True, arguments=["--chunk-ms", "0"]):
+            pass
+
+
+async def test_one_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(LiveEvalError, match=r"was not ready within 0\.01 s"):
+        async with ReferenceProcess(log_folder=tmp_path, calibrate=True, start_timeout_s=0.01):
+            pass
+
+
+async def test_one_that_dies_is_missed(tmp_path: Path) -> None:
+    async def hold() -> None:
+        async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:
+            os.kill(process.process_id, signal.SIGKILL)
+            await asyncio.sleep(0.2)
+
+    with pytest.raises(LiveEvalError, match="ended by itself with status -9"):
+        await hold()
+
+
+def test_it_ends_with_its_parent() -> None:
+    arguments = [
+        sys.executable,
+        "-m",
+        "live_eval",
+        "endpoint",
+        "--calibrate",
+        "--port",
+        "0",
+        "--until-stdin-ends",
+    ]
+    child = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child.stdout:
+        assert json.loads(child.stdout.readline())["ready"] is True
+        child.stdin.close()
+        assert child.wait(timeout=10) == 0
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(command, ["--calibrate", "--port", str(port)])
+    assert isinstance(result.exception, LiveEvalError)
+    assert f"cannot listen on 127.0.0.1 port {port}" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--host", "0.0.0.0"], TOKEN_VARIABLE),
+        (["--llm-model", "tiny"], "go together"),
+        (["--reply-onset-sample", "3"], "give that too"),
+        (["--delay-ms", "-1"], "delay_ms: expected 0 to 600000"),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_is_loaded(arguments: list[str], told: str) -> None:
+    result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(command, arguments)
+    assert isinstance(result.exception, UsageError)
+    assert told in str(result.exception)

@@ -1,0 +1,39 @@
+import pytest
+
+from live_eval.errors import UsageError
+from live_eval.reference.settings import BOUNDS, Cadence, Fault, ReferenceSettings
+
+
+def test_a_session_overrides_what_its_url_says() -> None:
+    settings = ReferenceSettings(delay_ms=5, fault=Fault.SILENT)
+    changed = settings.overridden({"delay_ms": "200", "cadence": "realtime", "fault": "endless"})
+    assert (changed.delay_ms, changed.cadence, changed.fault) == (200, Cadence.REALTIME, Fault.ENDLESS)
+    assert changed.chunk_ms == settings.chunk_ms
+    assert settings.overridden({"fault": "none"}).fault is None
+    assert settings.overridden({}) == settings
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"delay": "1"}, "what a session can set is: delay_ms"),
+        ({"calibrate": "1"}, "'calibrate'"),
+        ({"delay_ms": "soon"}, "expected a whole number of 0 to 600000, but it is 'soon'"),
+        ({"delay_ms": "-1"}, "delay_ms"),
+        ({"delay_ms": "٣"}, "delay_ms"),
+        ({"chunk_ms": "0"}, "chunk_ms: expected 1 to 10000, but it is 0"),
+        ({"cadence": "slow"}, "expected one of burst, realtime"),
+        ({"fault": "all"}, "silent, close_mid_reply"),
+    ],
+)
+def test_a_wrong_override_says_what_is_allowed(query: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        ReferenceSettings().overridden(query)
+
+
+@pytest.mark.parametrize("name", list(BOUNDS))
+def test_bounds_hold(name: str) -> None:
+    least, most = BOUNDS[name]
+    for value in (least - 1, most + 1):
+        with pytest.raises(UsageError, match=name):
+            ReferenceSettings(**{name: value})  # type: ignore[arg-type]  # all of these are whole numbers
