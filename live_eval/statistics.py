@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -165,7 +166,7 @@ def estimate_quantile(
 
     value = float(np.quantile(array, share))
     beyond = len(array) * min(share, 1 - share)
-    if beyond < MIN_BEYOND:
+    if beyond < MIN_BEYOND and count >= MIN_CLUSTERS:
         needed = math.ceil(MIN_BEYOND / min(share, 1 - share))
         return Estimate(value, len(array), count, reason=f"fewer than {needed} values")
     interval, reason = _interval(statistic, count, seed)
@@ -205,13 +206,20 @@ def _interval(
 ) -> tuple[Interval | None, str]:
     if clusters < MIN_CLUSTERS:
         return None, f"fewer than {MIN_CLUSTERS} scripts"
-    random = np.random.default_rng(seed)
-    even = np.full(clusters, 1 / clusters)
-    drawn = (random.multinomial(clusters, even, size=_BLOCK) for _ in range(RESAMPLES // _BLOCK))
-    figures = np.concatenate([statistic(block) for block in drawn])
+    drawn = _draws(clusters, RESAMPLES, seed)
+    figures = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
     tail = _tail(clusters)
     low, high = np.quantile(figures, [tail, 1 - tail])
     return Interval(float(low), float(high)), ""
+
+
+@lru_cache(maxsize=4)
+def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.int64]:
+    """Return how often each cluster is drawn in each resample; the figures of one run share their draws."""
+    chosen = np.random.default_rng(seed).integers(0, clusters, size=(resamples, clusters))
+    chosen += clusters * np.arange(resamples)[:, None]
+    counts = np.bincount(chosen.ravel(), minlength=resamples * clusters)
+    return counts.reshape(resamples, clusters)
 
 
 def _tail(clusters: int) -> float:

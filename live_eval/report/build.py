@@ -147,7 +147,11 @@ def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
     )
     environment.filters["number"] = number
     runs = [run.view for run in opened]
-    ordered = [(run, turn) for run in opened for turn in turn_order(run.view.summary.turns)]
+    # The runs' turns on one case stand side by side.
+    ordered = sorted(
+        ((run, turn) for run in opened for turn in run.view.summary.turns),
+        key=lambda pair: (turn_order(pair[1]), pair[0].view.index),
+    )
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
     files = _sound_files(ordered, keys)

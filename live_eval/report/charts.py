@@ -121,7 +121,7 @@ def _steps(values: Sequence[float], total: int, low: float, high: float) -> str:
         points = [
             points[round(index * (len(points) - 1) / (_MOST_STEPS - 1))] for index in range(_MOST_STEPS)
         ]
-    pieces = [f"M{_x(min(points[0][0], high), low, high):.1f} {HEIGHT}"]
+    pieces = [f"M0 {HEIGHT}"]
     for value, share in points:
         if value > high:
             break

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from live_eval.report.compare import Comparison
 from live_eval.statistics import Estimate
@@ -22,6 +24,8 @@ __all__ = [
 ]
 
 NONE = "–"
+
+GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
 
 LATENCY_TITLES = {
     "connect": "connect",
@@ -148,7 +152,7 @@ def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cel
 def score_table(runs: Sequence[RunView]) -> Table:
     """Return the scores of each run."""
     columns = [Column("score", figures=False), *_run_column(runs), Column("mean"), Column("95 % interval")]
-    columns += [Column("n"), Column("unscored"), Column("failed"), Column("", figures=False)]
+    columns += [Column("n"), Column("unscored"), Column("failed"), Column("unit", figures=False)]
     columns += _difference_column(runs)
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
     rows: list[tuple[Cell, ...]] = []
@@ -160,7 +164,9 @@ def score_table(runs: Sequence[RunView]) -> Table:
 
 
 def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
-    direction = {True: "higher is better", False: "lower is better", None: ""}[score.higher_is_better]
+    arrow, better = {True: ("↑", "higher is better"), False: ("↓", "lower is better"), None: ("", "")}[
+        score.higher_is_better
+    ]
     reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
     cells = [
         Cell(score.name, note=f"{score.title} (version {score.version})"),
@@ -170,7 +176,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
         Cell(str(score.n)),
         Cell(str(score.n_unscored), note=reasons),
         Cell(str(score.n_failed), note=reasons),
-        Cell(", ".join(part for part in (score.unit, direction) if part)),
+        Cell(" ".join(part for part in (score.unit, arrow) if part), note=better),
     ]
     if len(runs) > 1:
         cells.append(_difference(view.comparison.scores.get(score.name) if view.comparison else None, 2))
@@ -183,47 +189,61 @@ def cue_table(runs: Sequence[RunView]) -> Table:
     columns = [Column("turns by", figures=False), *_run_column(runs), Column("turns"), Column("failed")]
     columns += [Column("voice to voice, p50 ms"), *(Column(name) for name in names)]
     keys = list(dict.fromkeys(group_key(group) for view in runs for group in view.summary.groups))
-    several = {key[1][:-1] for key in keys if key[0] == "attribute_variant"}
-    counts = {
-        labels: sum(key[0] == "attribute_variant" and key[1][:-1] == labels for key in keys)
-        for labels in several
-    }
-    rows: list[tuple[Cell, ...]] = []
-    for key in sorted(keys, key=_cue_order):
-        level, labels = key
-        if level == "attribute_variant" and counts[labels[:-1]] < 2:
-            continue
-        rows.extend(
-            _cue_row(view, group, runs, names) for view in runs if (group := _find(view, key)) is not None
-        )
+    rows = [
+        _cue_row(view, group, label, depth, runs, names)
+        for key, label, depth in _outline(keys)
+        for view in runs
+        if (group := _find(view, key)) is not None
+    ]
     return Table(tuple(columns), tuple(rows))
+
+
+def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
+    """Yield groups in order with their label and depth, without those that only repeat another."""
+    below = Counter((level, labels[:-1]) for level, labels in keys)
+    for level, labels in sorted(keys, key=_cue_order):
+        label, depth = labels[-1], len(labels) - 1
+        if level == "variant":
+            yield (level, labels), f"all {label}", 0
+            continue
+        if depth and label == labels[-2]:
+            continue  # speech without labels has the same non-label on every level
+        if level == "fine" and below["attribute", labels] == 1:
+            continue  # said with its one attribute
+        if level == "attribute_variant" and below[level, labels[:-1]] == 1:
+            continue
+        if level == "attribute" and below[level, labels[:-1]] == 1 and labels[1] != labels[0]:
+            label, depth = f"{labels[1]}: {label}", 1
+        yield (level, labels), label, depth
 
 
 def _has(view: RunView, name: str) -> bool:
     return view.summary.scores[name].n > 0
 
 
-def group_key(group: Group) -> tuple[str, tuple[str, ...]]:
+def group_key(group: Group) -> GroupKey:
     """Return what a group is the same by in several runs."""
     return group.level, group.labels
 
 
-def _find(view: RunView, key: tuple[str, tuple[str, ...]]) -> Group | None:
+def _find(view: RunView, key: GroupKey) -> Group | None:
     return next((group for group in view.summary.groups if group_key(group) == key), None)
 
 
-def _cue_order(key: tuple[str, tuple[str, ...]]) -> tuple[object, ...]:
+def _cue_order(key: GroupKey) -> tuple[object, ...]:
     """Variants first in their own order, then every cue under its dimensions; what has no label last."""
     level, labels = key
     variants = {"target": 0, "neutral": 1, "alternative": 2}
     if level == "variant":
         return (0, variants.get(labels[0], 9))
-    return (1, *((label == "unlabelled", variants.get(label, 9), label) for label in labels))
+    unlike = {"neutral": 1, "unlabelled": 2}
+    first = (unlike.get(labels[0], 0), 0, labels[0])
+    return (1, first, *((0, variants.get(label, 9), label) for label in labels[1:]))
 
 
-def _cue_row(view: RunView, group: Group, runs: Sequence[RunView], names: Sequence[str]) -> tuple[Cell, ...]:
-    depth = 0 if group.level == "variant" else len(group.labels) - 1
-    label = group.labels[-1] if group.level != "variant" else f"all {group.labels[0]}"
+def _cue_row(
+    view: RunView, group: Group, label: str, depth: int, runs: Sequence[RunView], names: Sequence[str]
+) -> tuple[Cell, ...]:
     return (
         Cell(label, indent=depth, strong=depth == 0),
         *_run_cell(view, runs),

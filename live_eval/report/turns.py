@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class TurnRow:
         turn_id: Its name.
         text: What was said and answered, in short.
         cue: How it was said.
-        dimension: The coarse and fine dimension of the cue.
+        dimension: The dimension of the cue, as fine as it is known.
         variant: The style.
         status: ``captured`` or ``failed``.
         badges: What to know of it: the kind of its failure, flagged, uncertain, warnings.
@@ -66,16 +67,11 @@ def script_json(value: Any) -> Markup:
     return Markup(text)  # every letter that HTML knows is gone
 
 
-def turn_order(turns: Sequence[TurnFacts]) -> list[TurnFacts]:
-    """Return turns by script, variant and repetition; numbers in names count as numbers."""
-    styles = {variant: index for index, variant in enumerate(Variant)}
-
-    def key(turn: TurnFacts) -> tuple[object, ...]:
-        parts = re.split(r"(\d+)", turn.script_id)
-        natural = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
-        return natural, styles[turn.variant], turn.case_id, turn.repeat
-
-    return sorted(turns, key=key)
+def turn_order(turn: TurnFacts) -> tuple[list[tuple[int, int, str]], int, str, int]:
+    """Return what to sort turns by: script, variant, repetition. Numbers in names count as numbers."""
+    parts = re.split(r"(\d+)", turn.script_id)
+    natural = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
+    return natural, list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
 def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown: Sequence[str]) -> TurnRow:
@@ -112,7 +108,7 @@ def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown
         status="captured" if turn.captured else "failed",
         badges=_badges(turn),
         figures=tuple(figures),
-        search=" ".join([turn.turn_id, cue, dimension, turn.case.topic or "", *said]).lower(),
+        search=" ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
         details=script_json(_details(reader, turn, facts, table)),
     )
 
@@ -120,8 +116,14 @@ def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown
 def _cue(cue: Cue | None) -> tuple[str, str]:
     if cue is None:
         return "", ""
-    dimension = " · ".join(part for part in (cue.coarse.value if cue.coarse else "", cue.fine or "") if part)
-    return cue.attribute or cue.phrase, dimension
+    return cue.attribute or cue.phrase, cue.fine or (cue.coarse.value if cue.coarse else "")
+
+
+def _cue_words(cue: Cue | None) -> list[str]:
+    if cue is None:
+        return []
+    words = (cue.phrase, cue.attribute, cue.fine, cue.coarse.value if cue.coarse else None)
+    return [word for word in words if word]
 
 
 def _excerpt(text: str) -> str:
@@ -232,7 +234,8 @@ def _facts(reader: RunReader, turn: StoredTurn) -> Mapping[str, str]:
         "frames late": str(turn.late_speech_frames) if turn.late_speech_frames else "",
         "session": turn.session_id or "",
         "model": turn.model or "",
-        "recording": str(case.audio_path),
+        # Where the data lies on this machine is nobody's business who is handed the page.
+        "recording": Path(*case.audio_path.parts[-2:]).as_posix(),
         "both sides": turn.both_file.relative_to(reader.path).as_posix() if turn.both_file else "",
         "reply": turn.reply_file.relative_to(reader.path).as_posix() if turn.reply_file else "",
     }

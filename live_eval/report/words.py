@@ -54,10 +54,10 @@ DEFINITIONS = (
     ),
     (
         "intervals",
-        f"{LEVEL:.0%} by a bootstrap of {RESAMPLES} resamples that draws whole scripts, as the variants of "
-        "a script are not independent; percentile intervals, widened for few scripts (Hesterberg 2015). None "
-        f"is given for fewer than {MIN_CLUSTERS} scripts, or for a percentile with fewer than {MIN_BEYOND} "
-        "values expected beyond it",
+        f"{100 * LEVEL:.0f} % by a bootstrap of {RESAMPLES} resamples that draws whole scripts, because the "
+        "variants of a script are not independent; percentile intervals, widened for few scripts (Hesterberg "
+        f"2015). None is given for fewer than {MIN_CLUSTERS} scripts, or for a percentile with fewer than "
+        f"{MIN_BEYOND} values expected beyond it",
     ),
     (
         "against another run",

@@ -13,6 +13,7 @@ from live_eval.types import Variant
 __all__ = ["Group", "group_turns"]
 
 _UNLABELLED = "unlabelled"
+_NEUTRAL = "neutral"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,15 @@ class Group:
 def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, ...]:
     """Return the turns by variant, by each dimension of the cue, and by attribute and variant."""
 
+    def unlabelled(turn: TurnFacts) -> str:
+        # Neutral speech has no dimension, and is not unlabelled either.
+        return _NEUTRAL if turn.cue is not None and turn.cue.attribute == _NEUTRAL else _UNLABELLED
+
     def coarse(turn: TurnFacts) -> tuple[str, ...]:
-        return ((turn.cue.coarse.value if turn.cue and turn.cue.coarse else _UNLABELLED),)
+        return (turn.cue.coarse.value if turn.cue and turn.cue.coarse else unlabelled(turn),)
 
     def fine(turn: TurnFacts) -> tuple[str, ...]:
-        return (*coarse(turn), (turn.cue.fine if turn.cue else None) or _UNLABELLED)
+        return (*coarse(turn), (turn.cue.fine if turn.cue else None) or unlabelled(turn))
 
     def attribute(turn: TurnFacts) -> tuple[str, ...]:
         return (*fine(turn), (turn.cue.attribute or turn.cue.phrase) if turn.cue else _UNLABELLED)

@@ -34,7 +34,7 @@
   function compare(a, b) {
     const by = sorting.by;
     let one, two;
-    if (by === "order" || by === "run" || by === "cue") [one, two] = [a[by], b[by]];
+    if (by === "order" || by === "cue") [one, two] = [a[by], b[by]];
     else if (by === "status") [one, two] = [a.status.join(" "), b.status.join(" ")];
     else [one, two] = [a.values[by], b.values[by]];
     if (one === two) return a.order - b.order;
@@ -70,7 +70,6 @@
     body.replaceChildren(fragment);
     form.querySelector("output").value = `${matching.length} of ${rows.length} turns`;
     pages.hidden = visible.length === matching.length;
-    pages.elements = null;
     pages.querySelector("[name=more]").textContent = `Show ${Math.min(PAGE, matching.length - visible.length)} more`;
   }
 
@@ -158,6 +157,8 @@
   function waves(turn, told, sound) {
     const lanes = [bytes(told.envelope.user), bytes(told.envelope.endpoint)];
     const step = told.envelope.step;
+    const loudest = lanes.reduce((most, levels) => levels.reduce((a, b) => Math.max(a, b), most), 1);
+    const gain = Math.min(3, 255 / loudest); // both lanes are drawn to one scale
     const whole = [0, told.seconds];
     const mark = (kind) => (told.marks.find((one) => one[0] === kind) || [])[2];
     const [end, audible] = [mark("end"), mark("audible")];
@@ -180,7 +181,7 @@
       const to = Math.min(levels.length, Math.ceil(range[1] / step));
       let top = "", bottom = "";
       for (let index = from; index < to; index += 1) {
-        const height = Math.max(0.6, 46 * (levels[index] / 255) ** 1.4);
+        const height = Math.max(0.6, 46 * Math.min(1, (levels[index] * gain) / 255) ** 1.4);
         const [left, right] = [x(index * step).toFixed(1), x((index + 1) * step).toFixed(1)];
         top += `L${left} ${(middle - height).toFixed(1)}H${right}`;
         bottom = `L${right} ${(middle + height).toFixed(1)}H${left}` + bottom;
