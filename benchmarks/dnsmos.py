@@ -1,0 +1,126 @@
+"""The judge `dnsmos` against the package speechmos and against the bare P.835 network, in one run.
+
+All three rate the same files, in turns, several rounds. Agreement is the largest difference of any output
+on any file. The floor is the whole P.835 network on every window and nothing else: no reading, no P.808.
+The judge can go below it, since it computes what neighbouring windows share once.
+
+speechmos needs librosa and requests beside it (`pip install librosa requests`); where they are not
+installed, the floor alone is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from judges.dnsmos import RATE_HZ, Dnsmos, at_rated_rate, find_weights, rated_clip
+from live_eval.audio import read_audio
+from live_eval.judging import JudgedTurn, Scored
+from live_eval.types import Case, Variant
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = (ROOT / "live_eval/sample", ROOT.parent / "shared/echomind-demo")
+AIM_AGREEMENT, AIM_SPEECHMOS, AIM_FLOOR = 1e-3, 0.7, 1.15
+THEIR_NAMES = {"ovrl": "ovrl_mos", "sig": "sig_mos", "bak": "bak_mos", "p808": "p808_mos"}
+
+
+def replies(limit: int) -> list[Path]:
+    """Return reply recordings of the sample and of EchoMind's demonstration, `limit` of each at most."""
+    found: list[Path] = []
+    for folder in FOLDERS:
+        paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
+        step = max(1, len(paths) // limit)
+        found += paths[::step][:limit]
+    return found
+
+
+def judge_all(judge: Dnsmos, paths: list[Path]) -> list[dict[str, float]]:
+    """Read and rate the files as scoring does."""
+    turns = [
+        JudgedTurn(
+            turn_id=path.stem,
+            case=Case(case_id=path.stem, script_id=path.stem, variant=Variant.TARGET, audio_path=path),
+            reply=read_audio(path).audio,
+        )
+        for path in paths
+    ]
+    values = []
+    for turn, judgement in zip(turns, judge.score(turns), strict=True):
+        if not isinstance(judgement, Scored):
+            raise SystemExit(f"{turn.turn_id}: expected a score, got {judgement}")
+        values.append(dict(judgement.values))
+    return values
+
+
+def windows_of(paths: list[Path]) -> list[NDArray[np.float32]]:
+    clips = [rated_clip(at_rated_rate(read_audio(path).audio)) for path in paths]
+    return [clip.window(start) for clip in clips for start in clip.starts_s]
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit", type=int, default=8, help="files of each source at most (default: 8)")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is timed (default: 2)")
+    arguments = parser.parse_args()
+
+    paths = replies(arguments.limit)
+    judge = Dnsmos()
+    windows = windows_of(paths)
+    network = onnxruntime.InferenceSession(find_weights().p835, providers=["CPUExecutionProvider"])
+    works: dict[str, Callable[[], Any]] = {
+        "judge": lambda: judge_all(judge, paths),
+        "floor": lambda: [network.run(None, {"input_1": window[None]}) for window in windows],
+    }
+    lacking = [name for name in ("librosa", "requests") if importlib.util.find_spec(name) is None]
+    if lacking:
+        print(f"speechmos cannot be imported without {', '.join(lacking)}: only the floor is measured")
+    else:
+        warnings.simplefilter("ignore")  # librosa warns of empty mel filters
+        from speechmos import dnsmos as speechmos
+
+        works["speechmos"] = lambda: [speechmos.run(str(path), RATE_HZ) for path in paths]
+
+    times: dict[str, list[float]] = {name: [] for name in works}
+    judge_all(judge, paths[:1])  # memory and caches
+    for _ in range(arguments.rounds):
+        for name, work in works.items():
+            times[name].append(seconds(work))
+    best = {name: min(values) for name, values in times.items()}
+
+    audio_s = sum(len(audio.samples) / audio.rate_hz for audio in (read_audio(path).audio for path in paths))
+    print(f"{len(paths)} files, {audio_s:.0f} s of audio, {len(windows)} windows; best of {arguments.rounds}")
+    for name, value in best.items():
+        shown = ", ".join(f"{one:.1f}" for one in times[name])
+        print(f"  {name:10} {value:6.2f} s, real-time factor {value / audio_s:.3f}  ({shown})")
+    floor_ratio = best["judge"] / best["floor"]
+    if "speechmos" not in best:
+        print(f"dnsmos: {floor_ratio:.2f} times the P.835 network alone (aim <= {AIM_FLOOR})")
+        return
+    ours, theirs = judge_all(judge, paths), works["speechmos"]()
+    gap = max(
+        abs(values[name] - float(other[their_name]))
+        for values, other in zip(ours, theirs, strict=True)
+        for name, their_name in THEIR_NAMES.items()
+    )
+    print(f"dnsmos_agreement: {gap:.1e} MOS at most (aim <= {AIM_AGREEMENT:g})")
+    print(f"dnsmos_floor: {floor_ratio:.2f} times the P.835 network alone (aim <= {AIM_FLOOR})")
+    print(f"dnsmos: {best['judge'] / best['speechmos']:.2f} times speechmos (aim <= {AIM_SPEECHMOS})")
+
+
+if __name__ == "__main__":
+    main()
