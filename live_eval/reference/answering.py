@@ -235,9 +235,9 @@ class ScriptReplier:
     async def reply(self, said: Sequence[Utterance], instructions: str) -> Line:
         """Return the reply of the most similar script, or say what was heard where none is similar."""
         heard = _last_words(said)
-        if not heard:
+        if heard is None:
             return self._next()
-        if not heard[0].strip():
+        if not heard:
             return Line("", NOTHING_HEARD)
         return await asyncio.to_thread(self._most_similar, heard)
 
@@ -254,7 +254,7 @@ class ScriptReplier:
                 best = (found[1], self._lines[found[0]])
         if best is not None:
             return best[1]
-        return Line("", f"I heard you say: {heard[0].strip()} I have no script for that.")
+        return Line("", f"I heard you say: {heard[0]} I have no script for that.")
 
     def _next(self) -> Line:
         lines = tuple(self._lines.values())
@@ -262,11 +262,15 @@ class ScriptReplier:
         return lines[(self._in_turn - 1) % len(lines)]
 
 
-def _last_words(said: Sequence[Utterance]) -> list[str]:
+def _last_words(said: Sequence[Utterance]) -> list[str] | None:
     """Return what the user said last, alone and joined with what came before a reply that was cut off.
 
-    A pause can end a turn in mid-sentence: then the user goes on and the early reply is interrupted.
-    Empty where the words are not known.
+    A pause can end a turn in mid-sentence: then the user goes on and the early reply is interrupted. A
+    breath or a sigh after the words adds none: the words before it still want their answer.
+
+    Returns:
+        What may have been meant, shortest first; empty where there were no words, None where they are not
+        known.
     """
     texts: list[str] = []
     for utterance in reversed(said):
@@ -274,9 +278,10 @@ def _last_words(said: Sequence[Utterance]) -> list[str]:
             break
         if utterance.role is Role.USER:
             if utterance.text is None:
-                break
-            texts.insert(0, utterance.text)
-    return [" ".join(texts[start:]) for start in range(len(texts) - 1, -1, -1)][:_JOINED_UTTERANCES]
+                return None
+            if utterance.text.strip():
+                texts.insert(0, utterance.text.strip())
+    return [" ".join(texts[-count:]) for count in range(1, min(len(texts), _JOINED_UTTERANCES) + 1)]
 
 
 def scripts_of(cases: Iterable[Case]) -> list[Line]:

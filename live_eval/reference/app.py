@@ -193,8 +193,8 @@ class Endpoint:
                 return None
             return _refusal(401, "invalid_request_error", "invalid_api_key", "Incorrect bearer token.")
         # A page from elsewhere, open in this machine's browser, must not talk to a server without a token.
-        origin = urlsplit(request.headers.get("Origin", "")).hostname
-        if origin is not None and not is_loopback(origin):
+        origin = request.headers.get("Origin")
+        if origin is not None and not _is_local_page(origin):
             return _refusal(403, "invalid_request_error", "origin", "Pages from elsewhere need a token.")
         return None
 
@@ -220,6 +220,13 @@ class _SocketChannel:
 
     async def close(self, code: int, reason: str) -> None:
         await self._socket.close(code=code, message=reason.encode())
+
+
+def _is_local_page(origin: str) -> bool:
+    try:
+        return is_loopback(urlsplit(origin).hostname or "")
+    except ValueError:
+        return False
 
 
 def _refusal(

@@ -67,12 +67,21 @@ class Part:
 
 @dataclass(slots=True)
 class Item:
-    """A message of the conversation."""
+    """A message of the conversation.
+
+    Args:
+        item_id: Its name.
+        role: Who says it.
+        parts: What is said.
+        status: Whether it is whole.
+        talked_over: Whether the user began to speak before it could have been heard to its end.
+    """
 
     item_id: str
     role: Role
     parts: list[Part]
     status: ItemStatus = ItemStatus.COMPLETED
+    talked_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,7 @@ class Utterance:
     Args:
         role: Who.
         text: The words; None where they are not known.
-        cut_off: Whether it was interrupted.
+        cut_off: Whether it was interrupted, so that not all of it was heard.
     """
 
     role: Role
@@ -139,7 +148,7 @@ def words(items: Iterable[Item]) -> tuple[Utterance, ...]:
     for item in items:
         texts = [part.text for part in item.parts if part.text is not None]
         text = " ".join(texts) if texts or not item.parts else None
-        said.append(Utterance(item.role, text, item.status is ItemStatus.INCOMPLETE))
+        said.append(Utterance(item.role, text, item.talked_over or item.status is ItemStatus.INCOMPLETE))
     return tuple(said)
 
 

@@ -185,8 +185,10 @@ class Engine:
                 out += self._turn(event, at_ns)
                 continue
             out.append(event)
-            if isinstance(event, SpeechStarted) and self.active and self.config.interrupt_response:
-                out.append(self._speaking.end(ResponseStatus.CANCELLED, "turn_detected"))
+            if isinstance(event, SpeechStarted):
+                self._speaking.talk_over(at_ns)
+                if self.active and self.config.interrupt_response:
+                    out.append(self._speaking.end(ResponseStatus.CANCELLED, "turn_detected"))
         return out
 
     def _turn(self, turn: UserTurn, at_ns: int) -> list[Output]:

@@ -60,6 +60,14 @@ class Speaking:
         playing = self._playing
         return None if playing is None or playing.next is None else playing.start_ns + playing.next.offset_ns
 
+    def talk_over(self, at_ns: int) -> None:
+        """The user begins to speak: what a listener cannot have heard by now was said to nobody."""
+        playing = self._playing
+        item = playing.response.item if playing is not None else None
+        if playing is not None and item is not None:
+            heard_until_ns = playing.start_ns + item.parts[0].audio_ms * 1_000_000
+            item.talked_over = item.talked_over or at_ns < heard_until_ns
+
     def begin(self, response: Response, earliest_ns: int) -> None:
         """A response is created; its first chunk leaves at `earliest_ns` or later."""
         self.active, self._earliest_ns = response, earliest_ns

@@ -59,6 +59,12 @@ async def test_an_utterance_that_a_pause_cut_in_two_is_joined() -> None:
     assert (await ScriptReplier(lines).reply(said, "")).reply == LINES[0].reply
 
 
+async def test_a_breath_after_the_words_leaves_them_their_answer() -> None:
+    talked_over = Utterance(Role.ASSISTANT, LINES[0].reply, cut_off=True)
+    assert await reply(user(LINES[0].text), talked_over, user("")) == LINES[0].reply
+    assert await reply(user(LINES[0].text), Utterance(Role.ASSISTANT, "x"), user("")) == NOTHING_HEARD
+
+
 async def test_scripts_answer_in_turn_where_nothing_can_be_heard() -> None:
     replier = ScriptReplier(LINES)
     said = [user(None)]

@@ -471,6 +471,17 @@ def test_the_detector_may_leave_the_asking_to_the_client() -> None:
     assert types(client.send("response.create")) == ["response.created"]
 
 
+@pytest.mark.parametrize("wait_ms", [0, 1_500])
+def test_a_reply_that_left_in_a_burst_can_still_be_talked_over(wait_ms: int) -> None:
+    client = Client()
+    replying(client, chunks=100)
+    assert client.engine.active is None
+    client.at_ns += wait_ms * MS
+    client.speak([VOICED] * 20 + [SILENT] * 16)
+    client.recognise("wait")
+    assert client.answers[-1].said[1].cut_off is (wait_ms == 0)  # the reply lasts a second
+
+
 def test_a_client_cancels() -> None:
     client = Client(cadence=Cadence.REALTIME)
     response_id = replying(client)
