@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import soundfile
 
+from live_eval.errors import StoreError
+
 __all__ = ["Clip", "clips"]
 
-_AS_TEXT = 4 / 3  # base64
+_AT_A_TIME = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +43,36 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
         files: The page's key of each turn and its file, in the order of the page. A file that is not there
             any more is passed over.
         budget_bytes: Room for all of it, as text.
+
+    Raises:
+        StoreError: A file is damaged.
     """
-    there = [(key, file, file.stat().st_size) for key, file in files if file.is_file()]
-    whole = sum(size for _, _, size in there) * _AS_TEXT <= budget_bytes
+    there = [(key, file) for key, file in files if file.is_file()]
+    whole = sum(_as_text(file.stat().st_size) for _, file in there) <= budget_bytes
     room = budget_bytes
-    for key, file, size in there:
-        # A turn that cannot fit even when small ends it without the work of making it so.
-        if not whole and size * _AS_TEXT / 8 > room:
-            return
-        data = file.read_bytes() if whole else _vorbis(file)
-        text = base64.b64encode(data).decode()
-        if len(text) > room:
-            return
-        room -= len(text)
-        yield Clip(key, "audio/flac" if whole else "audio/ogg", text)
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(there), _AT_A_TIME):
+            if room <= budget_bytes / 1000:
+                return  # without the work of making what will not fit
+            some = there[start : start + _AT_A_TIME]
+            made = pool.map(Path.read_bytes if whole else _vorbis, [file for _, file in some])
+            for (key, _), data in zip(some, made, strict=True):
+                text = base64.b64encode(data).decode()
+                if len(text) > room:
+                    return
+                room -= len(text)
+                yield Clip(key, "audio/flac" if whole else "audio/ogg", text)
+
+
+def _as_text(size: int) -> int:
+    return 4 * -(-size // 3)  # base64
 
 
 def _vorbis(file: Path) -> bytes:
-    samples, rate_hz = soundfile.read(file, dtype="float32")
     made = io.BytesIO()
-    soundfile.write(made, samples, rate_hz, format="OGG", subtype="VORBIS")
+    try:
+        samples, rate_hz = soundfile.read(file, dtype="float32")
+        soundfile.write(made, samples, rate_hz, format="OGG", subtype="VORBIS")
+    except (soundfile.LibsndfileError, OSError) as error:
+        raise StoreError(f"{file}: expected the sound of a turn: {error}") from None
     return made.getvalue()

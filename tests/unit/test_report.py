@@ -244,6 +244,10 @@ def test_a_file_that_is_gone_is_passed_over(tmp_path: Path) -> None:
     there = tmp_path / "a.flac"
     soundfile.write(there, np.zeros((100, 2), np.int16), 8000, format="FLAC")
     assert [clip.key for clip in clips([("x", tmp_path / "gone.flac"), ("y", there)], 10**6)] == ["y"]
+    assert list(clips([("y", there)], 0)) == []
+    (tmp_path / "broken.flac").write_bytes(b"no sound" * 100)
+    with pytest.raises(StoreError, match=r"broken\.flac: expected the sound of a turn"):
+        list(clips([("x", tmp_path / "broken.flac")], 500))
 
 
 # -- several runs ------------------------------------------------------------------------------------------
