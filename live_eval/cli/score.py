@@ -21,12 +21,11 @@ __all__ = ["command"]
 
 _COLUMNS = {
     "name": "judge",
-    "version": "version",
     "n": "n",
     "n_unscored": "unscored",
     "n_failed": "failed",
     "seconds": "seconds",
-    "audio_seconds": "audio seconds",
+    "audio_seconds": "audio s",
     "calls": "calls",
     "cost": "cost",
     "reason": "could not run",
