@@ -40,7 +40,7 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 # A burst lets the processor go once, after its first chunk: a receiver on the same machine may have been
 # woken on that very processor, and would otherwise get the first chunk only when the last one has left.
-_BURST_GAP_NS = 1_000_000
+_BURST_GAP_NS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class Cadence(StrEnum):
     """How fast reply audio leaves once it has begun."""
 
     BURST = "burst"
-    """The first chunk, and a millisecond later all others as fast as they can be handed over."""
+    """The first chunk, and two milliseconds later all others as fast as they can be handed over."""
     REALTIME = "realtime"
     """Chunk k, whose audio begins at a, leaves a after the first one."""
 

@@ -54,7 +54,7 @@ def test_words_run_ahead_of_the_voice() -> None:
 
 def test_a_burst_holds_back_only_once() -> None:
     offsets = [step.offset_ns for step in chunks(steps())]
-    assert offsets == [0] + [1_000_000] * 9
+    assert offsets == [0] + [2_000_000] * 9
 
 
 def test_realtime_chunks_leave_when_their_audio_begins() -> None:
