@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,7 @@ class Calibration:
         failed: Turns that were not captured or have no truth, with their reasons.
         session_s: Seconds for which audio was streamed, summed over the sessions.
         cpu_s: Processor seconds that this process took meanwhile, storing included.
+        loop_cpu_s: Those of the event loop's thread alone: what streaming itself takes.
     """
 
     plan: CalibrationPlan
@@ -95,11 +96,17 @@ class Calibration:
     failed: Sequence[str]
     session_s: float
     cpu_s: float
+    loop_cpu_s: float
 
     @property
     def cpu_ms_per_session_s(self) -> float:
-        """Processor milliseconds for each second of a session, both directions."""
+        """Processor milliseconds for each second of a session, both directions, storing included."""
         return 1000 * self.cpu_s / self.session_s
+
+    @property
+    def loop_cpu_ms_per_session_s(self) -> float:
+        """Those of the event loop's thread alone."""
+        return 1000 * self.loop_cpu_s / self.session_s
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
@@ -112,6 +119,7 @@ class Calibration:
             "errors_ms": {name: _figures(errors) for name, errors in self.errors_ns.items()},
             "lag_ms": {"p50": _percentile(self.lag_ns, 50), "p99": _percentile(self.lag_ns, 99)},
             "cpu_ms_per_session_s": round(self.cpu_ms_per_session_s, 3),
+            "loop_cpu_ms_per_session_s": round(self.loop_cpu_ms_per_session_s, 3),
         }
 
 
@@ -135,8 +143,9 @@ async def calibrate(plan: CalibrationPlan, *, clock: Clock | None = None) -> Cal
             bench = _Bench(plan, endpoint.base_url, clock, Path(folder, "run"))
             before = _cpu_s()
             records = await bench.hold()
-            cpu_s = _cpu_s() - before
-        return _compare(plan, records, {turn.session_id: turn for turn in read_truth(truth)}, cpu_s)
+            cpu = _Cpu(*(after - earlier for after, earlier in zip(_cpu_s(), before, strict=True)))
+        known = await asyncio.to_thread(lambda: {turn.session_id: turn for turn in read_truth(truth)})
+        return _compare(plan, records, known, cpu)
 
 
 class _Bench:
@@ -169,10 +178,9 @@ class _Bench:
         return self._records
 
     async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
-        # Sessions begin spread over a second, so that neither frames nor turns march in step.
-        await self._clock.sleep_until(
-            self._clock.now_ns() + 1_000_000_000 * worker // max(1, self._plan.sessions)
-        )
+        # Sessions begin spread over about a second, off the grid of frames: they are not to march in step.
+        start_ns = self._clock.now_ns() + 1_017_000_000 * worker // self._plan.sessions
+        await self._clock.sleep_until(start_ns)
         for number in queue:
             speech = calibration_speech(self._random.randint(*self._plan.speech_ms), _RATE_HZ, _FRAME_MS)
             record = await self._turn(number, speech, writer)
@@ -219,7 +227,7 @@ class _Bench:
 
 
 def _compare(
-    plan: CalibrationPlan, records: Sequence[TurnRecord], truth: Mapping[str, TrueTurn], cpu_s: float
+    plan: CalibrationPlan, records: Sequence[TurnRecord], truth: Mapping[str, TrueTurn], cpu: _Cpu
 ) -> Calibration:
     errors: dict[str, list[int]] = {"first_byte": [], "voice_to_voice": []}
     lags: list[int] = []
@@ -250,7 +258,8 @@ def _compare(
         lag_ns=np.asarray(lags, np.int64),
         failed=failed,
         session_s=session_s,
-        cpu_s=cpu_s,
+        cpu_s=cpu.process_s,
+        loop_cpu_s=cpu.thread_s,
     )
 
 
@@ -267,6 +276,13 @@ def _percentile(values_ns: NDArray[np.int64], percent: float) -> float:
     return round(float(np.percentile(values_ns, percent)) / 1e6, 3)
 
 
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+class _Cpu(NamedTuple):
+    """Processor seconds of the process, and of the calling thread alone."""
+
+    process_s: float
+    thread_s: float
+
+
+def _cpu_s() -> _Cpu:
+    process, thread = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_THREAD))
+    return _Cpu(process.ru_utime + process.ru_stime, thread.ru_utime + thread.ru_stime)
