@@ -12,7 +12,7 @@ import asyncio
 import gc
 import random
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,12 +123,15 @@ class Calibration:
         }
 
 
-async def calibrate(plan: CalibrationPlan, *, clock: Clock | None = None) -> Calibration:
+async def calibrate(
+    plan: CalibrationPlan, *, transport: Callable[[Clock], Transport] | None = None
+) -> Calibration:
     """Hold turns with the reference endpoint and compare their latencies with its truth.
 
     Args:
         plan: What to measure.
-        clock: The clock to measure with; the machine's where not given. A test gives one that is wrong.
+        transport: What makes the transports; the endpoint's own where not given. A test gives one that
+            stamps late, and sees it.
 
     Returns:
         The errors.
@@ -136,44 +139,60 @@ async def calibrate(plan: CalibrationPlan, *, clock: Clock | None = None) -> Cal
     Raises:
         LiveEvalError: The endpoint could not be started, or not one turn could be compared.
     """
-    clock = clock or SystemClock()
-    with TemporaryDirectory(prefix="live-eval-calibrate-") as folder:
-        truth = Path(folder, "truth.jsonl")
-        async with ReferenceProcess(calibrate=True, truth=truth, log_folder=Path(folder)) as endpoint:
-            bench = _Bench(plan, endpoint.base_url, clock, Path(folder, "run"))
+    folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")
+    try:
+        return await _measure(plan, transport, Path(folder.name))
+    finally:
+        await asyncio.to_thread(folder.cleanup)
+
+
+async def _measure(
+    plan: CalibrationPlan, transport: Callable[[Clock], Transport] | None, folder: Path
+) -> Calibration:
+    truth = folder / "truth.jsonl"
+    async with ReferenceProcess(calibrate=True, truth=truth, log_folder=folder) as endpoint:
+        bench = await asyncio.to_thread(_Bench, plan, endpoint.base_url, transport)
+        writer = await asyncio.to_thread(RunWriter.create, folder / "run", {"calibration": True})
+        try:
             before = _cpu_s()
-            records = await bench.hold()
+            records = await bench.hold(writer)
             cpu = _Cpu(*(after - earlier for after, earlier in zip(_cpu_s(), before, strict=True)))
-        known = await asyncio.to_thread(lambda: {turn.session_id: turn for turn in read_truth(truth)})
-        return _compare(plan, records, known, cpu)
+        finally:
+            await asyncio.to_thread(writer.close)
+    known = await asyncio.to_thread(lambda: {turn.session_id: turn for turn in read_truth(truth)})
+    return _compare(plan, records, known, cpu)
 
 
 class _Bench:
     """Holds the turns of a calibration as a run would."""
 
-    def __init__(self, plan: CalibrationPlan, base_url: str, clock: Clock, folder: Path) -> None:
+    def __init__(
+        self,
+        plan: CalibrationPlan,
+        base_url: str,
+        transport: Callable[[Clock], Transport] | None,
+    ) -> None:
         self._plan = plan
         self._base_url = base_url
-        self._clock = clock
-        self._folder = folder
+        self._clock: Clock = SystemClock()
         self._random = random.Random(plan.seed)
-        self._probe = LoopProbe(clock)
+        self._probe = LoopProbe(self._clock)
         spec = client(TRANSPORTS[plan.transport])
-        self._dialect, self._transport = load(spec.dialect), load(spec.transport)
+        self._dialect = load(spec.dialect)
+        self._transport = transport or load(spec.transport)
         self._writing = ThreadPoolExecutor(1, "writer")
         self._records: list[TurnRecord] = []
 
-    async def hold(self) -> list[TurnRecord]:
+    async def hold(self, writer: RunWriter) -> list[TurnRecord]:
         """Hold all turns and return them, their audio left in the store."""
         queue = iter(range(self._plan.turns))
-        with RunWriter.create(self._folder, {"calibration": True}) as writer, undisturbed():
+        with undisturbed():
             async with asyncio.TaskGroup() as tasks:
                 probe = tasks.create_task(self._probe.run())
                 async with asyncio.TaskGroup() as workers:
                     for worker in range(min(self._plan.sessions, self._plan.turns)):
                         workers.create_task(self._work(worker, queue, writer))
                 probe.cancel()
-            await asyncio.get_running_loop().run_in_executor(self._writing, writer.end)
         self._writing.shutdown()
         return self._records
 
