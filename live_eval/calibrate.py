@@ -193,7 +193,7 @@ class _Bench:
                     for worker in range(min(self._plan.sessions, self._plan.turns)):
                         workers.create_task(self._work(worker, queue, writer))
                 probe.cancel()
-        self._writing.shutdown()
+        await asyncio.to_thread(self._writing.shutdown)
         return self._records
 
     async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
