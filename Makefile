@@ -28,6 +28,11 @@ help: ## Show the targets.
 	@$(PIP) --editable '.[local,dev]'
 	@touch $@
 
+.venv/bench: .venv/dev
+	@echo "setting up .venv (what the benchmarks measure against) …"
+	@$(PIP) --editable '.[local,dev,bench]'
+	@touch $@
+
 demo: .venv/local ## Hold the bundled sample's conversations with the built-in endpoint; ends with a report.
 	@$(BIN)/live-eval run --endpoint reference --data sample
 
@@ -50,7 +55,7 @@ e2e: .venv/dev ## Run whole conversations with strangers' clients and models.
 e2e-short: .venv/dev ## The part of e2e that takes a minute.
 	@$(BIN)/python -m pytest tests/e2e $(SHORT)
 
-bench: .venv/dev ## Measure what the project claims; each benchmark ends with one line of its figure.
+bench: .venv/bench ## Measure what the project claims; each benchmark ends with one line of its figure.
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove what was set up and cached; runs in recordings/ stay.

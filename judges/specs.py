@@ -17,7 +17,7 @@ def _error_rates(what: str) -> tuple[OutputSpec, ...]:
     # No upper bound: insertions can be more than there are words.
     return tuple(
         OutputSpec(name=name, title=f"{what}, {how}", unit="%", low=0.0, higher_is_better=False)
-        for name, how in (("raw", "raw"), ("normalized", "Whisper-normalised"))
+        for name, how in (("normalized", "Whisper-normalised"), ("raw", "raw"))
     )
 
 

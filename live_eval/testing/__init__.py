@@ -3,6 +3,7 @@
 from live_eval.testing.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.dialects import ConformanceError, check_dialect
+from live_eval.testing.judges import check_judge
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "MemoryPeer",
     "MemoryTransport",
     "check_dialect",
+    "check_judge",
     "memory_pair",
     "read_cassette",
 ]
