@@ -103,10 +103,11 @@ class Session:
         else:
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    listener = tasks.create_task(self._listen())
+                    others = [tasks.create_task(self._listen()), tasks.create_task(self._guard(turn))]
                     await self._talk(turn)
                     await self._leave()
-                    listener.cancel()
+                    for task in others:
+                        task.cancel()
             finally:
                 await self._transport.close()
         return self._captured(turn, dial_ns, wall_ns)
@@ -132,6 +133,21 @@ class Session:
                 return
             self._messages.append((arrival.at_ns, True, arrival.message))
             await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
+
+    async def _guard(self, turn: UserTurn) -> None:
+        """End a session that its own limits do not end: an endpoint that stops reading blocks our sending."""
+        limits = self._limits
+        waits_s = limits.ready_s + 2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s
+        bound_ns = len(turn.frames) * turn.frame_ns + round(waits_s * _SECOND_NS)
+        await self._clock.sleep_until(self._clock.now_ns() + bound_ns)
+        self._state.fail(
+            FailureKind.STALLED,
+            f"the session did not end within {bound_ns / _SECOND_NS:g} s, and no limit of it was reached: "
+            f"after {len(self._sent)} frames the endpoint took no more",
+            self._clock.now_ns(),
+        )
+        self._closing = True
+        await self._transport.close()
 
     async def _carry_out(self, outputs: Iterable[Output], at_ns: int) -> None:
         for output in outputs:

@@ -283,3 +283,30 @@ async def test_a_defect_of_a_dialect_is_not_swallowed() -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
         await hold(nonsense)
     assert caught.group_contains(KeyError)
+
+
+async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    send, sent = transport.send, 0
+
+    async def clogged(message: Message) -> None:
+        nonlocal sent
+        sent += 1
+        while sent > 30 and not closed.is_set():
+            await clock.sleep_until(clock.now_ns() + 1000 * MS)
+        await send(message)
+
+    close, closed = transport.close, asyncio.Event()
+
+    async def closing(code: int = 1000, reason: str = "") -> None:
+        closed.set()
+        await close(code, reason)
+
+    transport.send, transport.close = clogged, closing  # type: ignore[method-assign]
+    session = Session(ToyDialect(), transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    peer.send("ready")
+    capture = await session.hold(TURN)
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.STALLED
+    assert "the endpoint took no more" in capture.failure.message
