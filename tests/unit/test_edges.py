@@ -1,0 +1,160 @@
+"""Speech edges on recordings whose truth is their construction; the benchmark says how well on many."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, read_audio, resample
+from live_eval.data import DataOptions, load, sample_path
+from live_eval.edges import EdgeCache, edges_of, find_edges
+from live_eval.recognition import Word
+from live_eval.types import Case, SpeechEdges, Variant
+
+RATE = 24_000
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def speech() -> NDArray[np.float32]:
+    """A neutral take of the bundled sample, gated where it is loud on both sides."""
+    cases = load(sample_path(), DataOptions()).cases
+    neutral = next(case for case in cases if case.variant is Variant.NEUTRAL)
+    samples = resample(read_audio(neutral.audio_path).audio, RATE).samples
+    frame = RATE // 100
+    level = np.sqrt((samples[: len(samples) // frame * frame].reshape(-1, frame) ** 2).mean(axis=1))
+    loud = np.flatnonzero(level > level.max() / 4)
+    return samples[loud[0] * frame : (loud[-1] + 1) * frame]
+
+
+def placed(speech: NDArray[np.float32], before_ms: int, after_ms: int, rate_hz: int = RATE) -> Audio:
+    samples = np.concatenate((np.zeros(before_ms * RATE // 1000), speech, np.zeros(after_ms * RATE // 1000)))
+    return resample(Audio(samples.astype(np.float32), RATE), rate_hz)
+
+
+def noise(n: int, rms: float, seed: int = 0) -> NDArray[np.float32]:
+    return (rms * np.random.default_rng(seed).standard_normal(n)).astype(np.float32)
+
+
+@pytest.mark.parametrize("rate_hz", [8_000, 16_000, 24_000, 44_100, 96_000])
+def test_gated_speech_is_found_where_it_lies(speech: NDArray[np.float32], rate_hz: int) -> None:
+    edges = find_edges(placed(speech, 300, 500, rate_hz))
+    assert edges.onset_ns == pytest.approx(300 * MS, abs=20 * MS)
+    assert edges.voice_end_ns == pytest.approx((300 + len(speech) * 1000 / RATE) * MS, abs=20 * MS)
+    assert edges.method == "detector"
+    assert not edges.uncertain, edges.reason
+
+
+def test_noise_does_not_move_the_edges_far(speech: NDArray[np.float32]) -> None:
+    audio = placed(speech, 600, 800)
+    rms = float(np.sqrt((speech**2).mean())) * 10 ** (-10 / 20)
+    edges = find_edges(Audio(audio.samples + noise(len(audio.samples), rms), RATE))
+    assert edges.voice_end_ns == pytest.approx((600 + len(speech) * 1000 / RATE) * MS, abs=60 * MS)
+
+
+def test_a_breath_after_the_words_belongs_to_the_voice_and_makes_the_end_uncertain(
+    speech: NDArray[np.float32],
+) -> None:
+    gap, length = RATE * 250 // 1000, RATE * 400 // 1000
+    breath = np.hanning(length).astype(np.float32) * noise(length, 0.05)
+    audio = placed(np.concatenate((speech, np.zeros(gap, np.float32), breath)), 200, 600)
+    words_end = (200 + len(speech) * 1000 / RATE) * MS
+    edges = find_edges(audio, words=[Word("said", 200 * MS, round(words_end), 0.9)])
+    assert edges.words_end_ns == pytest.approx(words_end, abs=100 * MS)
+    assert edges.voice_end_ns > words_end + 400 * MS
+    assert edges.uncertain
+    assert "after the last word" in edges.reason
+
+
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [
+        (np.zeros(RATE, np.float32), "no sound"),
+        (noise(RATE, 0.05), "no speech"),
+        (np.zeros(1, np.float32), "no sound"),
+        (noise(RATE // 10, 0.1), ""),
+    ],
+)
+def test_recordings_without_speech_still_have_edges(samples: NDArray[np.float32], reason: str) -> None:
+    audio = Audio(samples, RATE)
+    edges = find_edges(audio)
+    assert 0 <= edges.onset_ns <= edges.voice_end_ns <= audio.duration_ns
+    assert edges.uncertain
+    assert reason in edges.reason
+
+
+def case(path: Path, **changes: object) -> Case:
+    base = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=path)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_an_annotation_wins(tmp_path: Path) -> None:
+    known = SpeechEdges(onset_ns=1, voice_end_ns=2, method="annotation")
+    assert edges_of(case(tmp_path / "absent.wav", edges=known), Audio(noise(RATE, 0.1), RATE)) is known
+
+
+def test_a_background_mix_inherits_the_edges_of_its_clean_take(
+    speech: NDArray[np.float32], tmp_path: Path
+) -> None:
+    clean = placed(speech, 300, 700)
+    soundfile.write(tmp_path / "clean.wav", clean.samples, RATE, subtype="FLOAT")
+    mixed = Audio(clean.samples + noise(len(clean.samples), 0.02), RATE)
+    edges = edges_of(case(tmp_path / "mix.wav", clean_audio_path=tmp_path / "clean.wav"), mixed)
+    assert edges.method == "clean_take"
+    assert replace(edges, method="detector") == find_edges(clean)
+
+
+def test_a_take_that_is_not_in_the_mix_is_not_believed(speech: NDArray[np.float32], tmp_path: Path) -> None:
+    other = placed(speech[::-1].copy(), 300, 700)
+    soundfile.write(tmp_path / "clean.wav", other.samples, RATE, subtype="FLOAT")
+    audio = placed(speech, 300, 700)
+    edges = edges_of(case(tmp_path / "mix.wav", clean_audio_path=tmp_path / "clean.wav"), audio)
+    assert edges.method == "detector"
+
+
+def test_a_clean_take_that_is_gone_makes_the_edges_uncertain(
+    speech: NDArray[np.float32], tmp_path: Path
+) -> None:
+    audio = placed(speech, 300, 500)
+    edges = edges_of(case(tmp_path / "a.wav", clean_audio_path=tmp_path / "gone.wav"), audio)
+    assert edges.uncertain
+    assert "gone.wav" in edges.reason
+    assert edges.voice_end_ns == find_edges(audio).voice_end_ns
+
+
+def test_edges_are_found_once(
+    speech: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audio = placed(speech, 300, 500)
+    path = tmp_path / "a.wav"
+    soundfile.write(path, audio.samples, RATE, subtype="FLOAT")
+    cache = EdgeCache(tmp_path / "cache")
+    first = edges_of(case(path), audio, cache=cache)
+    monkeypatch.setattr("live_eval.edges.find_edges", lambda *_, **__: pytest.fail("found again"))
+    assert edges_of(case(path), audio, cache=cache) == first
+    soundfile.write(path, audio.samples[::-1], RATE, subtype="FLOAT")
+    with pytest.raises(pytest.fail.Exception, match="found again"):
+        edges_of(case(path), audio, cache=cache)
+
+
+def test_word_times_tell_words_from_what_follows_them(speech: NDArray[np.float32]) -> None:
+    audio = placed(np.concatenate((speech, np.zeros(RATE // 2, np.float32), speech)), 300, 500)
+    first_end = 300 * MS + len(speech) * 1_000_000_000 // RATE
+    words = [Word("said", 300 * MS, first_end, 0.9)]
+    edges = find_edges(audio, words=words)
+    assert edges.words_end_ns == pytest.approx(first_end, abs=100 * MS)
+    assert edges.voice_end_ns > first_end + 500 * MS
+    assert edges.uncertain
+
+
+@pytest.mark.echomind
+def test_the_breathless_recording_of_the_demo(echomind_demo: Path) -> None:
+    folder = echomind_demo / "data_synthesis" / "audio" / "breath"
+    (path,) = folder.glob("*_target.wav")
+    edges = find_edges(read_audio(path).audio)
+    assert edges.words_end_ns == pytest.approx(4_960 * MS, abs=100 * MS)
+    assert edges.voice_end_ns == pytest.approx(5_830 * MS, abs=60 * MS)
+    assert edges.uncertain
