@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ __all__ = ["METHOD_VERSION", "EdgeCache", "edges_of", "find_edges"]
 METHOD_VERSION = "1"
 """Changes whenever the edges of a recording may."""
 
-# Further apart than this, the last word and the end of the voice are told apart (DESIGN.md).
+# Where the voice goes on for longer than this after the last word, its end is uncertain.
 _APART_S = 0.1
 # The network's probability may dip for so many windows of 32 ms within a word.
 _DIP_WINDOWS = 3
@@ -65,17 +64,22 @@ def find_edges(audio: Audio, *, words: Sequence[Word] | None = None) -> SpeechEd
     probabilities = speech_probabilities(Audio(np.clip(audio.samples * gain, -1, 1), audio.rate_hz))
     found = detect(audio, probabilities)
     words_end_s = _words_end_s(probabilities, words, found.voice_end_s)
+    onset_s, voice_end_s = found.onset_s, found.voice_end_s
     reasons: list[str] = []
-    if not found.found or (words_end_s is None and not words):
+    if not found.found or not (words or np.any(probabilities > SPEECH)):
         reasons.append("no speech found")
-    elif words_end_s is not None and found.voice_end_s - words_end_s > _APART_S:
-        after_ms = 1000 * (found.voice_end_s - words_end_s)
+        if found.trouble:  # What rose above the rest was no voice.
+            onset_s, voice_end_s, words_end_s = 0.0, len(audio.samples) / audio.rate_hz, None
+    elif words is not None and not words:
+        reasons.append("no words recognised")
+    elif words_end_s is not None and voice_end_s - words_end_s > _APART_S:
+        after_ms = 1000 * (voice_end_s - words_end_s)
         reasons.append(f"sound goes on for {after_ms:.0f} ms after the last word")
     if found.trouble:
         reasons.append(found.trouble)
     return SpeechEdges(
-        onset_ns=round(found.onset_s * 1e9),
-        voice_end_ns=min(audio.duration_ns, round(found.voice_end_s * 1e9)),
+        onset_ns=round(onset_s * 1e9),
+        voice_end_ns=min(audio.duration_ns, round(voice_end_s * 1e9)),
         words_end_ns=None if words_end_s is None else round(words_end_s * 1e9),
         uncertain=bool(reasons),
         reason="; ".join(reasons),
@@ -89,7 +93,8 @@ def edges_of(
 
     Args:
         case: The case. A clean take counts where its length agrees with the recording's and its sound lies
-            in it, sample for sample; what the recording adds to it is background.
+            in it, sample for sample; what the recording adds to it is background. One that cannot be read
+            makes the edges uncertain.
         audio: The case's recording.
         recogniser: Tells words from other sounds of the speaker, where it is there.
         cache: Where edges that were found are kept, or None to find them anew.
@@ -98,7 +103,7 @@ def edges_of(
         The edges.
 
     Raises:
-        AudioError: The recording is gone, or the clean take that the case names cannot be used.
+        AudioError: The recording is gone.
         UsageError: The weights of the voice activity network are not installed.
     """
     if case.edges is not None:
@@ -107,15 +112,28 @@ def edges_of(
     known = cache.get(key) if cache else None
     if known is not None:
         return known
-    take = _clean_take(case.clean_audio_path, audio) if case.clean_audio_path is not None else None
+    edges = _found_edges(case, audio, recogniser)
+    if cache:
+        cache.put(key, edges)
+    return edges
+
+
+def _found_edges(case: Case, audio: Audio, recogniser: Recogniser | None) -> SpeechEdges:
+    """Return the edges of a case's clean take, or where it has none those of its recording."""
+    take, problem = None, ""
+    if case.clean_audio_path is not None:
+        try:
+            take = _aligned(read_audio(case.clean_audio_path).audio, audio)
+        except AudioError as error:
+            problem = f"the clean take cannot be used: {error.message}"
     heard = audio if take is None else take
     words = _spoken_words(recogniser.transcribe(heard).words, case.text) if recogniser else None
     edges = find_edges(heard, words=words)
     if take is not None:
         end_ns = min(audio.duration_ns, edges.voice_end_ns)
-        edges = replace(edges, voice_end_ns=end_ns, method="clean_take")
-    if cache:
-        cache.put(key, edges)
+        return replace(edges, voice_end_ns=end_ns, method="clean_take")
+    if problem:
+        return replace(edges, uncertain=True, reason="; ".join(filter(None, (edges.reason, problem))))
     return edges
 
 
@@ -158,12 +176,8 @@ def _plain(word: str) -> str:
     return re.sub(r"[^\w']", "", word.lower())
 
 
-def _clean_take(path: Path, mix: Audio) -> Audio | None:
-    """Return the clean take that `mix` was made from, or None where it is another one."""
-    try:
-        take = read_audio(path).audio
-    except AudioError as error:
-        raise AudioError(error.kind, f"the clean take cannot be used: {error.message}") from error
+def _aligned(take: Audio, mix: Audio) -> Audio | None:
+    """Return the take if `mix` was made from it, sample for sample; None if it is another one."""
     if abs(take.duration_ns - mix.duration_ns) > _LENGTHS_S * 1e9:
         return None
     one, other = resample(take, _ALIGN_RATE_HZ).samples, resample(mix, _ALIGN_RATE_HZ).samples

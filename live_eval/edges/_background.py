@@ -1,10 +1,11 @@
 """A model of the background, and the sounds that it does not explain.
 
-Each band's level is held against what it is in the background, at three time scales: 16 ms for edges, 60 ms
-and 200 ms for weak sounds. The evidence of a frame is the logarithm of a likelihood ratio: background alone,
-against background in some bands and anything up to 30 dB above it in others. A sound is a stretch whose
-evidence adds up to more than that of any longer or shorter stretch; its ends are thereby the likeliest points
-of change. How much evidence chance alone would give is learned from the background itself.
+Each band's level is held against what it is in the background, at four time scales: 16 ms for edges, 40 ms
+for plosives, 70 ms and 210 ms for weak sounds. The evidence of a frame is the logarithm of a likelihood
+ratio: background alone, against background in some bands and anything up to 30 dB above it in others. A sound
+is a stretch whose evidence adds up to more than that of any longer or shorter stretch; its ends are thereby
+the likeliest points of change. How much evidence chance alone would give is learned from the background
+itself.
 
 Sources: Ruzzo and Tompa, "A linear time algorithm for finding all maximal scoring subsequences" (1999);
 Karlin and Altschul, "Methods for assessing the statistical significance of molecular sequence features"
@@ -38,7 +39,7 @@ class Scale:
     memory_frames: int
 
 
-SCALES = (Scale(1, 1.5, 3), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
+SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
 
 # The share of bands in which a sound is expected to rise above the background, and how far at most.
 _SHARE = 0.3
@@ -113,11 +114,16 @@ class Background:
                 found.append(Sound(first, last, score, score * self.decay / self._scale.memory_frames))
         return [sound for sound in found if sound.significance >= 1]
 
+    def raised(self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which frames lie above three quarters of the background, over all bands."""
+        excess = ((levels_db - self.typical_db) / self.spread_db).mean(axis=1)
+        return np.asarray(excess > np.quantile(excess[quiet], 0.75))
+
     def least_rise_db(self) -> float:
         """Return by how much a sound as coloured as the background must raise every band to be noticed."""
         rises = np.arange(0.25, 30.25, 0.25)
-        heard = [float(self._ratio((self.typical_db + rise)[None])[0]) - self.offset >= 1 for rise in rises]
-        return float(rises[heard.index(True)]) if True in heard else float(rises[-1])
+        noticed = self._ratio(self.typical_db + rises[:, None]) - self.offset >= 1
+        return float(rises[int(np.argmax(noticed))]) if noticed.any() else float(rises[-1])
 
     def _ratio(self, levels_db: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the log likelihood ratio of each frame, summed over the bands, shape (frames,)."""

@@ -35,12 +35,19 @@ class EdgeCache:
     def key(self, case: Case, method: str, recogniser: str) -> str:
         """Return the name under which the edges of a case are kept.
 
+        Args:
+            case: The case.
+            method: The version of the method.
+            recogniser: The recogniser's name, or empty where none is used.
+
         Raises:
-            AudioError: The recording or its clean take cannot be read.
+            AudioError: The recording cannot be read.
         """
         digest = hashlib.sha256(json.dumps([method, recogniser, case.text if recogniser else None]).encode())
-        for path in (case.audio_path, case.clean_audio_path):
-            digest.update(_sha256(path) if path is not None else b"none")
+        digest.update(_sha256(case.audio_path))
+        if case.clean_audio_path is not None:
+            readable = case.clean_audio_path.is_file()
+            digest.update(_sha256(case.clean_audio_path) if readable else b"clean take not there")
         return digest.hexdigest()
 
     def get(self, key: str) -> SpeechEdges | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,30 +15,40 @@ from live_eval.edges._scene import DEPTH_DB, Scene, survey, widened
 __all__ = ["Detection", "detect"]
 
 _ROUNDS = 4
-_PAUSE_CLEAN_FRAMES, _PAUSE_NOISY_FRAMES = 5, 10**6
 _FEWEST_QUIET = 40
+# A pause of so many frames divides a sound. In noise none does: weak speech would fall apart.
+_PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000
 
-# What stands apart from the voice is the speaker's own where it is significant, loud, long and near enough.
-_SIGNIFICANT = 6.0
-_NEAR_FRAMES = 30
-_LEAST_FRAMES = 8
-_LEAST_SHARE = 0.03
+# A sound is the voice where the network hears speech in so much of it.
 _SPEECH_SHARE = 0.3
-_LOUD_DB = -34.0
-_FAINT_DB, _FAINT_FRAMES = -38.0, 30
+# What stands apart from the voice belongs to it where it is beyond chance, near, loud enough and no click.
+# Strong is what has so much of the evidence that the voice has, or is so significant.
+_SIGNIFICANT, _VERY_SIGNIFICANT = 6.0, 10.0
+_STRONG_SHARE = 0.03
 _FAR_S, _FAR_WEAK_S = 2.0, 0.8
+_NEAR_FRAMES, _NEAR_DB = 30, -36.0
+_CLICK_FRAMES = 8
+_LOUD_DB = -34.0
+_LONG_FRAMES, _LONG_DB = 30, -38.0
+# A plosive after its closure is short, but dense: evidence per frame.
+_BURST_NEAR_FRAMES, _BURST_FRAMES, _BURST_SIGNIFICANT, _BURST_DENSITY = 50, 4, 4.0, 3.0
 
-# Noise hides the end where a sound so far below the voice would be lost in it, or where another guess at the
-# background moves the end by so much.
+# At each of the scales: by how many frames a strong edge looks late, since it looks ahead; how much later
+# than at the scales below an edge must lie to be another, weaker one; how far around it the exact place is
+# looked for; and how much of its last frames must lie above most of the background, as those of a drop of
+# rain do not.
+_LATE_FRAMES = (0, 2, 5, 18)
+_LATER_FRAMES = (0, 3, 4, 25)
+_AROUND_FRAMES = (0, 10, 20, 40)
+_TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
+# The scales that are steady enough to tell the background by.
+_STEADY_SCALES = (2, 3)
+
+# Noise hides the end where a sound so far below the voice would be lost in it, or where doubtful evidence or
+# another guess at the background moves the end by so much.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
-
-# By how many frames a strong edge looks late at each of the scales, since they look ahead.
-_LATE_FRAMES = (0, 7, 18)
-# How much later than at the scale below an edge must lie to be another, weaker one, and how far around it
-# the exact place is looked for.
-_LATER_FRAMES = (0, 8, 25)
-_AROUND_FRAMES = (0, 20, 40)
+_DOUBTFUL = {1: 4.0, 2: 2.0}  # by scale, in units of chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +70,18 @@ class Detection:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """First frame of the own sound, the frame after its last, and what a breath must have to be noticed."""
+    """What a search found.
+
+    Args:
+        start: First frame of the speaker's own sound.
+        end: The frame after its last.
+        passed_over: By how many frames doubtful evidence goes on after the end.
+        limit_db: Level, relative to the voice, below which a sound is lost in the background.
+    """
 
     start: int
     end: int
+    passed_over: int
     limit_db: float
 
 
@@ -100,8 +119,11 @@ def _trouble(scene: Scene, finding: _Finding) -> str:
         return f"noise hides the end: a sound {-finding.limit_db:.0f} dB below the voice would not be heard"
     if scene.clean:
         return ""
+    if not scene.aware:
+        return "noise hides the end: voice activity does not tell the voice from it"
     other = _search(scene, scene.doubtful)
-    apart_s = scene.hop_s * abs(finding.end - other.end) if other is not None else 0.0
+    apart = finding.passed_over if other is None else max(finding.passed_over, abs(finding.end - other.end))
+    apart_s = scene.hop_s * apart
     if apart_s > _DOUBT_S:
         return f"noise hides the end: it may lie {1000 * apart_s:.0f} ms off"
     return ""
@@ -120,10 +142,26 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
         return None
     frames = len(quiet)
     mirrored = [[_mirrored(sound, frames) for sound in reversed(found)] for found in sounds]
+    raised = backgrounds[0].raised(scene.levels_db[0], quiet)
+    end = _last_frame(scene.power, quiet, raised, sounds)
     return _Finding(
-        start=frames - _last_frame(scene.power[::-1], quiet[::-1], mirrored),
-        end=_last_frame(scene.power, quiet, sounds),
+        start=frames - _last_frame(scene.power[::-1], quiet[::-1], raised[::-1], mirrored),
+        end=end,
+        passed_over=0 if scene.clean else _passed_over(backgrounds, end, round(_FAR_S / scene.hop_s)),
         limit_db=_limit_db(scene, quiet, backgrounds),
+    )
+
+
+def _passed_over(backgrounds: Sequence[Background], end: int, far: int) -> int:
+    """Return for how many of the `far` frames after the end there is evidence that is too weak to count."""
+    return max(
+        (
+            sound.end - _LATE_FRAMES[scale] - end
+            for scale, doubtful in _DOUBTFUL.items()
+            for sound in backgrounds[scale].sounds(_PAUSE_NOISY)
+            if sound.significance > doubtful and sound.end > end and sound.start < end + far
+        ),
+        default=0,
     )
 
 
@@ -132,7 +170,7 @@ def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.boo
     quiet = guess
     for done in range(_ROUNDS):
         heard = np.zeros(len(quiet), bool)
-        for scale in (1, 2):
+        for scale in _STEADY_SCALES:
             wary = scene.aware and done < _ROUNDS // 2
             background = Background(scene.levels_db[scale], quiet, SCALES[scale], wary=wary)
             for sound in _own(scene, background, scale):
@@ -146,14 +184,15 @@ def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.boo
 
 def _own(scene: Scene, background: Background, scale: int) -> list[Sound]:
     """Return those of the sounds that are the speaker's own, in order."""
-    sounds = background.sounds(_PAUSE_CLEAN_FRAMES if scene.clean else _PAUSE_NOISY_FRAMES)
+    sounds = background.sounds(_PAUSE_CLEAN if scene.clean else _PAUSE_NOISY)
     if not sounds:
         return []
     told = scene.clean or scene.aware
+    least = _CLICK_FRAMES + SCALES[scale].frames - 1
     loudest = max(sound.score for sound in sounds)
     kept = [
         told
-        and sound.significance > _SIGNIFICANT / 2
+        and sound.significance > (_SIGNIFICANT / 2 if sound.end - sound.start >= least else _SIGNIFICANT)
         and bool(scene.speech[sound.start : sound.end].mean() > _SPEECH_SHARE)
         for sound in sounds
     ]
@@ -172,32 +211,50 @@ def _own(scene: Scene, background: Background, scale: int) -> list[Sound]:
 
 
 def _belongs(scene: Scene, sound: Sound, gap: int, scale: int, loudest: float) -> bool:
-    """Tell whether a sound that stands `gap` frames apart from the voice is the speaker's own."""
+    """Tell whether a sound that stands `gap` frames apart from the voice is the speaker's own.
+
+    Args:
+        scene: The recording.
+        sound: The sound.
+        gap: Frames between it and the voice.
+        scale: Which of `SCALES` it was found at.
+        loudest: The greatest score of any sound.
+    """
     frames = sound.end - sound.start - (SCALES[scale].frames - 1)
     peak_db = float(scene.total_db[sound.start : sound.end].max())
-    strong = sound.score >= _LEAST_SHARE * loudest
-    far_s = _FAR_S if scene.clean or strong else _FAR_WEAK_S
-    if sound.significance <= _SIGNIFICANT or gap * scene.hop_s > far_s:
+    near = gap <= _NEAR_FRAMES
+    if gap <= _BURST_NEAR_FRAMES and frames >= _BURST_FRAMES and peak_db >= _NEAR_DB:
+        dense = sound.score > _BURST_DENSITY * frames
+        if dense and sound.significance > _BURST_SIGNIFICANT:
+            return True
+    strong = sound.score >= _STRONG_SHARE * loudest or sound.significance > _VERY_SIGNIFICANT
+    if sound.significance <= _SIGNIFICANT or not (strong or scene.clean or scene.aware):
         return False
-    if not scene.clean and not scene.aware and not strong:
+    if gap * scene.hop_s > (_FAR_S if strong or scene.clean else _FAR_WEAK_S):
         return False
-    if frames < _LEAST_FRAMES and gap > _NEAR_FRAMES:
-        return False
-    if gap <= _NEAR_FRAMES:
-        return peak_db >= -36
-    return peak_db >= _LOUD_DB or (peak_db >= _FAINT_DB and frames >= _FAINT_FRAMES)
+    if near:
+        return peak_db >= _NEAR_DB
+    return frames >= _CLICK_FRAMES and (
+        peak_db >= _LOUD_DB or (peak_db >= _LONG_DB and frames >= _LONG_FRAMES)
+    )
 
 
 def _mirrored(sound: Sound, frames: int) -> Sound:
     return Sound(frames - sound.end, frames - sound.start, sound.score, sound.significance)
 
 
-def _last_frame(power: NDArray[np.float64], quiet: NDArray[np.bool_], sounds: list[list[Sound]]) -> int:
+def _last_frame(
+    power: NDArray[np.float64],
+    quiet: NDArray[np.bool_],
+    raised: NDArray[np.bool_],
+    sounds: list[list[Sound]],
+) -> int:
     """Return the frame after the last of the speaker's own sound.
 
     Args:
         power: Power by band, shape (frames, bands).
         quiet: Which frames are background alone.
+        raised: Which frames lie above most of the background.
         sounds: The speaker's own sounds at each of `SCALES`, in order.
     """
     end = sounds[0][-1].end if sounds[0] else 0
@@ -206,7 +263,10 @@ def _last_frame(power: NDArray[np.float64], quiet: NDArray[np.bool_], sounds: li
             continue
         last = sounds[scale][-1]
         about = last.end - _LATE_FRAMES[scale]
-        if about > end + _LATER_FRAMES[scale]:
+        if (
+            about > end + _LATER_FRAMES[scale]
+            and raised[max(end, about - _TAIL_FRAMES[scale]) : about].mean() > _TAIL_SHARES[scale]
+        ):
             end = _change(power, quiet, max(last.start, end), about, _AROUND_FRAMES[scale])
     return end
 
@@ -240,7 +300,7 @@ def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, ab
 
 def _limit_db(scene: Scene, quiet: NDArray[np.bool_], backgrounds: list[Background]) -> float:
     """Return how loud, relative to the voice, a breath must be to be noticed."""
-    rise_db = min(background.least_rise_db() for background in backgrounds[1:])
+    rise_db = min(backgrounds[scale].least_rise_db() for scale in _STEADY_SCALES)
     noise = float(scene.power[quiet].sum(axis=1).mean())
     return float(10 * np.log10(noise * (10 ** (rise_db / 10) - 1) / scene.voice))
 

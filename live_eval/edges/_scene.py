@@ -128,8 +128,8 @@ def _calm(
     levels_db: tuple[NDArray[np.float64], ...], core: NDArray[np.bool_], rise_db: float
 ) -> NDArray[np.bool_]:
     """Return the frames within about `rise_db` of the quietest quarter of all."""
-    quietest = np.percentile(levels_db[2][core], 10, axis=0)
-    rise = np.clip(levels_db[1] - quietest, 0, 25).mean(axis=1)
+    quietest = np.percentile(levels_db[-1][core], 10, axis=0)
+    rise = np.clip(levels_db[-2] - quietest, 0, 25).mean(axis=1)
     quarter = float(np.percentile(rise[core], 25))
     return np.asarray(rise <= max(quarter, min(_division(rise[core]), quarter + rise_db)))
 
