@@ -292,14 +292,16 @@ def figures(errors_ms: Samples) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=60, help="recordings per condition; twice as many in noise")
+    parser.add_argument(
+        "--n", type=int, default=60, help="recordings per condition; half as many again in noise"
+    )
     parser.add_argument("--half", type=int, choices=(0, 1), default=1, help="which half of the clips")
     options = parser.parse_args()
     lacking = available()
     if lacking:
         raise SystemExit(f"speech_edges: not measured ({lacking})")
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        counts = {one: options.n * (2 if one.noise else 1) for one in CONDITIONS}
+        counts = {one: options.n * (3 if one.noise else 2) // 2 for one in CONDITIONS}
         jobs = {one: pool.submit(measure, one, counts[one], options.half) for one in CONDITIONS}
         results = {one: job.result() for one, job in jobs.items()}
 

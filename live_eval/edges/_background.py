@@ -75,8 +75,9 @@ class Background:
 
     Args:
         levels_db: Levels of all frames, shape (frames, bands), smoothed as `scale` says.
-        quiet: Which frames are thought to be background alone, shape (frames,); at least one.
+        quiet: Which frames are thought to be background alone, shape (frames,).
         scale: The time scale.
+        floor_db: Level of every band where `quiet` is empty: there is no background but this floor.
         wary: Take a lower quantile than the median for the background's level, where up to two thirds of
             `quiet` may yet hold a breath or a sigh.
     """
@@ -84,18 +85,25 @@ class Background:
     __slots__ = ("_scale", "decay", "evidence", "offset", "spread_db", "typical_db")
 
     def __init__(
-        self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_], scale: Scale, *, wary: bool = False
+        self,
+        levels_db: NDArray[np.float64],
+        quiet: NDArray[np.bool_],
+        scale: Scale,
+        *,
+        floor_db: float,
+        wary: bool = False,
     ) -> None:
-        low, lower, middle, high = np.percentile(levels_db[quiet], [10, 30, 50, 84], axis=0)
-        below = np.maximum((middle - low) / 1.28, scale.least_spread_db)
         self._scale = scale
+        heard = levels_db[quiet] if quiet.any() else np.full((1, levels_db.shape[1]), floor_db)
+        low, lower, middle, high = np.percentile(heard, [10, 30, 50, 84], axis=0)
+        below = np.maximum((middle - low) / 1.28, scale.least_spread_db)
         self.typical_db = lower if wary else middle
         # Upwards the spread may be that of sounds that are no background; downwards it never is.
         self.spread_db = np.clip(high - middle, below, 1.6 * below)
-        raw = self._ratio(levels_db)
-        self.offset = float(np.clip(np.quantile(raw[quiet], 0.97), 0, _MOST_OFFSET))
-        self.evidence = np.clip(raw - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE)
-        self.decay = _decay(self.evidence[quiet])
+        chance = self._ratio(heard)
+        self.offset = float(np.clip(np.quantile(chance, 0.97), 0, _MOST_OFFSET))
+        self.evidence = np.clip(self._ratio(levels_db) - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE)
+        self.decay = _decay(np.clip(chance - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE))
 
     def sounds(self, pause_frames: int) -> list[Sound]:
         """Return the stretches that are not background, in order; those that chance gives are left out.

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio
 from live_eval.edges._background import SCALES, Background, Sound
-from live_eval.edges._scene import DEPTH_DB, Scene, survey, widened
+from live_eval.edges._scene import DEPTH_DB, FEWEST_QUIET, Scene, survey, widened
 
 __all__ = ["Detection", "detect"]
 
 _ROUNDS = 4
-_FEWEST_QUIET = 40
 # A pause of so many frames divides a sound. In noise none does: weak speech would fall apart.
 _PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000
 
@@ -45,9 +44,10 @@ _TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
 _STEADY_SCALES = (2, 3)
 
 # Noise hides the end where a sound so far below the voice would be lost in it, or where doubtful evidence or
-# another guess at the background moves the end by so much.
+# another guess at the background moves the end by so much, or where speech is heard after it for so long.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
+_OTHER_SPEECH_S = 0.15
 _DOUBTFUL = {1: 4.0, 2: 2.0}  # by scale, in units of chance
 
 
@@ -97,7 +97,7 @@ def detect(audio: Audio, probabilities: NDArray[np.float32]) -> Detection:
     """
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
-    if not scene.clean and scene.quiet.sum() < _FEWEST_QUIET:
+    if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
         return Detection(0.0, duration_s, True, "too little background to tell the voice from it")
     finding = _search(scene, scene.quiet)
     if finding is None:
@@ -113,14 +113,16 @@ def detect(audio: Audio, probabilities: NDArray[np.float32]) -> Detection:
 
 def _trouble(scene: Scene, finding: _Finding) -> str:
     """Return why noise hides the end, or an empty string."""
+    if scene.clean:
+        return ""
     if finding.limit_db > _LIMIT_DB:
         if finding.limit_db >= 0:
             return "noise hides the end: it is as loud as the voice"
         return f"noise hides the end: a sound {-finding.limit_db:.0f} dB below the voice would not be heard"
-    if scene.clean:
-        return ""
     if not scene.aware:
         return "noise hides the end: voice activity does not tell the voice from it"
+    if scene.speech[finding.end :].sum() * scene.hop_s > _OTHER_SPEECH_S:
+        return "noise hides the end: voice activity goes on after it"
     other = _search(scene, scene.doubtful)
     apart = finding.passed_over if other is None else max(finding.passed_over, abs(finding.end - other.end))
     apart_s = scene.hop_s * apart
@@ -133,7 +135,8 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
     """Find the edges, given a first guess of the background; None where nothing rises above it."""
     quiet = guess if scene.clean else _background_frames(scene, guess)
     backgrounds = [
-        Background(levels, quiet, scale) for levels, scale in zip(scene.levels_db, SCALES, strict=True)
+        Background(levels, quiet, scale, floor_db=scene.floor_db)
+        for levels, scale in zip(scene.levels_db, SCALES, strict=True)
     ]
     # Without noise nothing is too weak for the finest scale, whose edges are the sharpest.
     used = backgrounds[:1] if scene.clean else backgrounds
@@ -142,13 +145,13 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
         return None
     frames = len(quiet)
     mirrored = [[_mirrored(sound, frames) for sound in reversed(found)] for found in sounds]
-    raised = backgrounds[0].raised(scene.levels_db[0], quiet)
+    raised = quiet if scene.clean else backgrounds[0].raised(scene.levels_db[0], quiet)
     end = _last_frame(scene.power, quiet, raised, sounds)
     return _Finding(
         start=frames - _last_frame(scene.power[::-1], quiet[::-1], raised[::-1], mirrored),
         end=end,
         passed_over=0 if scene.clean else _passed_over(backgrounds, end, round(_FAR_S / scene.hop_s)),
-        limit_db=_limit_db(scene, quiet, backgrounds),
+        limit_db=-DEPTH_DB if scene.clean else _limit_db(scene, quiet, backgrounds),
     )
 
 
@@ -172,11 +175,13 @@ def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.boo
         heard = np.zeros(len(quiet), bool)
         for scale in _STEADY_SCALES:
             wary = scene.aware and done < _ROUNDS // 2
-            background = Background(scene.levels_db[scale], quiet, SCALES[scale], wary=wary)
+            background = Background(
+                scene.levels_db[scale], quiet, SCALES[scale], floor_db=scene.floor_db, wary=wary
+            )
             for sound in _own(scene, background, scale):
                 heard[sound.start : sound.end] = True
         rest = ~widened(heard, 8) & (scene.total_db > -DEPTH_DB)
-        if rest.sum() < _FEWEST_QUIET:
+        if rest.sum() < FEWEST_QUIET:
             break
         quiet = rest
     return quiet

@@ -11,21 +11,25 @@ from live_eval.audio import Audio
 from live_eval.edges._background import SCALES
 from live_eval.edges._bands import BANDS, band_power, smoothed
 
-__all__ = ["DEPTH_DB", "NO_SPEECH", "SPEECH", "WINDOW_S", "Scene", "survey", "widened"]
+__all__ = ["DEPTH_DB", "FEWEST_QUIET", "NO_SPEECH", "SPEECH", "WINDOW_S", "Scene", "survey", "widened"]
 
 # So far below the voice nothing is counted as the speaker's: codec noise and the last of a reverberation.
 DEPTH_DB = 42.0
 # Probabilities above the one are speech, below the other none; silero's own defaults are 0.5 and 0.35.
 SPEECH, NO_SPEECH = 0.5, 0.2
 WINDOW_S = 0.032
+# Fewer frames (160 ms) tell nothing of a background.
+FEWEST_QUIET = 40
 
 # A recording whose quietest moments lie so far below its voice has no background worth modelling.
 _CLEAN_DB = 32.0
+_QUIETEST_PERCENT = 2
 # Frames so far below the voice are padding: digital silence, or as good as that.
 _PADDING_DB = 50.0
 # Frames this near to speech are not taken for background, since the network's edges are late.
 _APART_FRAMES = 40
 _ENOUGH_FRAMES = 75
+_STEADY_DB = 6.0
 _RISE_DB, _DOUBTFUL_RISE_DB = 2.0, 5.0
 _LATE_FRAMES = 40
 
@@ -38,7 +42,9 @@ class Scene:
         power: Power by band, over a floor `DEPTH_DB` below the voice, shape (frames, bands).
         levels_db: Levels by band, smoothed as each of `SCALES` says.
         total_db: Level over 20 ms relative to the voice, shape (frames,).
-        quiet: A first guess of which frames are background alone, shape (frames,).
+        floor_db: Level of the floor in each band.
+        quiet: A first guess of which frames are background alone, shape (frames,); none where there is no
+            background but the floor.
         doubtful: Another guess, more generous and without the network's help, shape (frames,).
         speech: Where the network hears speech, shape (frames,).
         voice: Mean square of the voice's loud frames.
@@ -50,6 +56,7 @@ class Scene:
     power: NDArray[np.float64]
     levels_db: tuple[NDArray[np.float64], ...]
     total_db: NDArray[np.float64]
+    floor_db: float
     quiet: NDArray[np.bool_]
     doubtful: NDArray[np.bool_]
     speech: NDArray[np.bool_]
@@ -73,7 +80,8 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
     total = smoothed(bands.power.sum(axis=1)[:, None], 5)[:, 0]
     voice = float(np.percentile(total[total > total.max() * 1e-4], 95))
     total_db = 10 * np.log10(np.maximum(total / voice, 1e-12))
-    power = bands.power + voice * 10 ** (-DEPTH_DB / 10) / BANDS
+    floor = voice * 10 ** (-DEPTH_DB / 10) / BANDS
+    power = bands.power + floor
     levels_db = tuple(smoothed(10 * np.log10(power), scale.frames) for scale in SCALES)
 
     centres_s = (np.arange(len(probabilities)) + 0.5) * WINDOW_S
@@ -82,13 +90,15 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
 
     speech = probability > SPEECH
     core = _without_padding(total_db)
-    clean = bool(np.percentile(total_db[core], 5) <= -_CLEAN_DB)
+    clean = bool(np.percentile(total_db[core], _QUIETEST_PERCENT) <= -_CLEAN_DB)
     if not clean and (apart & core).sum() < _ENOUGH_FRAMES and (~core).sum() >= _ENOUGH_FRAMES:
         # Loud throughout and framed by silence: a voice without a pause, not a voice in noise.
         clean = True
     aware = not clean and bool((apart & core).sum() >= _ENOUGH_FRAMES)
     if clean:
-        quiet = total_db <= max(float(np.percentile(total_db, 5)) + 6, -DEPTH_DB)
+        quiet = total_db <= max(float(np.percentile(total_db, _QUIETEST_PERCENT)) + _STEADY_DB, -DEPTH_DB)
+        if quiet.sum() < FEWEST_QUIET:  # The quietest moments of a voice without a pause, no background.
+            quiet[:] = False
     else:
         quiet = core & _calm(levels_db, core, _RISE_DB)
         if aware and (apart & quiet).sum() >= _ENOUGH_FRAMES:
@@ -99,6 +109,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
         power=power,
         levels_db=levels_db,
         total_db=total_db,
+        floor_db=float(10 * np.log10(floor)),
         quiet=quiet,
         doubtful=quiet if clean else core & _calm(levels_db, core, _DOUBTFUL_RISE_DB),
         speech=speech,

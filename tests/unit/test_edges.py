@@ -1,17 +1,21 @@
 """Speech edges on recordings whose truth is their construction; the benchmark says how well on many."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, read_audio, resample
 from live_eval.data import DataOptions, load, sample_path
 from live_eval.edges import EdgeCache, edges_of, find_edges
-from live_eval.recognition import Word
+from live_eval.edges._background import maximal_segments
+from live_eval.recognition import Recogniser, Transcript, Word
 from live_eval.types import Case, SpeechEdges, Variant
 
 RATE = 24_000
@@ -46,6 +50,51 @@ def test_gated_speech_is_found_where_it_lies(speech: NDArray[np.float32], rate_h
     assert edges.voice_end_ns == pytest.approx((300 + len(speech) * 1000 / RATE) * MS, abs=20 * MS)
     assert edges.method == "detector"
     assert not edges.uncertain, edges.reason
+
+
+def test_without_noise_the_edges_are_good_to_a_few_milliseconds(speech: NDArray[np.float32]) -> None:
+    edges = find_edges(placed(speech, 300, 500))
+    assert edges.onset_ns == pytest.approx(300 * MS, abs=3 * MS)
+    assert edges.voice_end_ns == pytest.approx((300 + len(speech) * 1000 / RATE) * MS, abs=3 * MS)
+
+
+@pytest.mark.parametrize("gain_db", [-50, -20, 10])
+def test_loudness_does_not_matter(speech: NDArray[np.float32], gain_db: float) -> None:
+    audio = placed(speech, 300, 500)
+    louder = Audio((audio.samples * 10 ** (gain_db / 20)).astype(np.float32), RATE)
+    assert find_edges(louder).voice_end_ns == pytest.approx(find_edges(audio).voice_end_ns, abs=3 * MS)
+
+
+def test_a_recording_may_end_and_begin_in_the_middle_of_speech(speech: NDArray[np.float32]) -> None:
+    audio = Audio(speech, RATE)
+    edges = find_edges(audio)
+    assert edges.onset_ns <= 10 * MS
+    assert edges.voice_end_ns >= audio.duration_ns - 10 * MS
+    assert not edges.uncertain, edges.reason
+
+
+def test_clicks_are_not_the_speaker(speech: NDArray[np.float32]) -> None:
+    audio = placed(speech, 600, 800)
+    clicked = audio.samples.copy()
+    for at_ms in (200, 600 + len(speech) * 1000 // RATE + 400):
+        clicked[at_ms * RATE // 1000 :][:20] = 0.4
+    assert find_edges(Audio(clicked, RATE)) == find_edges(audio)
+
+
+def test_silence_around_a_noisy_recording_is_not_its_background(speech: NDArray[np.float32]) -> None:
+    noisy = placed(speech, 600, 800)
+    rms = float(np.sqrt((speech**2).mean())) * 10 ** (-15 / 20)
+    samples = np.pad(noisy.samples + noise(len(noisy.samples), rms), (RATE, RATE))
+    edges = find_edges(Audio(samples, RATE))
+    assert edges.onset_ns == pytest.approx(1_600 * MS, abs=60 * MS)
+    assert edges.voice_end_ns == pytest.approx((1_600 + len(speech) * 1000 / RATE) * MS, abs=60 * MS)
+
+
+def test_noise_as_loud_as_the_voice_makes_the_end_uncertain(speech: NDArray[np.float32]) -> None:
+    audio = placed(speech, 600, 800)
+    edges = find_edges(Audio(audio.samples + noise(len(audio.samples), 0.2), RATE))
+    assert edges.uncertain
+    assert "noise hides the end" in edges.reason
 
 
 def test_noise_does_not_move_the_edges_far(speech: NDArray[np.float32]) -> None:
@@ -138,6 +187,75 @@ def test_edges_are_found_once(
     soundfile.write(path, audio.samples[::-1], RATE, subtype="FLOAT")
     with pytest.raises(pytest.fail.Exception, match="found again"):
         edges_of(case(path), audio, cache=cache)
+
+
+def test_a_cache_that_cannot_be_read_or_written_fails_nothing(
+    speech: NDArray[np.float32], tmp_path: Path
+) -> None:
+    audio = placed(speech, 300, 500)
+    path = tmp_path / "a.wav"
+    soundfile.write(path, audio.samples, RATE, subtype="FLOAT")
+    expected = find_edges(audio)
+    (tmp_path / "file").write_text("in the way")
+    assert edges_of(case(path), audio, cache=EdgeCache(tmp_path / "file")) == expected
+    folder = tmp_path / "cache"
+    assert edges_of(case(path), audio, cache=EdgeCache(folder)) == expected
+    for entry in folder.iterdir():
+        entry.write_text("{")
+    assert edges_of(case(path), audio, cache=EdgeCache(folder)) == expected
+
+
+class Hearing(Recogniser):
+    """Recognises what it was told to."""
+
+    name = "told"
+
+    def __init__(self, *words: Word) -> None:
+        self.told = words
+
+    def transcribe(self, audio: Audio, *, words: bool = True, language: str | None = None) -> Transcript:
+        return Transcript(" ".join(word.text for word in self.told), self.told, "en", 0.0)
+
+
+def test_what_is_heard_after_the_script_is_no_word_of_it(speech: NDArray[np.float32], tmp_path: Path) -> None:
+    audio = placed(np.concatenate((speech, np.zeros(RATE // 2, np.float32), speech)), 300, 500)
+    first_end = 300 * MS + len(speech) * 1_000_000_000 // RATE
+    heard = Hearing(
+        Word("Now.", 300 * MS, first_end, 0.9), Word("Ha!", first_end + 500 * MS, 2 * first_end, 0.4)
+    )
+    path = tmp_path / "a.wav"
+    assert not edges_of(case(path), audio, recogniser=heard).uncertain
+    edges = edges_of(case(path, text="Do it now!"), audio, recogniser=heard)
+    assert edges.words_end_ns == pytest.approx(first_end, abs=100 * MS)
+    assert edges.uncertain
+
+
+def test_a_voice_without_words_is_uncertain(speech: NDArray[np.float32]) -> None:
+    edges = find_edges(placed(speech, 300, 500), words=[])
+    assert edges.words_end_ns is None
+    assert edges.reason == "no words recognised"
+
+
+def brute_force(scores: list[int]) -> list[tuple[int, int, float]]:
+    """Maximal stretches by their definition: better than all that they hold and all that hold them."""
+    total = np.concatenate(([0], np.cumsum(scores)))
+
+    def grows(start: int, end: int) -> bool:
+        """All proper beginnings and ends add up to something positive."""
+        inner = range(start + 1, end)
+        return total[end] > total[start] and all(total[start] < total[at] < total[end] for at in inner)
+
+    found = [(a, b) for a, b in combinations(range(len(total)), 2) if grows(a, b)]
+    return [
+        (a, b, float(total[b] - total[a]))
+        for a, b in found
+        if not any((c <= a and b <= d and (c, d) != (a, b)) for c, d in found)
+    ]
+
+
+@given(st.lists(st.integers(-5, 5), max_size=24))
+def test_maximal_segments_are_those_of_the_definition(scores: list[int]) -> None:
+    assert maximal_segments(scores) == brute_force(scores)
 
 
 def test_word_times_tell_words_from_what_follows_them(speech: NDArray[np.float32]) -> None:

