@@ -369,7 +369,8 @@ class OpenAIRealtime:
     def _on_transcription_failed(self, event: Fields, at_ns: int) -> list[Output]:
         error = event.child("error")
         message = f"the input could not be transcribed: {self._clean(describe(error)) or 'no reason given'}"
-        return [EndpointProblem(FailureKind.NOT_FATAL_ERROR, message, fatal=False, code=error.text("code"))]
+        problem = EndpointProblem(FailureKind.NOT_FATAL_ERROR, message, fatal=False, code=error.text("code"))
+        return [InputTranscript("", False, event.text("item_id"), failed=True), problem]
 
     def _on_truncated(self, event: Fields, at_ns: int) -> list[Output]:
         item_id = event.need_name("item_id")

@@ -261,13 +261,17 @@ def _compare(
             continue
         measured = (timing.first_byte.ns, timing.voice_to_voice.ns)
         known = (true.first_byte_ns, true.voice_to_voice_ns) if true is not None else (None, None)
-        for name, ours_ns, true_ns in zip(errors, measured, known, strict=True):
-            if ours_ns is None or true_ns is None:
-                failed.append(f"{record.turn_id}: no {name} on {'our' if ours_ns is None else 'its'} side")
-                break
-            errors[name].append(ours_ns - true_ns)
-        else:
-            lags.append(timing.lag_ns)
+        compared = {
+            name: ours_ns - its_ns
+            for name, ours_ns, its_ns in zip(errors, measured, known, strict=True)
+            if ours_ns is not None and its_ns is not None
+        }
+        if len(compared) < len(errors):
+            failed.append(f"{record.turn_id}: no {', no '.join(errors.keys() - compared.keys())} on one side")
+            continue
+        for name, error_ns in compared.items():
+            errors[name].append(error_ns)
+        lags.append(timing.lag_ns)
     if not lags:
         raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[:1]}")
     arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}

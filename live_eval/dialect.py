@@ -208,11 +208,13 @@ class InputTranscript:
         text: A piece to append, or where `final` the whole text of the item.
         final: Whether the text is whole.
         item_id: The user's item it belongs to.
+        failed: The item could not be transcribed: nothing more comes of it.
     """
 
     text: str
     final: bool
     item_id: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ class FailureKind(StrEnum):
     AUDIO_AFTER_DONE = "audio_after_done"
     UNKNOWN_EVENT = "unknown_event"
     NOT_FATAL_ERROR = "not_fatal_error"
+    TRANSCRIPT_LATE = "transcript_late"
 
 
 class LiveEvalError(Exception):

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.clock import Clock
+from live_eval.errors import LiveEvalError
 
-__all__ = ["LoopProbe", "ProbeReading", "run", "undisturbed"]
+__all__ = ["LoopProbe", "ProbeReading", "describe", "run", "undisturbed"]
 
 _T = TypeVar("_T")
 
@@ -71,14 +72,35 @@ class LoopProbe:
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine on a new event loop: uvloop's where it is installed, Python's otherwise."""
+    """Run a coroutine on a new event loop: uvloop's where it is installed, Python's otherwise.
+
+    Raises:
+        LiveEvalError: As the coroutine raised it, also from within a task group.
+    """
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
         import uvloop  # takes a while to load, and only runs need it
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(main)
+        except ExceptionGroup as errors:
+            ours = errors.subgroup(LiveEvalError)
+            if ours is None:
+                raise
+            raise _innermost(ours) from None
+
+
+def describe(error: BaseException) -> str:
+    """Return the innermost errors of a group in words."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(describe, error.exceptions))
+    return f"{type(error).__name__}: {error}"
+
+
+def _innermost(error: BaseException) -> BaseException:
+    return _innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @contextlib.contextmanager

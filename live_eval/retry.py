@@ -9,7 +9,7 @@ from live_eval.clock import Clock
 from live_eval.dialect import RateLimit
 from live_eval.errors import FailureKind
 
-__all__ = ["PASSING", "Backoff", "RateGate"]
+__all__ = ["LONGEST_WAIT_S", "PASSING", "Backoff", "RateGate"]
 
 PASSING = frozenset(
     {
@@ -31,6 +31,10 @@ PASSING = frozenset(
 """Failures that may pass. The others (a refused key, a broken recording, a reply that is incomplete by the
 endpoint's own bound) would only fail again."""
 
+LONGEST_WAIT_S = 600.0
+"""An endpoint that asks for more patience than this is not waited for: its turn fails."""
+
+_STAGGER_NS = 250_000_000
 _FIRST_S = 1.0
 _LONGEST_S = 60.0
 
@@ -67,12 +71,15 @@ class RateGate:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._opens_ns = 0
+        self._waiting = 0
         self._remaining: dict[str, float] = {}
         self._use: dict[str, float] = {}
 
     def close_for(self, seconds: float) -> None:
-        """Let nobody through for `seconds` from now."""
-        self._opens_ns = max(self._opens_ns, self._clock.now_ns() + round(seconds * 1e9))
+        """Let nobody through for `seconds` from now, or for the longest wait."""
+        if seconds > 0:
+            until_ns = self._clock.now_ns() + round(min(seconds, LONGEST_WAIT_S) * 1e9)
+            self._opens_ns = max(self._opens_ns, until_ns)
 
     def told(self, limits: Sequence[RateLimit]) -> None:
         """The endpoint told where we stand."""
@@ -90,6 +97,13 @@ class RateGate:
         return max(0.0, (self._opens_ns - self._clock.now_ns()) / 1e9)
 
     async def wait(self) -> None:
-        """Return when a new session may be opened."""
-        while self.closed_s > 0:
-            await self._clock.sleep_until(self._opens_ns)
+        """Return when a new session may be opened; those who wait leave one after the other."""
+        if self.closed_s == 0:
+            return
+        place = self._waiting
+        self._waiting += 1
+        try:
+            while self.closed_s > 0:
+                await self._clock.sleep_until(self._opens_ns + place * _STAGGER_NS)
+        finally:
+            self._waiting -= 1

@@ -32,7 +32,7 @@ DEFAULT_JUDGES = ("dnsmos", "wer_heard", "wer_spoken", "bleu", "rouge_l")
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class EndpointTable(_Table):

@@ -16,7 +16,7 @@ from live_eval.capture import LoggedMessage, TurnCapture
 from live_eval.clock import Clock, Pacer
 from live_eval.dialect import Close, Dialect, Interrupted, Message, Output, Send, SetTimer
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
-from live_eval.loop import LoopProbe
+from live_eval.loop import LoopProbe, describe
 from live_eval.timeline import TurnTrace
 from live_eval.transport import Transport
 from live_eval.turn import TurnLimits, TurnState
@@ -53,6 +53,7 @@ class Session:
         clock: The session's clock.
         turn_mode: Who decides that the user's turn is over.
         modality: What was asked for.
+        transcribes: Whether the endpoint was asked to transcribe the input.
         limits: How long to wait for what.
         probe: The process's probe of the event loop, or None where lag is not to be known.
     """
@@ -65,6 +66,7 @@ class Session:
         *,
         turn_mode: TurnMode,
         modality: Modality = Modality.AUDIO,
+        transcribes: bool = False,
         limits: TurnLimits | None = None,
         probe: LoopProbe | None = None,
     ) -> None:
@@ -74,7 +76,7 @@ class Session:
         self._turn_mode = turn_mode
         self._limits = limits or TurnLimits()
         self._probe = probe
-        self._state = TurnState(self._limits, modality)
+        self._state = TurnState(self._limits, modality, transcribes=transcribes)
         self._timers: dict[str, int] = {}
         self._messages: list[tuple[int, bool, Message]] = []
         self._closing = False
@@ -91,8 +93,8 @@ class Session:
             turn: What the user says.
 
         Returns:
-            What was captured. Whatever the endpoint or the network does becomes a `Failure` in it; its log
-            is empty, see `log`.
+            What was captured. Whatever the endpoint, the network or a defect of the dialect does becomes a
+            `Failure` in it; its log is empty, see `log`.
         """
         wall_ns, dial_ns = self._clock.wall_ns(), self._clock.now_ns()
         try:
@@ -108,6 +110,8 @@ class Session:
                     await self._leave()
                     for task in others:
                         task.cancel()
+            except ExceptionGroup as errors:
+                self._state.fail(FailureKind.INTERNAL, describe(errors), self._clock.now_ns())
             finally:
                 await self._transport.close()
         return self._captured(turn, dial_ns, wall_ns)
@@ -236,7 +240,8 @@ class Session:
         tick = await pacer.wait(speech=speech)
         for output in self._dialect.frame(frame, tick.deadline_ns):
             if isinstance(output, Send):
-                await self._send(output.message)  # not logged: its times say all there is
+                if not await self._send(output.message):  # not logged: its times say all there is
+                    return
             else:
                 await self._carry_out((output,), tick.deadline_ns)
         self._sent.append(self._clock.now_ns())

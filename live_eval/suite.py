@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 from live_eval import __version__
 from live_eval.audio import Audio, frames_of, read_audio, resample
@@ -28,13 +29,13 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.edges import EdgeCache, edges_of
-from live_eval.errors import AudioError, FailureKind, LiveEvalError, TurnError, UsageError
-from live_eval.loop import LoopProbe, undisturbed
+from live_eval.errors import AudioError, FailureKind, TurnError, UsageError
+from live_eval.loop import LoopProbe, describe, undisturbed
 from live_eval.recognition import Recogniser, available
 from live_eval.reference.process import ReferenceProcess
 from live_eval.registry import client
 from live_eval.registry import load as load_object
-from live_eval.retry import PASSING, Backoff, RateGate
+from live_eval.retry import LONGEST_WAIT_S, PASSING, Backoff, RateGate
 from live_eval.runfile import RunConfig
 from live_eval.session import Session, UserTurn
 from live_eval.store import RunWriter
@@ -88,8 +89,8 @@ class Plan:
     @property
     def lacks_key(self) -> bool:
         """Whether the endpoint wants a key that is not there; one on this machine wants none."""
-        own = (self.config.endpoint.base_url or "").split("://")[-1]
-        local = own.startswith(("127.", "localhost", "[::1]"))
+        host = urlsplit(self.config.endpoint.base_url or "").hostname or ""
+        local = host in ("localhost", "::1") or host.startswith("127.")
         return self.key is None and self._key_variable is not None and not local
 
     @property
@@ -100,6 +101,13 @@ class Plan:
     def no_key(self) -> str:
         """What to say where the key lacks."""
         return f"{self.spec.title} wants a key: set the environment variable {self._key_variable}"
+
+    def _public_config(self) -> dict[str, Any]:
+        """Return the configuration, without what a base URL may hold of secrets."""
+        config = self.config.model_dump(mode="json")
+        if self.config.endpoint.base_url is not None:
+            config["endpoint"]["base_url"] = _public_url(self.config.endpoint.base_url)
+        return config
 
     def settings(self, base_url: str) -> EndpointSettings:
         """Return the endpoint's settings for one session."""
@@ -136,7 +144,7 @@ class Plan:
         return {
             "live_eval": __version__,
             "timing_version": TIMING_VERSION,
-            "config": self.config.model_dump(mode="json"),
+            "config": self._public_config(),
             "endpoint": {
                 "name": self.spec.name,
                 "title": self.spec.title,
@@ -231,7 +239,7 @@ def make_plan(config: RunConfig) -> Plan:
 async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) -> Outcome:
     """Hold every turn of the plan that the run does not have yet.
 
-    The first interrupt (Ctrl-C) stops it cleanly: turns under way are given up and can be resumed.
+    The first interrupt (Ctrl-C, SIGTERM) stops it cleanly: turns under way are given up and can be resumed.
 
     Args:
         plan: What to do.
@@ -253,22 +261,25 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     def stop() -> None:
         nonlocal interrupted
         interrupted = True
-        loop.remove_signal_handler(signal.SIGINT)  # the second one is Python's own
+        heed(None)  # the second one is Python's own
         task.cancel()
 
-    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread or system
-        loop.add_signal_handler(signal.SIGINT, stop)
+    def heed(handler: Callable[[], None] | None) -> None:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not in every thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+                if handler is not None:
+                    loop.add_signal_handler(number, handler)
+
+    heed(stop)
     try:
         async with contextlib.AsyncExitStack() as stack:
             base_url = plan.base_url
             if base_url is None and wanted:
                 process = ReferenceProcess(data=plan.data.root, log_folder=folder)
-                try:
-                    async with asyncio.TaskGroup() as tasks:  # its models load while edges are found
-                        tasks.create_task(run.prepare(wanted))
-                        await stack.enter_async_context(process)
-                except* LiveEvalError as errors:
-                    raise errors.exceptions[0] from None
+                async with asyncio.TaskGroup() as tasks:  # its models load while edges are found
+                    tasks.create_task(run.prepare(wanted))
+                    await stack.enter_async_context(process)
                 base_url = process.base_url
             else:
                 await run.prepare(wanted)
@@ -279,8 +290,7 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
             raise
         task.uncancel()
     finally:
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.remove_signal_handler(signal.SIGINT)
+        heed(None)
         await asyncio.to_thread(run.close)
     done = await asyncio.to_thread(writer.done)
     captured = sum(done.values())
@@ -342,46 +352,54 @@ class _Run:
                 self._observer.waiting(self._gate.closed_s, "the endpoint's rate limit")
             await self._gate.wait()
             record = await self._attempt(job, base_url, attempt)
-            failure, capture = record.failure, record.capture
-            self._gate.told(capture.rate_limits)
-            if failure is None or failure.kind not in PASSING or attempt == attempts:
+            failure, asked_s = record.failure, record.capture.retry_after_s
+            self._gate.told(record.capture.rate_limits)
+            delay_s = self._backoff.delay_s(attempt, asked_s)
+            limited = failure is not None and failure.kind is FailureKind.RATE_LIMITED
+            if limited:  # others are not to run into the same limit
+                self._gate.close_for(delay_s)
+            final = attempt == attempts or (asked_s or 0) > LONGEST_WAIT_S
+            if failure is None or failure.kind not in PASSING or final:
                 await self._in_writer(self._writer.commit, record)
                 self._observer.turn(record)
                 return
             await self._in_writer(self._writer.attempt_failed, record)
-            delay_s = self._backoff.delay_s(attempt, capture.retry_after_s)
-            if failure.kind is FailureKind.RATE_LIMITED:
-                self._gate.close_for(delay_s)
-            else:
+            if not limited:
                 await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))
 
     async def _attempt(self, job: Job, base_url: str, attempt: int) -> TurnRecord:
+        """Hold a turn once; whatever goes wrong in it, also by a defect, costs this turn and not the run."""
         keep = functools.partial(finish, case=job.case, repeat=job.repeat, attempt=attempt)
         try:
             if self._plan.lacks_key:
                 raise TurnError(FailureKind.NO_KEY, self._plan.no_key)
-            user, turn, oddities = await asyncio.get_running_loop().run_in_executor(
-                self._readers, self._user_turn, job.case
-            )
+            return await self._captured(job.case, base_url, keep)
         except TurnError as error:
             failure = Failure(error.kind, error.message)
-            return keep(_nothing(self._clock, failure), user=None)
+        except Exception as error:
+            failure = Failure(FailureKind.INTERNAL, self._redact(describe(error)))
+        return keep(_nothing(self._clock, failure), user=None)
+
+    async def _captured(self, case: Case, base_url: str, keep: Callable[..., TurnRecord]) -> TurnRecord:
+        user, turn, oddities = await asyncio.get_running_loop().run_in_executor(
+            self._readers, self._user_turn, case
+        )
+        settings = self._plan.settings(base_url)
         session = Session(
-            self._dialect(self._plan.settings(base_url)),
+            self._dialect(settings),
             self._transport(self._clock),
             self._clock,
             turn_mode=self._plan.turn_mode,
-            modality=self._plan.config.endpoint.modality,
+            modality=settings.modality,
+            transcribes=settings.transcription_model is not None,
             limits=self._plan.limits(),
             probe=self._probe,
         )
-        try:
-            capture = await session.hold(turn)
-        except Exception as error:
-            # A defect of ours (or of a plugin) costs this turn, and says so, but not the run.
-            failure = Failure(FailureKind.INTERNAL, self._redact(_describe(error)))
-            return keep(_nothing(self._clock, failure), user=None)
+        capture = await session.hold(turn)
         gc.collect(1)  # between turns: the collector is off while they are timed
+        if capture.failure is not None:
+            said = replace(capture.failure, message=self._redact(capture.failure.message))
+            capture = replace(capture, failure=said)
         warnings = (*oddities, *capture.warnings)
         return await self._in_writer(
             lambda: keep(replace(capture, log=session.log(), warnings=warnings), user=user)
@@ -426,6 +444,10 @@ class _EdgeFinder:
             return edges_of(case, audio, recogniser=self._recogniser, cache=self._cache)
         except TurnError as error:
             return error
+        except UsageError:
+            raise  # nothing can be found on this machine
+        except Exception as error:  # a defect costs this case, not the run
+            return TurnError(FailureKind.INTERNAL, f"speech edges: {describe(error)}")
 
 
 def _nothing(clock: Clock, failure: Failure) -> TurnCapture:
@@ -433,11 +455,11 @@ def _nothing(clock: Clock, failure: Failure) -> TurnCapture:
     return TurnCapture(trace=TurnTrace(dial_ns=clock.now_ns()), wall_ns=clock.wall_ns(), failure=failure)
 
 
-def _describe(error: BaseException) -> str:
-    """Return the innermost errors of a group in words."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_describe(inner) for inner in error.exceptions)
-    return f"{type(error).__name__}: {error}"
+def _public_url(url: str) -> str:
+    """Return a URL without login, and with the values of its query hidden."""
+    parts = urlsplit(url)
+    query = "&".join(f"{pair.partition('=')[0]}=***" for pair in parts.query.split("&") if pair)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query))
 
 
 def _machine() -> dict[str, Any]:

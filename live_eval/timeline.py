@@ -30,6 +30,8 @@ __all__ = [
     "TurnTrace",
     "audible_end",
     "audible_onset",
+    "headline_response",
+    "is_cut_off",
     "measure",
     "play",
 ]
@@ -269,15 +271,28 @@ def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
 
 
 def headline_response(responses: Sequence[ResponseMarks]) -> int | None:
-    """Return the index of the first response that was not cancelled because the utterance went on.
+    """Return the index of the response that answers the turn, or None where there is none.
 
-    A response that was cancelled or interrupted counts as premature only where another one followed it.
+    The first that has something to say and was not cut off because the utterance went on: with audio before
+    one with text alone. Where every one was cut off, failed or is empty: the first that was at least not
+    cancelled.
     """
-    for index, marks in enumerate(responses):
-        cut_off = marks.status is ResponseStatus.CANCELLED or marks.interrupted_ns is not None
-        if not (cut_off and index + 1 < len(responses)):
-            return index
-    return None
+    whole = [index for index, marks in enumerate(responses) if _is_whole(marks)]
+    spoken = [index for index in whole if len(responses[index].chunk_samples)]
+    said = [index for index in whole if responses[index].first_text_ns is not None]
+    uncancelled = [
+        index for index, marks in enumerate(responses) if marks.status is not ResponseStatus.CANCELLED
+    ]
+    return next(iter((*spoken, *said, *uncancelled, *range(len(responses)))), None)
+
+
+def _is_whole(marks: ResponseMarks) -> bool:
+    return not is_cut_off(marks) and marks.status is not ResponseStatus.FAILED
+
+
+def is_cut_off(marks: ResponseMarks) -> bool:
+    """Return whether a response was stopped because the user's utterance went on."""
+    return marks.status is ResponseStatus.CANCELLED or marks.interrupted_ns is not None
 
 
 def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
@@ -327,7 +342,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
         lag_ns=lag_ns,
         flagged=lag_ns > LAG_BOUND_NS,
         uncertain=trace.edges_uncertain,
-        premature=headline or 0,
+        premature=sum(map(is_cut_off, trace.responses[: headline or 0])),
         headline=headline,
     )
 

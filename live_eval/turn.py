@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from live_eval.dialect import (
     Usage,
 )
 from live_eval.errors import FailureKind
-from live_eval.timeline import ResponseMarks, ResponseStatus, play
+from live_eval.timeline import ResponseMarks, ResponseStatus, headline_response, is_cut_off, play
 from live_eval.types import Failure, Modality
 
 __all__ = ["TurnLimits", "TurnState"]
@@ -48,6 +48,7 @@ class TurnLimits:
         stall_s: For the next piece of a response that has begun.
         max_reply_s: For a whole response; what comes later is not waited for.
         linger_s: After a response has ended, for what may still follow it (late audio, another response).
+        transcript_s: After a response has ended, for the transcription of the input, which may be slower.
     """
 
     connect_s: float = 15.0
@@ -56,6 +57,7 @@ class TurnLimits:
     stall_s: float = 15.0
     max_reply_s: float = 120.0
     linger_s: float = 0.3
+    transcript_s: float = 3.0
 
 
 @dataclass(slots=True)
@@ -93,18 +95,25 @@ class _Response:
         width = 2 if self.codec.name is CodecName.PCM16 else 1
         return self.audio_bytes / (width * self.codec.rate_hz)
 
-    def captured(self) -> CapturedResponse:
-        """Return it as it is kept."""
-        marks = ResponseMarks(
+    def marks(self) -> ResponseMarks:
+        """Return its marks, the length of its chunks known from the size of their bytes."""
+        width = 2 if self.codec is None or self.codec.name is CodecName.PCM16 else 1
+        return ResponseMarks(
             response_id=self.response_id,
             created_ns=self.created_ns,
             first_text_ns=self.first_text_ns,
             done_ns=self.done_ns,
             interrupted_ns=self.interrupted_ns,
             status=self.status,
+            chunk_arrival_ns=np.asarray(self.arrivals, np.int64),
+            chunk_samples=np.asarray([len(chunk) // width for chunk in self.chunks], np.int64),
+            rate_hz=self.codec.rate_hz if self.codec is not None else None,
         )
+
+    def captured(self) -> CapturedResponse:
+        """Return it as it is kept."""
         return CapturedResponse(
-            marks=marks,
+            marks=self.marks(),
             arrivals=tuple(self.arrivals),
             chunks=tuple(self.chunks),
             codec=self.codec,
@@ -120,14 +129,18 @@ class TurnState:
     Args:
         limits: How long to wait for what.
         modality: What was asked for.
+        transcribes: Whether the endpoint was asked to transcribe the input.
     """
 
-    def __init__(self, limits: TurnLimits, modality: Modality) -> None:
+    def __init__(self, limits: TurnLimits, modality: Modality, *, transcribes: bool = False) -> None:
         self._limits = limits
+        self._transcribes = transcribes
+        self._committed: set[str | None] = set()
         self._modality = modality
         self._responses: dict[str, _Response] = {}
         self._heard: dict[str | None, str] = {}
         self._whole: set[str | None] = set()
+        self._untranscribed: set[str | None] = set()
         self._unknown: set[str] = set()
         self._speech_at_ns: int | None = None
         self._user_done_ns: int | None = None
@@ -149,8 +162,12 @@ class TurnState:
 
     @property
     def heard_text(self) -> str | None:
-        """What the endpoint's transcriber heard of all of the user's items."""
-        return " ".join(text.strip() for text in self._heard.values() if text.strip()) or None
+        """What the endpoint's transcriber heard of the user's items; empty where it heard nothing.
+
+        Items whose transcript did not become whole are left out; None where none did.
+        """
+        whole = [text.strip() for item, text in self._heard.items() if item in self._whole]
+        return " ".join(filter(None, whole)) if whole else None
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
         """The turn failed; the first failure stays."""
@@ -174,14 +191,7 @@ class TurnState:
         response = self._responses.get(response_id)
         if response is None or response.codec is None:
             return 0
-        width = 2 if response.codec.name is CodecName.PCM16 else 1
-        marks = ResponseMarks(
-            response_id=response_id,
-            interrupted_ns=at_ns,
-            chunk_arrival_ns=np.asarray(response.arrivals, np.int64),
-            chunk_samples=np.asarray([len(chunk) // width for chunk in response.chunks], np.int64),
-            rate_hz=response.codec.rate_hz,
-        )
+        marks = replace(response.marks(), interrupted_ns=at_ns)
         return play(marks).heard_samples * 1000 // response.codec.rate_hz
 
     def on_event(self, event: Event, at_ns: int) -> None:
@@ -197,8 +207,11 @@ class TurnState:
                 self.speech_stopped_ns.append(at_ns)
             case Committed():
                 self.committed_ns = at_ns
+                self._committed.add(event.item_id)
             case InputTranscript():
                 self._transcribed(event)
+            case ReplyAudio() if not event.data:
+                self._response(event.response_id, at_ns)  # a chunk without a sample is no first byte
             case ReplyAudio():
                 response = self._response(event.response_id, at_ns)
                 response.codec = response.codec or event.codec
@@ -249,8 +262,17 @@ class TurnState:
             last_ns = max(response.progress_ns for response in self._responses.values())
             if at_ns - last_ns < self._limits.linger_s * _SECOND_NS:
                 return False
+            if self._pending and at_ns - last_ns < self._limits.transcript_s * _SECOND_NS:
+                return False
         self._judge(at_ns)
         return True
+
+    @property
+    def _pending(self) -> set[str | None]:
+        """The user's items whose transcript is still to come."""
+        if not self._transcribes:
+            return set()
+        return (self._committed | set(self._heard)) - self._whole - self._untranscribed
 
     def _response(self, response_id: str, at_ns: int) -> _Response:
         response = self._responses.get(response_id)
@@ -270,7 +292,9 @@ class TurnState:
             response.pieces.append(event.text)
 
     def _transcribed(self, event: InputTranscript) -> None:
-        if event.final:
+        if event.failed:
+            self._untranscribed.add(event.item_id)
+        elif event.final:
             self._heard[event.item_id] = event.text
             self._whole.add(event.item_id)
         elif event.item_id not in self._whole:
@@ -318,24 +342,27 @@ class TurnState:
     def _judge(self, at_ns: int) -> None:
         """Set `failure` where the turn did not end with the reply that was asked for."""
         responses = list(self._responses.values())
-        ended = [response for response in responses if response.status is not ResponseStatus.CANCELLED]
-        if not responses:
+        headline = headline_response([response.marks() for response in responses])
+        if self._pending:
+            late = f"{len(self._pending)} of the user's items were not transcribed in time"
+            self.warnings.append(Failure(FailureKind.TRANSCRIPT_LATE, late, at_ns))
+        if headline is None:
             self.fail(
                 FailureKind.NO_RESPONSE,
                 f"no response within {self._limits.reply_s:g} s after the user's turn; the endpoint "
                 + ("heard speech" if self._speech_at_ns is not None else "reported no speech"),
                 at_ns,
             )
-        elif not ended:
-            last = responses[-1]
+        elif is_cut_off(responses[headline].marks()):
+            last = responses[headline]
             self.fail(
                 FailureKind.RESPONSE_CANCELLED,
-                f"response {last.response_id} was cancelled ({last.reason or 'no reason given'}) "
+                f"response {last.response_id} was cut off ({last.reason or 'no reason given'}) "
                 f"and no other followed within {self._limits.reply_s:g} s",
                 at_ns,
             )
         else:
-            self._judge_answer(ended[-1], at_ns)
+            self._judge_answer(responses[headline], at_ns)
         broken = [warning for warning in self.warnings if warning.kind is FailureKind.MALFORMED_MESSAGE]
         if broken:  # what it held is lost, so the reply may not be whole
             self.fail(FailureKind.MALFORMED_MESSAGE, broken[0].message, broken[0].at_ns)
@@ -346,7 +373,7 @@ class TurnState:
             self.fail(FailureKind.RESPONSE_FAILED, f"response {name} failed: {reason}", at_ns)
         elif answer.status is ResponseStatus.INCOMPLETE:
             self.fail(FailureKind.RESPONSE_INCOMPLETE, f"response {name} is incomplete: {reason}", at_ns)
-        elif self._modality is Modality.AUDIO and not answer.chunks:
+        elif self._modality is Modality.AUDIO and not answer.audio_bytes:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without audio", at_ns)
         elif self._modality is Modality.TEXT and not answer.text:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without text", at_ns)

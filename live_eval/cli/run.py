@@ -189,14 +189,20 @@ def _score(config: RunConfig, out: Path) -> None:
             click.echo(f"{line.name} could not run: {line.reason}", err=True)
 
 
+_MAY_CHANGE = {"turns": {"concurrency", "retries", "connect_timeout"}}
+"""What a resumed run may have otherwise: it changes no turn."""
+
+
 def _check_same(before: Any, now: dict[str, Any]) -> None:
-    """Refuse to go on with a run of other data or another endpoint."""
-    for part in ("endpoint", "data"):
-        for key, value in now[part].items():
-            if before.get(part, {}).get(key) != value:
+    """Refuse to go on with a run of other data, another endpoint or other turns."""
+    parts = [("endpoint", before["endpoint"], now["endpoint"]), ("data", before["data"], now["data"])]
+    for table in ("endpoint", "data", "turns"):
+        parts.append((table, before["config"][table], now["config"][table]))
+    for part, then, today in parts:
+        for key, value in today.items():
+            if key not in _MAY_CHANGE.get(part, ()) and then.get(key) != value:
                 raise StoreError(
-                    f"this run cannot be resumed: its {part} had {key} = {before.get(part, {}).get(key)!r}, "
-                    f"now it is {value!r}"
+                    f"this run cannot be resumed: its {part}.{key} was {then.get(key)!r}, now it is {value!r}"
                 )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest_asyncio
 import soundfile
 from numpy.typing import NDArray
 
+from live_eval.audio import Audio, resample
 from live_eval.capture import TurnRecord
 from live_eval.errors import FailureKind, StoreError
 from live_eval.reference.process import ReferenceProcess
@@ -237,6 +239,34 @@ async def test_no_key_is_a_failure_of_each_turn(
         assert turn.failure is not None
         assert turn.failure.kind is FailureKind.NO_KEY
         assert "OPENAI_API_KEY" in turn.failure.message
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_defect_in_one_case_costs_that_case_only(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(audio: Audio, rate_hz: int) -> Audio:
+        if len(audio.samples) == len(calibration_speech(340, RATE).audio.samples):
+            raise RuntimeError("a defect")
+        return resample(audio, rate_hz)
+
+    monkeypatch.setattr("live_eval.suite.resample", breaks)
+    settings = values(f"{endpoint}?delay_ms=20&reply_ms=100", manifest)
+    settings["data"]["cases"] = [f"good-{number}" for number in range(4)]
+    out = tmp_path / "run"
+    assert await run(settings, out) == Outcome(captured=3, failed=1, interrupted=False)
+    failure = (await asyncio.to_thread(read, out))["good-1"].failure
+    assert failure is not None
+    assert (failure.kind, failure.message) == (FailureKind.INTERNAL, "RuntimeError: a defect")
+
+
+async def test_a_base_url_leaves_its_secrets_outside(manifest: Path, tmp_path: Path) -> None:
+    settings = values("ws://me:hunter2@127.0.0.1:9/v1?api-key=topsecret&model=m", manifest)
+    settings["data"]["cases"] = ["good-0"]
+    out = tmp_path / "run"
+    assert (await run(settings, out)).failed == 1
+    for path in out.rglob("*"):
+        assert path.is_dir() or not {b"hunter2", b"topsecret"} & set(re.findall(rb"\w+", path.read_bytes()))
 
 
 @pytest.mark.asyncio(loop_scope="module")

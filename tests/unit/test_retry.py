@@ -1,7 +1,9 @@
+import asyncio
+
 import pytest
 
 from live_eval.dialect import RateLimit
-from live_eval.retry import Backoff, RateGate
+from live_eval.retry import LONGEST_WAIT_S, Backoff, RateGate
 from live_eval.testing.clock import FakeClock
 
 S = 1_000_000_000
@@ -49,3 +51,27 @@ def test_the_longest_closing_holds() -> None:
     gate.close_for(5)
     gate.close_for(2)
     assert gate.closed_s == 5
+
+
+def test_an_absurd_wait_is_bounded() -> None:
+    gate = RateGate(FakeClock(start_ns=0))
+    gate.told([RateLimit("tokens", 10, 0, 1e300)])
+    assert gate.closed_s == LONGEST_WAIT_S
+    gate.told([RateLimit("tokens", 10, 0, float("nan"))])
+    assert gate.closed_s == LONGEST_WAIT_S
+
+
+async def test_those_who_wait_leave_one_after_the_other() -> None:
+    clock = FakeClock(start_ns=0)
+    gate = RateGate(clock)
+    gate.close_for(10)
+    left: list[float] = []
+
+    async def worker() -> None:
+        await gate.wait()
+        left.append(clock.now_ns() / S)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(3):
+            tasks.create_task(worker())
+    assert left == [10, 10.25, 10.5]

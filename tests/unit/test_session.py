@@ -276,13 +276,18 @@ async def test_a_refused_connection_is_a_failure_with_its_delay() -> None:
     assert heard == []
 
 
-async def test_a_defect_of_a_dialect_is_not_swallowed() -> None:
+async def test_a_defect_of_a_dialect_is_a_failure_that_keeps_what_came() -> None:
     async def nonsense(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+        peer.send("ready")
+        await clock.sleep_until(1_500 * MS)
+        peer.send("audio")
         peer.send("a word that the toy does not know")
 
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await hold(nonsense)
-    assert caught.group_contains(KeyError)
+    capture, _, _ = await hold(nonsense)
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.INTERNAL
+    assert "KeyError" in capture.failure.message
+    assert len(capture.responses[0].chunks) == 1
 
 
 async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:

@@ -12,6 +12,7 @@ from live_eval.timeline import (
     TurnTrace,
     audible_end,
     audible_onset,
+    headline_response,
     measure,
     play,
 )
@@ -211,3 +212,40 @@ def test_lag_counts_the_end_of_speech_and_the_loop_until_the_reply_is_heard() ->
     calm = measure(trace(frame_deadline_ns=due, frame_sent_ns=sent), [tone(100)])
     assert calm.lag_ns == 7 * MS
     assert not calm.flagged
+
+
+EMPTY = ResponseMarks(response_id="e", status=ResponseStatus.COMPLETED)
+FULL = response((1_500, 100))
+TEXT = replace(EMPTY, first_text_ns=1)
+FAILED = replace(EMPTY, status=ResponseStatus.FAILED)
+CANCELLED = replace(FULL, status=ResponseStatus.CANCELLED)
+INTERRUPTED = replace(FULL, interrupted_ns=1_550 * MS)
+INCOMPLETE = replace(FULL, status=ResponseStatus.INCOMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("responses", "headline"),
+    [
+        ([], None),
+        ([FULL], 0),
+        ([FAILED, FULL], 1),
+        ([EMPTY, FULL], 1),
+        ([FULL, EMPTY], 0),
+        ([TEXT, FULL], 1),
+        ([EMPTY, TEXT], 1),
+        ([CANCELLED, FULL], 1),
+        ([INTERRUPTED, FULL], 1),
+        ([INTERRUPTED, CANCELLED], 0),
+        ([CANCELLED, FAILED], 1),
+        ([CANCELLED], 0),
+        ([INCOMPLETE, FULL], 0),
+        ([FAILED], 0),
+    ],
+)
+def test_which_response_answers_a_turn(responses: list[ResponseMarks], headline: int | None) -> None:
+    assert headline_response(responses) == headline
+
+
+def test_only_responses_that_were_cut_off_count_as_premature() -> None:
+    timing = measure(trace(responses=(FAILED, INTERRUPTED, FULL)), [silence(0), tone(100), tone(100)])
+    assert (timing.headline, timing.premature) == (2, 1)

@@ -84,7 +84,7 @@ def test_a_whole_text_replaces_its_pieces() -> None:
 def test_the_input_transcript_is_assembled_by_item() -> None:
     turn = state()
     feed(turn, (1, InputTranscript("I ca", False, "a")), (1, InputTranscript("n't", False, "a")))
-    assert turn.heard_text == "I can't"
+    assert turn.heard_text is None, "a piece is not what was heard"
     feed(turn, (2, InputTranscript("I can't.", True, "a")), (2, InputTranscript("late", False, "a")))
     feed(turn, (3, InputTranscript(" Really. ", True, "b")))
     assert turn.heard_text == "I can't. Really."
@@ -261,3 +261,57 @@ def test_how_much_was_heard_follows_playout() -> None:
     assert turn.heard_ms("r1", round(3.15 * S)) == 150
     assert turn.heard_ms("r1", round(9 * S)) == 200
     assert turn.heard_ms("nobody", 9 * S) == 0
+
+
+def test_hearing_nothing_is_not_the_same_as_not_saying() -> None:
+    turn = state()
+    feed(turn, (1, InputTranscript("", True, "a")))
+    assert turn.heard_text == ""
+
+
+def transcribing() -> TurnState:
+    turn = TurnState(LIMITS, Modality.AUDIO, transcribes=True)
+    feed(turn, (0, SessionReady()), (2, Committed("a")))
+    turn.user_done(2 * S)
+    feed(turn, (3, audio()), (3, done()))
+    return turn
+
+
+def test_a_transcript_that_was_asked_for_is_waited_for() -> None:
+    turn = transcribing()
+    assert not turn.over(4 * S)
+    feed(turn, (5, InputTranscript("hello", True, "a")))
+    assert turn.over(5 * S)
+    assert (turn.heard_text, turn.failure, turn.warnings) == ("hello", None, [])
+
+
+def test_a_transcript_that_does_not_come_costs_a_warning_and_no_turn() -> None:
+    turn = transcribing()
+    feed(turn, (4, InputTranscript("hel", False, "a")))
+    assert turn.over(6 * S)
+    assert (turn.heard_text, turn.failure) == (None, None)
+    assert [warning.kind for warning in turn.warnings] == [FailureKind.TRANSCRIPT_LATE]
+
+
+def test_a_chunk_without_a_sample_is_neither_first_byte_nor_reply() -> None:
+    turn = state()
+    turn.user_done(2 * S)
+    feed(turn, (2.5, ReplyAudio("r1", b"", PCM)), (3, done()))
+    assert turn.over(4 * S)
+    assert kind_of(turn) is FailureKind.EMPTY_REPLY
+
+
+def test_a_reply_that_was_cut_off_and_not_followed_is_no_answer() -> None:
+    turn = state()
+    feed(turn, (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()), (2.3, done()))
+    feed(turn, (3, SpeechStarted()), (3, Interrupted("r1")))
+    turn.user_done(4 * S)
+    assert turn.over(14 * S)
+    assert kind_of(turn) is FailureKind.RESPONSE_CANCELLED
+
+
+def test_a_transcription_that_failed_is_not_waited_for() -> None:
+    turn = transcribing()
+    feed(turn, (3.1, InputTranscript("", False, "a", failed=True)))
+    assert turn.over(round(3.4 * S))
+    assert (turn.heard_text, turn.warnings) == (None, [])
