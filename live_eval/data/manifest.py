@@ -12,7 +12,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -99,8 +99,27 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
     ids: Counter[str] = Counter()
     cases = [_case(line, fields, root, taken, ids) for line in lines]
     return DataSet(
-        name=path.stem, root=path, kind=DataKind.MANIFEST, cases=tuple(_with_script_cues(cases)), notes=()
+        name=path.stem,
+        root=path,
+        kind=DataKind.MANIFEST,
+        cases=tuple(_with_script_cues(cases)),
+        notes=tuple(_notes(lines, cases, fields)),
     )
+
+
+def _notes(lines: Sequence[_Line], cases: Sequence[Case], fields: FieldMap) -> Iterator[str]:
+    """Say which columns nobody reads, and what they may have been meant for."""
+    read = {
+        path.partition(".")[0].casefold()
+        for name in KNOWN_FIELDS
+        for path in fields.paths(name, Variant.TARGET)
+    }
+    unread = sorted({key for line in lines for key in line.record if key.casefold() not in read})
+    if unread:
+        yield f"fields that are not used: {', '.join(unread)} (--map OURS=THEIRS names one of ours)"
+    mute = sum(not case.text for case in cases)
+    if mute:
+        yield f"{mute} of {len(cases)} cases have no text"
 
 
 def load_folder(path: Path, options: DataOptions) -> DataSet:

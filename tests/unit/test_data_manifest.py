@@ -286,3 +286,11 @@ class TestNoDataSet:
         (tmp_path / name).write_text("[]")
         with pytest.raises(DataError, match="but it is a file of another kind"):
             load(tmp_path / name)
+
+
+def test_columns_that_nobody_reads_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text("audio,txet,Topic\na.wav,hi,work\nb.wav,ho,home\n", "utf-8")
+    notes = load(path).notes
+    assert [note for note in notes if note.startswith("fields that are not used: txet ")]
+    assert "2 of 2 cases have no text" in notes
