@@ -226,7 +226,7 @@ def make_plan(config: RunConfig) -> Plan:
         random.Random(config.turns.seed).shuffle(jobs)
     variable = config.endpoint.key_variable or spec.key_variable
     value = os.environ.get(variable, "") if variable else ""
-    return Plan(
+    plan = Plan(
         config=config,
         spec=spec,
         data=data,
@@ -234,6 +234,8 @@ def make_plan(config: RunConfig) -> Plan:
         turn_mode=config.turns.mode or spec.turn_modes[0],
         key=Secret(value) if value else None,
     )
+    load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises where they cannot be
+    return plan
 
 
 async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) -> Outcome:
@@ -313,7 +315,6 @@ class _Run:
         self._writing = ThreadPoolExecutor(1, "writer")  # the store has one writer
         self._dialect = load_object(plan.spec.dialect)
         self._transport = load_object(plan.spec.transport)
-        self._dialect(plan.settings(plan.base_url or "ws://127.0.0.1"))  # settings that cannot be, say so now
 
     def close(self) -> None:
         """Wait for what is being written."""

@@ -23,13 +23,14 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
         click.echo(json.dumps(rows, indent=2))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for heading in columns.values():
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row[key]) for key in columns))
+        table.add_row(*(escape(_cell(row[key])) for key in columns))
     Console().print(table)
 
 

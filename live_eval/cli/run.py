@@ -150,7 +150,11 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     if outcome.interrupted:
         click.echo(f"interrupted; go on with the same command and --out {out} --resume", err=True)
         sys.exit(INTERRUPTED)
-    _score(config, out)
+    try:
+        _score(config, out)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; every turn is there, go on with: live-eval score {out}", err=True)
+        sys.exit(INTERRUPTED)
     with RunReader.open(out) as run:
         print_summary(run)
     click.echo(f"run: {out}")
