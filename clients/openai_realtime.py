@@ -154,6 +154,11 @@ class OpenAIRealtime:
         """False: with manual turns nothing need be sent while nobody speaks."""
         return False
 
+    @property
+    def continuous_media(self) -> bool:
+        """False: every piece of audio names its response."""
+        return False
+
     def dial(self) -> Dial:
         """Return where and how to connect."""
         return Dial(self._url, self.shape.headers(self.settings))

@@ -4,23 +4,50 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from live_eval.dialect import ClientSpec
+from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.types import TurnMode
 
-__all__ = ["OPENAI", "OPENAI_BETA", "REFERENCE"]
+__all__ = [
+    "AZURE",
+    "FASTRTC_WEBRTC",
+    "GEMINI_LIVE",
+    "GLM",
+    "HUME",
+    "MOSHI",
+    "OPENAI",
+    "OPENAI_BETA",
+    "OPENAI_CHAT_AUDIO",
+    "OPENAI_LIVE",
+    "OPENAI_WEBRTC",
+    "PIPECAT_WEBRTC",
+    "QWEN_OMNI",
+    "REFERENCE",
+    "SPEECH_TO_SPEECH",
+    "STEPFUN",
+    "UNMUTE",
+    "VLLM_OMNI",
+    "XAI",
+]
+
+_WEBSOCKET = "clients.websocket:WebSocketTransport"
+_WEBRTC = "clients.webrtc:WebRtcTransport"
+_HTTP = "clients.http:HttpTransport"
+_HOUR_S = 3_600
+
+# -- OpenAI --------------------------------------------------------------------------------------------
 
 OPENAI = ClientSpec(
     name="openai",
     title="OpenAI Realtime",
     dialect="clients.openai_realtime:OpenAIRealtime",
-    transport="clients.websocket:WebSocketTransport",
+    transport=_WEBSOCKET,
     base_url="wss://api.openai.com/v1",
     model="gpt-realtime-2.1",
     voice="marin",
     transcription_model="gpt-4o-transcribe",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.SERVER_VAD, TurnMode.MANUAL),
-    session_limit_s=3_600,
+    session_limit_s=_HOUR_S,
     docs_url="https://platform.openai.com/docs/guides/realtime",
 )
 
@@ -32,6 +59,194 @@ OPENAI_BETA = replace(
     dialect="clients.openai_realtime_beta:OpenAIRealtimeBeta",
     model="gpt-4o-realtime-preview",
     voice="alloy",
+)
+
+OPENAI_WEBRTC = replace(
+    OPENAI,
+    name="openai-webrtc",
+    title="OpenAI Realtime over WebRTC",
+    dialect="clients.openai_webrtc:OpenAIWebRtc",
+    transport=_WEBRTC,
+    transport_kind=TransportKind.WEBRTC,
+    base_url="https://api.openai.com/v1",
+    input_rate_hz=48_000,
+    output_rate_hz=48_000,
+    docs_url="https://platform.openai.com/docs/guides/realtime-webrtc",
+)
+
+OPENAI_LIVE = ClientSpec(
+    name="openai-live",
+    title="OpenAI GPT-Live",
+    dialect="clients.openai_live:OpenAILive",
+    transport=_WEBSOCKET,
+    base_url="wss://api.openai.com/v1",
+    key_variable="OPENAI_API_KEY",
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    docs_url="https://platform.openai.com/docs/guides/realtime",
+)
+
+OPENAI_CHAT_AUDIO = ClientSpec(
+    name="openai-chat-audio",
+    title="OpenAI chat completions with audio (not realtime)",
+    dialect="clients.openai_chat_audio:OpenAIChatAudio",
+    transport=_HTTP,
+    transport_kind=TransportKind.HTTP,
+    base_url="https://api.openai.com/v1",
+    model="gpt-audio",
+    voice="alloy",
+    key_variable="OPENAI_API_KEY",
+    turn_modes=(TurnMode.MANUAL,),
+    docs_url="https://platform.openai.com/docs/guides/audio",
+)
+
+AZURE = replace(
+    OPENAI,
+    name="azure",
+    title="Azure OpenAI Realtime",
+    dialect="clients.openai_compatible:AzureOpenAI",
+    base_url=None,
+    key_variable="AZURE_OPENAI_API_KEY",
+    docs_url="https://learn.microsoft.com/azure/ai-foundry/openai/how-to/realtime-audio",
+)
+
+# -- Services that are nearly OpenAI's -----------------------------------------------------------------
+
+XAI = replace(
+    OPENAI,
+    name="xai",
+    title="xAI Grok Voice",
+    dialect="clients.openai_compatible:XAI",
+    base_url="wss://api.x.ai/v1",
+    model=None,
+    voice=None,
+    transcription_model=None,
+    key_variable="XAI_API_KEY",
+    session_limit_s=None,
+    docs_url="https://docs.x.ai/docs/guides/voice",
+)
+
+VLLM_OMNI = replace(
+    XAI,
+    name="vllm-omni",
+    title="vLLM-Omni",
+    dialect="clients.openai_compatible:VllmOmni",
+    base_url=None,
+    key_variable=None,
+    docs_url="https://docs.vllm.ai/projects/vllm-omni",
+)
+
+SPEECH_TO_SPEECH = replace(
+    VLLM_OMNI,
+    name="speech-to-speech",
+    title="Hugging Face speech-to-speech",
+    dialect="clients.openai_compatible:SpeechToSpeech",
+    turn_modes=(TurnMode.SERVER_VAD,),
+    docs_url="https://github.com/huggingface/speech-to-speech",
+)
+
+QWEN_OMNI = ClientSpec(
+    name="qwen-omni",
+    title="Qwen-Omni Realtime (DashScope)",
+    dialect="clients.qwen_omni:QwenOmni",
+    transport=_WEBSOCKET,
+    base_url="wss://dashscope-intl.aliyuncs.com/api-ws/v1",
+    key_variable="DASHSCOPE_API_KEY",
+    input_rate_hz=16_000,
+    docs_url="https://www.alibabacloud.com/help/en/model-studio/realtime",
+)
+
+STEPFUN = ClientSpec(
+    name="stepfun",
+    title="StepFun Realtime",
+    dialect="clients.openai_compatible:StepFun",
+    transport=_WEBSOCKET,
+    base_url="wss://api.stepfun.com/v1",
+    key_variable="STEPFUN_API_KEY",
+    session_limit_s=1_800,
+    docs_url="https://platform.stepfun.com/docs/api-reference/realtime/chat",
+)
+
+GLM = ClientSpec(
+    name="glm",
+    title="Zhipu GLM-Realtime",
+    dialect="clients.glm:Glm",
+    transport=_WEBSOCKET,
+    base_url="wss://open.bigmodel.cn/api/paas/v4",
+    key_variable="ZHIPUAI_API_KEY",
+    input_rate_hz=16_000,
+    docs_url="https://docs.bigmodel.cn/cn/asyncapi/realtime",
+)
+
+UNMUTE = ClientSpec(
+    name="unmute",
+    title="Kyutai Unmute",
+    dialect="clients.unmute:Unmute",
+    transport=_WEBSOCKET,
+    base_url=None,
+    output_rate_hz=48_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    docs_url="https://github.com/kyutai-labs/unmute",
+)
+
+# -- Other families ------------------------------------------------------------------------------------
+
+GEMINI_LIVE = ClientSpec(
+    name="gemini-live",
+    title="Google Gemini Live",
+    dialect="clients.gemini_live:GeminiLive",
+    transport=_WEBSOCKET,
+    base_url="wss://generativelanguage.googleapis.com",
+    key_variable="GEMINI_API_KEY",
+    input_rate_hz=16_000,
+    session_limit_s=900,
+    docs_url="https://ai.google.dev/gemini-api/docs/live",
+)
+
+MOSHI = ClientSpec(
+    name="moshi",
+    title="Kyutai Moshi",
+    dialect="clients.moshi:Moshi",
+    transport=_WEBSOCKET,
+    base_url=None,
+    output_rate_hz=48_000,
+    frame_ms=80,
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    docs_url="https://github.com/kyutai-labs/moshi",
+)
+
+HUME = ClientSpec(
+    name="hume",
+    title="Hume EVI",
+    dialect="clients.hume:HumeEvi",
+    transport=_WEBSOCKET,
+    base_url="wss://api.hume.ai/v0/evi",
+    key_variable="HUME_API_KEY",
+    output_rate_hz=48_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
+)
+
+# -- Bots over WebRTC, whoever wrote them --------------------------------------------------------------
+
+PIPECAT_WEBRTC = ClientSpec(
+    name="pipecat-webrtc",
+    title="A pipecat bot over WebRTC",
+    dialect="clients.pipecat_webrtc:PipecatWebRtc",
+    transport=_WEBRTC,
+    transport_kind=TransportKind.WEBRTC,
+    base_url=None,
+    input_rate_hz=48_000,
+    output_rate_hz=48_000,
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    docs_url="https://docs.pipecat.ai/server/services/transport/small-webrtc",
+)
+
+FASTRTC_WEBRTC = replace(
+    PIPECAT_WEBRTC,
+    name="fastrtc-webrtc",
+    title="A fastrtc stream over WebRTC",
+    dialect="clients.fastrtc_webrtc:FastRtcWebRtc",
+    docs_url="https://fastrtc.org",
 )
 
 REFERENCE = replace(

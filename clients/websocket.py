@@ -17,6 +17,7 @@ import re
 import socket
 import ssl
 from collections import deque
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from typing import Any, cast
@@ -88,6 +89,15 @@ class WebSocketTransport:
         self._connection: _StampingConnection | None = None
         self._secrets: tuple[str, ...] = ()
 
+    @property
+    def track(self) -> None:
+        """None: audio goes in messages."""
+
+    @property
+    def setup_ns(self) -> Mapping[str, int]:
+        """Empty: the handshake is told by `connect` alone."""
+        return {}
+
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: name resolution, TCP, TLS and the WebSocket handshake.
 
@@ -111,7 +121,7 @@ class WebSocketTransport:
                 compression=None,  # audio in base64 gains little, and inflating it would delay the stamps
                 proxy=None if _is_loopback(host) else True,
                 open_timeout=timeout_s,
-                ping_interval=self._ping_interval_s,
+                ping_interval=self._ping_interval_s if dial.keepalive else None,
                 ping_timeout=None,
                 close_timeout=self._close_timeout_s,
                 max_size=None,

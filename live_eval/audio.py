@@ -89,6 +89,12 @@ class CodecName(StrEnum):
     PCM16 = "pcm16"
     PCMU = "pcmu"
     PCMA = "pcma"
+    WAV = "wav"
+    """Each chunk is a WAV file of PCM, with its header."""
+    OPUS = "opus"
+    """Each chunk is an Opus packet; decoded at 48 kHz."""
+    OGG_OPUS = "ogg_opus"
+    """The chunks are pieces of an Ogg stream of Opus, its headers in the first; decoded at 48 kHz."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +287,7 @@ def frames_of(pcm: NDArray[np.int16], frame_samples: int) -> list[bytes]:
 
 
 def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
-    """Decode bytes of the wire.
+    """Decode bytes of the wire that need no memory of those before: PCM and G.711.
 
     Args:
         data: The bytes; an odd trailing byte of PCM16 is an error, since every sample after it would shift.

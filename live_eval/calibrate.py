@@ -213,10 +213,9 @@ class _Bench:
             f"&reply_ms={self._plan.reply_ms}&chunk_ms={self._plan.chunk_ms}"
             f"&cadence={pick.choice(self._plan.cadences)}"
         )
-        transport: Transport = self._transport(self._clock)
         session = Session(
             self._dialect(EndpointSettings(base_url=f"{self._base_url}?{query}")),
-            transport,
+            self._transport,
             self._clock,
             turn_mode=TurnMode.SERVER_VAD,
             limits=TurnLimits(reply_s=10, stall_s=5),

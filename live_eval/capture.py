@@ -13,9 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, Codec, decode, float_to_int16, int16_to_float, resample
+from live_eval.audio import Audio, Codec, float_to_int16, int16_to_float, resample
+from live_eval.codecs import Decoder
 from live_eval.dialect import RateLimit, Usage
 from live_eval.errors import AudioError
+from live_eval.rtp import MediaStats
 from live_eval.timeline import ResponseMarks, TurnTiming, TurnTrace, measure, play
 from live_eval.types import Case, Failure
 
@@ -54,6 +56,8 @@ class CapturedResponse:
         marks: Its marks; chunk arrays are filled by `finish`, from `arrivals`.
         arrivals: Arrival of each chunk.
         chunks: The chunks' bytes.
+        concealed: Samples that are concealed before each chunk, on a media track that lost packets; they
+            are played as silence. Empty where nothing can be lost.
         codec: How the bytes are encoded; None where no audio came.
         text: What it says, as the endpoint transcribes or writes it; None where it did not.
         reason: Why it did not complete, where it did not.
@@ -63,6 +67,7 @@ class CapturedResponse:
     marks: ResponseMarks
     arrivals: Sequence[int] = ()
     chunks: Sequence[bytes] = field(default=(), repr=False)
+    concealed: Sequence[int] = field(default=(), repr=False)
     codec: Codec | None = None
     text: str | None = None
     reason: str = ""
@@ -87,6 +92,7 @@ class TurnCapture:
         failure: Why the turn failed; None where it ended normally.
         retry_after_s: Seconds after which the endpoint asks to try again, where it said so.
         warnings: What was odd.
+        media: What became of the packets of a media track; None where there is none.
     """
 
     trace: TurnTrace
@@ -102,6 +108,7 @@ class TurnCapture:
     failure: Failure | None = None
     retry_after_s: float | None = None
     warnings: Sequence[Failure] = ()
+    media: MediaStats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,8 +166,9 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     failure = capture.failure
     marks: list[ResponseMarks] = []
     audio: list[NDArray[np.int16]] = []
+    decoders: dict[Codec, Decoder] = {}  # a codec's memory goes on from one response to the next
     for response in capture.responses:
-        pcm, broken = _decode_chunks(response)
+        pcm, broken = _decode_chunks(response, decoders)
         failure = failure or broken
         audio.append(np.concatenate(pcm) if pcm else np.empty(0, np.int16))
         marks.append(
@@ -192,13 +200,19 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     )
 
 
-def _decode_chunks(response: CapturedResponse) -> tuple[list[NDArray[np.int16]], Failure | None]:
+def _decode_chunks(
+    response: CapturedResponse, decoders: dict[Codec, Decoder]
+) -> tuple[list[NDArray[np.int16]], Failure | None]:
     pcm: list[NDArray[np.int16]] = []
     if response.codec is None:
         return pcm, None
+    decoder = decoders.setdefault(response.codec, Decoder(response.codec))
     for index, data in enumerate(response.chunks):
         try:
-            pcm.append(decode(data, response.codec))
+            decoded = decoder.decode(data)
+            if response.concealed and response.concealed[index]:
+                decoded = np.concatenate((np.zeros(response.concealed[index], np.int16), decoded))
+            pcm.append(decoded)
         except AudioError as error:
             where = f"audio chunk {index} of response {response.marks.response_id}"
             return pcm, Failure(error.kind, f"{where}: {error.message}", response.arrivals[index])

@@ -4,14 +4,20 @@ A dialect imports no socket, no event loop, no clock. The session feeds it what 
 time at which it happened, and carries out what it returns, in order:
 
 * `Send` goes to the transport, `SetTimer` comes back as `Dialect.timer`, `Close` ends the connection;
+* `Reconnect` replaces the connection by a new one, dialled as `Dialect.dial` then says;
 * every other output is an event for the session's timeline. Audio in events is *undecoded* bytes with
   their codec: decoding is work, and is done after the turn.
+
+Where media travel on a track of their own (`Dial.signalling`), the user's frames and the reply's packets
+bypass the dialect: it is told neither. `PlaybackStarted` and `PlaybackStopped` say which packets are a reply;
+where the endpoint does not tell turns apart (`Dialect.continuous_media`), the session does, by energy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
 from live_eval.audio import Codec
@@ -27,27 +33,45 @@ __all__ = [
     "Dialect",
     "EndpointProblem",
     "EndpointSettings",
+    "Event",
     "InputTranscript",
     "Interrupted",
     "Message",
     "Output",
+    "PlaybackStarted",
+    "PlaybackStopped",
     "RateLimit",
     "RateLimits",
+    "Reconnect",
     "ReplyAudio",
     "ReplyAudioDone",
     "ReplyText",
     "ResponseDone",
     "ResponseStarted",
+    "SdpBody",
     "Send",
     "SessionReady",
     "SetTimer",
+    "Signalling",
     "SpeechStarted",
     "SpeechStopped",
+    "StreamAudio",
+    "StreamText",
+    "TransportKind",
     "UnknownEvent",
     "Usage",
 ]
 
 Message: TypeAlias = str | bytes
+
+
+class TransportKind(StrEnum):
+    """What a client's messages and audio travel over."""
+
+    WEBSOCKET = "websocket"
+    WEBRTC = "webrtc"
+    HTTP = "http"
+    """One request for each turn: no realtime, and its latency is not comparable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +83,7 @@ class ClientSpec:
         title: The service in words.
         dialect: Implementation as ``"module:Class"``; a class that takes `EndpointSettings`.
         transport: Implementation as ``"module:Class"``; a class that takes a `Clock`.
+        transport_kind: What that is.
         base_url: Where the service is, or None where the user must say (or we start it).
         model: Default model, or None.
         voice: Default voice, or None.
@@ -69,6 +94,7 @@ class ClientSpec:
         frame_ms: Length of a frame of user audio.
         turn_modes: The turn modes that the service offers; the first is the default.
         session_limit_s: The service ends a session after this long, or None.
+        limits: Other limits that a user should know, in words.
         docs_url: The vendor's page.
         verified: Whether this client was tried against the vendor's own service, and when.
     """
@@ -78,6 +104,7 @@ class ClientSpec:
     dialect: str
     transport: str
     base_url: str | None
+    transport_kind: TransportKind = TransportKind.WEBSOCKET
     model: str | None = None
     voice: str | None = None
     transcription_model: str | None = None
@@ -87,6 +114,7 @@ class ClientSpec:
     frame_ms: int = 20
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     session_limit_s: int | None = None
+    limits: str = ""
     docs_url: str = ""
     verified: str | None = None
 
@@ -108,6 +136,7 @@ class EndpointSettings:
         language: BCP 47 tag of the speech, or None.
         max_output_tokens: Bound on the reply, or None.
         extra: Merged into the session's settings as the vendor spells them.
+        ice_servers: Addresses of STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
         key: The key, or None.
     """
 
@@ -122,7 +151,40 @@ class EndpointSettings:
     language: str | None = None
     max_output_tokens: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    ice_servers: Sequence[str] = ()
     key: Secret | None = None
+
+
+class SdpBody(StrEnum):
+    """How a session description travels in the body of an HTTP request or answer."""
+
+    SDP = "sdp"
+    """As it is, ``application/sdp``."""
+    FORM = "form"
+    """As the part ``sdp`` of ``multipart/form-data``."""
+    JSON = "json"
+    """As ``sdp`` of an object with ``type``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signalling:
+    """How a WebRTC connection comes about: the offer is POSTed to `Dial.url` with `Dial.headers`.
+
+    Args:
+        offer: How the offer travels.
+        answer: How the answer comes; as SDP or JSON.
+        fields: Further members of the JSON object, or parts of the form (objects as JSON).
+        channel: Label of the data channel that we open for messages; None for none.
+        patch_candidates: Whether to PATCH our candidates to the same address, with the answer's ``pc_id``.
+        ice_servers: STUN and TURN servers; none for addresses of this host alone.
+    """
+
+    offer: SdpBody
+    answer: SdpBody
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    channel: str | None = None
+    patch_candidates: bool = False
+    ice_servers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +195,15 @@ class Dial:
         url: Where to.
         headers: HTTP headers of the handshake.
         subprotocols: WebSocket subprotocols to offer.
+        keepalive: Whether we may ping: some services answer so late that a ping only does harm.
+        signalling: How the connection comes about where it is WebRTC; None elsewhere.
     """
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     subprotocols: Sequence[str] = ()
+    keepalive: bool = True
+    signalling: Signalling | None = None
 
 
 # -- Actions: what the session must do next ------------------------------------------------------------
@@ -164,6 +230,15 @@ class Close:
 
     code: int = 1000
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """Open a new connection as `Dialect.dial` says now, call `Dialect.opened`, and let go of this one.
+
+    For services that end connections but let sessions go on. Frames go on coming meanwhile: the dialect
+    keeps them until it can send them.
+    """
 
 
 # -- Events: what happened -----------------------------------------------------------------------------
@@ -239,6 +314,35 @@ class ReplyAudioDone:
     """The endpoint said that the response's audio is complete."""
 
     response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackStarted:
+    """From here on the media track carries this response."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackStopped:
+    """From here on the media track carries it no more."""
+
+    response_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAudio:
+    """A chunk of continuous audio, silence included, still as on the wire; energy decides what is a reply."""
+
+    data: bytes = field(repr=False)
+    codec: Codec
+
+
+@dataclass(frozen=True, slots=True)
+class StreamText:
+    """A piece of what the endpoint says, where it tells no responses apart."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +447,10 @@ Event: TypeAlias = (
     | ResponseStarted
     | ReplyAudio
     | ReplyAudioDone
+    | PlaybackStarted
+    | PlaybackStopped
+    | StreamAudio
+    | StreamText
     | ReplyText
     | ResponseDone
     | Interrupted
@@ -350,21 +458,26 @@ Event: TypeAlias = (
     | EndpointProblem
     | UnknownEvent
 )
-Output: TypeAlias = Send | SetTimer | Close | Event
+Output: TypeAlias = Send | SetTimer | Close | Reconnect | Event
 
 
 class Dialect(Protocol):
-    """One session's protocol state. Constructed with `EndpointSettings`; used for one connection.
+    """One session's protocol state. Constructed with `EndpointSettings`; used for one session.
 
-    The order of calls: `dial`; `opened` once the transport is connected; then `received`, `frame`,
-    `end_turn`, `interrupt`, `timer` in any order as things happen; `finish` when we are done; `closed`
-    when the connection has ended, after which nothing more is called. No method raises on what an
-    endpoint sends: a broken message becomes an `EndpointProblem`.
+    The order of calls: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
+    `received`, `frame`, `end_turn`, `interrupt`, `timer` in any order as things happen; `finish` when we are
+    done; `closed` when the connection has ended, after which nothing more is called. No method raises on what
+    an endpoint sends: a broken message becomes an `EndpointProblem`.
     """
 
     @property
     def needs_continuous_input(self) -> bool:
         """Whether input must flow (as silence) also where nobody speaks, in every turn mode."""
+        ...
+
+    @property
+    def continuous_media(self) -> bool:
+        """Whether the endpoint's audio flows without telling responses apart, so that energy decides."""
         ...
 
     def dial(self) -> Dial:
@@ -380,7 +493,7 @@ class Dialect(Protocol):
         ...
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """A frame of the user's audio is due.
+        """A frame of the user's audio is due; not called where audio travels on a track of its own.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.

@@ -57,14 +57,24 @@ class FailureKind(StrEnum):
     CONNECT_TIMEOUT = "connect_timeout"
     TLS = "tls"
     HANDSHAKE = "handshake"
+    SDP_REFUSED = "sdp_refused"
+    CODEC_REFUSED = "codec_refused"
+    ICE_FAILED = "ice_failed"
+    DTLS_FAILED = "dtls_failed"
     # During the session.
     NO_SESSION = "no_session"
     NO_RESPONSE = "no_response"
     STALLED = "stalled"
     ENDLESS = "endless"
     CLOSED = "closed"
+    CHANNEL_CLOSED = "channel_closed"
+    NO_RTP = "no_rtp"
     SESSION_EXPIRED = "session_expired"
+    UNKNOWN_MODEL = "unknown_model"
+    WRONG_RATE = "wrong_rate"
+    MESSAGE_TOO_BIG = "message_too_big"
     MALFORMED_MESSAGE = "malformed_message"
+    MALFORMED_AUDIO = "malformed_audio"
     ENDPOINT_ERROR = "endpoint_error"
     # The response.
     RESPONSE_FAILED = "response_failed"
@@ -148,10 +158,22 @@ class TransportClosedError(TurnError):
         code: The WebSocket close code, or None where there was none.
         reason: The reason that came with it.
         at_ns: When we learned of it, on the session's monotonic clock.
+        kind: What it counts as, where the transport knows better than `FailureKind.CLOSED` (a refused
+            request, a data channel that closed, a message beyond all bounds); `reason` then says all of it.
+        retry_after_s: Seconds the endpoint asked us to wait, where it said so.
     """
 
-    def __init__(self, code: int | None, reason: str, at_ns: int) -> None:
-        super().__init__(FailureKind.CLOSED, f"connection closed: code {code}, reason {reason!r}")
+    def __init__(
+        self,
+        code: int | None,
+        reason: str,
+        at_ns: int,
+        *,
+        kind: FailureKind = FailureKind.CLOSED,
+        retry_after_s: float | None = None,
+    ) -> None:
+        said = f"connection closed: code {code}, reason {reason!r}" if kind is FailureKind.CLOSED else reason
+        super().__init__(kind, said, retry_after_s=retry_after_s)
         self.code = code
         self.reason = reason
         self.at_ns = at_ns

@@ -18,14 +18,19 @@ PASSING = frozenset(
         FailureKind.CONNECT_FAILED,
         FailureKind.CONNECT_TIMEOUT,
         FailureKind.HANDSHAKE,
+        FailureKind.ICE_FAILED,
+        FailureKind.DTLS_FAILED,
         FailureKind.NO_SESSION,
         FailureKind.NO_RESPONSE,
         FailureKind.STALLED,
         FailureKind.CLOSED,
+        FailureKind.CHANNEL_CLOSED,
+        FailureKind.NO_RTP,
         FailureKind.SESSION_EXPIRED,
         FailureKind.ENDPOINT_ERROR,
         FailureKind.RESPONSE_FAILED,
         FailureKind.MALFORMED_MESSAGE,
+        FailureKind.MALFORMED_AUDIO,
     }
 )
 """Failures that may pass. The others (a refused key, a broken recording, a reply that is incomplete by the

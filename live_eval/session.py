@@ -7,16 +7,17 @@ turn's state says when it is over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from live_eval.capture import LoggedMessage, TurnCapture
 from live_eval.clock import Clock, Pacer
-from live_eval.dialect import Close, Dialect, Interrupted, Message, Output, Send, SetTimer
+from live_eval.dialect import Close, Dialect, Interrupted, Message, Output, Reconnect, Send, SetTimer
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.loop import LoopProbe, describe
+from live_eval.rtp import MediaStats, RtpPacket
 from live_eval.timeline import TurnTrace
 from live_eval.transport import Transport
 from live_eval.turn import TurnLimits, TurnState
@@ -48,8 +49,8 @@ class Session:
     """Holds one turn over one connection.
 
     Args:
-        dialect: The endpoint's protocol; used for this connection alone.
-        transport: The connection; not yet open.
+        dialect: The endpoint's protocol; used for this session alone.
+        transport: Makes connections; one, unless the dialect asks to reconnect.
         clock: The session's clock.
         turn_mode: Who decides that the user's turn is over.
         modality: What was asked for.
@@ -61,7 +62,7 @@ class Session:
     def __init__(
         self,
         dialect: Dialect,
-        transport: Transport,
+        transport: Callable[[Clock], Transport],
         clock: Clock,
         *,
         turn_mode: TurnMode,
@@ -71,12 +72,15 @@ class Session:
         probe: LoopProbe | None = None,
     ) -> None:
         self._dialect = dialect
-        self._transport = transport
+        self._connect = transport
+        self._transport = transport(clock)
         self._clock = clock
         self._turn_mode = turn_mode
         self._limits = limits or TurnLimits()
         self._probe = probe
-        self._state = TurnState(self._limits, modality, transcribes=transcribes)
+        self._modality = modality
+        self._transcribes = transcribes
+        self._state = TurnState(self._limits, modality)
         self._timers: dict[str, int] = {}
         self._messages: list[tuple[int, bool, Message]] = []
         self._closing = False
@@ -85,6 +89,7 @@ class Session:
         self._sent: list[int] = []
         self._t0_ns: int | None = None
         self._pacer: Pacer | None = None
+        self._sent_stats: MediaStats | None = None
 
     async def hold(self, turn: UserTurn) -> TurnCapture:
         """Connect, speak the turn, listen until it is over, take leave.
@@ -97,8 +102,16 @@ class Session:
             `Failure` in it; its log is empty, see `log`.
         """
         wall_ns, dial_ns = self._clock.wall_ns(), self._clock.now_ns()
+        dial = self._dialect.dial()
+        self._state = TurnState(
+            self._limits,
+            self._modality,
+            transcribes=self._transcribes,
+            track=dial.signalling is not None,
+            continuous=self._dialect.continuous_media,
+        )
         try:
-            await self._transport.connect(self._dialect.dial(), self._limits.connect_s)
+            await self._transport.connect(dial, self._limits.connect_s)
         except ConnectError as error:
             self._state.fail(error.kind, error.message, self._clock.now_ns())
             self._state.retry_after_s = error.retry_after_s
@@ -107,6 +120,7 @@ class Session:
                 async with asyncio.TaskGroup() as tasks:
                     others = [tasks.create_task(self._listen()), tasks.create_task(self._guard(turn))]
                     await self._talk(turn)
+                    self._sent_stats = await self._track_stats()
                     await self._leave()
                     for task in others:
                         task.cancel()
@@ -126,17 +140,49 @@ class Session:
     async def _listen(self) -> None:
         """Receive until the connection ends."""
         while True:
+            transport = self._transport
             try:
-                arrival = await self._transport.receive()
+                arrival = await transport.receive()
             except TransportClosedError as end:
+                if transport is not self._transport:  # it was replaced
+                    continue
                 if not self._closing:
-                    await self._carry_out(self._dialect.closed(end.code, end.reason, end.at_ns), end.at_ns)
-                    said = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
-                    self._state.closed(said, end.at_ns)
-                    self._ready.set()
+                    await self._ended(end)
                 return
+            if isinstance(arrival, RtpPacket):
+                self._state.on_packet(arrival)
+                continue
             self._messages.append((arrival.at_ns, True, arrival.message))
             await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
+
+    async def _ended(self, end: TransportClosedError) -> None:
+        """The connection ended, and not by us."""
+        self._state.retry_after_s = end.retry_after_s
+        if end.kind is FailureKind.CLOSED:
+            await self._carry_out(self._dialect.closed(end.code, end.reason, end.at_ns), end.at_ns)
+            said = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
+            self._state.closed(said, end.at_ns)
+        else:
+            self._state.fail(end.kind, end.message, end.at_ns)
+        self._ready.set()
+
+    async def _reconnect(self) -> None:
+        """Replace the connection; what the old one still holds is not waited for."""
+        old, transport = self._transport, self._connect(self._clock)
+        try:
+            await transport.connect(self._dialect.dial(), self._limits.connect_s)
+        except ConnectError as error:
+            self._state.fail(
+                error.kind, f"the session could not be resumed: {error.message}", self._clock.now_ns()
+            )
+            return
+        self._transport = transport
+        await old.close()
+        await self._carry_out(self._dialect.opened(self._clock.now_ns()), self._clock.now_ns())
+
+    async def _track_stats(self) -> MediaStats | None:
+        track = self._transport.track
+        return await track.stats() if track is not None else None
 
     async def _guard(self, turn: UserTurn) -> None:
         """End a session that its own limits do not end: an endpoint that stops reading blocks our sending."""
@@ -164,6 +210,8 @@ class Session:
                         self._timers.pop(name, None)
                     else:
                         self._timers[name] = timer_ns
+                case Reconnect():
+                    await self._reconnect()
                 case Close(code, reason):
                     self._closing = True
                     await self._transport.close(code, reason)
@@ -195,6 +243,7 @@ class Session:
             return
         self._t0_ns = self._clock.now_ns() + _LEAD_NS
         self._pacer = Pacer(self._clock, self._t0_ns, turn.frame_ns)
+        self._state.user_speaks(self._t0_ns + turn.edges.onset_ns, self._t0_ns + turn.edges.voice_end_ns)
         for frame in turn.frames:
             await self._frame(self._pacer, frame, speech=True)
             if self._state.failure is not None:
@@ -204,7 +253,7 @@ class Session:
             await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
         self._state.user_done(self._clock.now_ns())
         silent = bytes(len(turn.frames[0])) if turn.frames else b""
-        keep_talking = self._turn_mode is TurnMode.SERVER_VAD or self._dialect.needs_continuous_input
+        keep_talking = self._turn_mode is not TurnMode.MANUAL or self._dialect.needs_continuous_input
         while not self._state.over(self._clock.now_ns()):
             if keep_talking:
                 await self._frame(self._pacer, silent, speech=False)
@@ -238,7 +287,10 @@ class Session:
 
     async def _frame(self, pacer: Pacer, frame: bytes, *, speech: bool) -> None:
         tick = await pacer.wait(speech=speech)
-        for output in self._dialect.frame(frame, tick.deadline_ns):
+        track = self._transport.track
+        if track is not None:
+            track.send(frame)
+        for output in self._dialect.frame(frame, tick.deadline_ns) if track is None else ():
             if isinstance(output, Send):
                 if not await self._send(output.message):  # not logged: its times say all there is
                     return
@@ -282,6 +334,8 @@ class Session:
             committed_ns=state.committed_ns if self._turn_mode is TurnMode.MANUAL else None,
             probe_at_ns=reading.at_ns if reading is not None else nothing,
             probe_lag_ns=reading.lag_ns if reading is not None else nothing,
+            continuous=self._dialect.continuous_media,
+            setup_ns=dict(self._transport.setup_ns),
         )
         return TurnCapture(
             trace=trace,
@@ -296,4 +350,16 @@ class Session:
             failure=state.failure,
             retry_after_s=state.retry_after_s,
             warnings=tuple(state.warnings),
+            media=self._media(),
+        )
+
+    def _media(self) -> MediaStats | None:
+        heard, sent = self._state.media, self._sent_stats
+        if heard is None or sent is None:
+            return heard
+        return replace(
+            heard,
+            sent_packets=sent.sent_packets,
+            sent_lost=sent.sent_lost,
+            round_trip_ns=sent.round_trip_ns,
         )

@@ -43,7 +43,10 @@ from live_eval.timeline import TIMING_VERSION, TurnTrace
 from live_eval.turn import TurnLimits
 from live_eval.types import Case, Failure, Secret, SpeechEdges, TurnMode
 
-__all__ = ["Job", "Observer", "Outcome", "Plan", "make_plan", "play"]
+__all__ = ["BUILT_IN", "Job", "Observer", "Outcome", "Plan", "make_plan", "play"]
+
+BUILT_IN = "reference"
+"""The endpoint that is started for a run where no address is given."""
 
 _T = TypeVar("_T")
 
@@ -210,6 +213,7 @@ def make_plan(config: RunConfig) -> Plan:
         DataError: The data set cannot be used.
     """
     spec = client(config.endpoint.name)
+    _check_endpoint(spec, config)
     table = config.data
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
     data = load(locate(table.path), options)
@@ -236,6 +240,17 @@ def make_plan(config: RunConfig) -> Plan:
     )
     load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises where they cannot be
     return plan
+
+
+def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
+    """Raise where the endpoint cannot do what is asked for."""
+    if spec.base_url is None and config.endpoint.base_url is None and spec.name != BUILT_IN:
+        raise UsageError(f"{spec.title} is where you run it: say where with --base-url")
+    mode = config.turns.mode
+    if mode is not None and mode not in spec.turn_modes:
+        raise UsageError(
+            f"turns.mode: {spec.name} offers {', '.join(spec.turn_modes)}, but it is {mode.value!r}"
+        )
 
 
 async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) -> Outcome:
@@ -388,7 +403,7 @@ class _Run:
         settings = self._plan.settings(base_url)
         session = Session(
             self._dialect(settings),
-            self._transport(self._clock),
+            self._transport,
             self._clock,
             turn_mode=self._plan.turn_mode,
             modality=settings.modality,

@@ -11,7 +11,7 @@ timed again with a new definition (`TIMING_VERSION` names the definitions below)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -66,8 +66,12 @@ class ResponseMarks:
         interrupted_ns: The endpoint signalled that it was interrupted: what was not yet played is dropped.
         status: How it ended.
         chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
-        chunk_samples: Samples in each chunk, int64, shape (chunks,).
+        chunk_samples: Samples in each chunk, int64, shape (chunks,); what was concealed before a packet is
+            part of its chunk.
         rate_hz: Rate of the reply's audio; None where none came.
+        first_audio_ns: The first audio that belongs to the reply, where that is not the first chunk: on a
+            media track, chunks are kept from a little before the endpoint says that the reply begins.
+        fresh_chunks: Indices of chunks with which playout anchors anew, after an idle gap of the sender.
     """
 
     response_id: str
@@ -79,6 +83,8 @@ class ResponseMarks:
     chunk_arrival_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     chunk_samples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     rate_hz: int | None = None
+    first_audio_ns: int | None = None
+    fresh_chunks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +107,8 @@ class TurnTrace:
         probe_at_ns: When the event loop was probed, int64, shape (probes,).
         probe_lag_ns: How late the loop was at each probe, int64, shape (probes,).
         continuous: Media without a start event: `first_byte` has no meaning.
+        setup_ns: How long each step of the connection's setup took, by name; empty where the transport
+            does not break it down.
     """
 
     dial_ns: int
@@ -118,6 +126,7 @@ class TurnTrace:
     probe_at_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     probe_lag_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     continuous: bool = False
+    setup_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +230,7 @@ def play(marks: ResponseMarks, *, jitter_buffer_ns: int = 0) -> Playout:
     rate_hz = marks.rate_hz or 1
     starts = np.empty(len(marks.chunk_samples), np.int64)
     stalls: list[int] = []
+    fresh = frozenset(marks.fresh_chunks)
     anchor_ns, played = None, 0
     for index, (arrival, samples) in enumerate(
         zip(marks.chunk_arrival_ns.tolist(), marks.chunk_samples.tolist(), strict=True)
@@ -230,7 +240,8 @@ def play(marks: ResponseMarks, *, jitter_buffer_ns: int = 0) -> Playout:
         due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
         if arrival > due_ns:
             restart_ns = arrival + jitter_buffer_ns
-            stalls.append(restart_ns - due_ns)
+            if index not in fresh:
+                stalls.append(restart_ns - due_ns)
             anchor_ns, played, due_ns = restart_ns, 0, restart_ns
         starts[index] = due_ns
         played += samples
@@ -311,7 +322,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     pcm = reply[headline][: playout.heard_samples] if playout is not None and headline is not None else None
     onset = audible_onset(pcm, playout.rate_hz) if playout is not None and pcm is not None else None
     audible_ns = playout.heard_ns(onset) if playout is not None and onset is not None else None
-    first_audio_ns = int(marks.chunk_arrival_ns[0]) if marks is not None and playout is not None else None
+    first_audio_ns = _first_audio_ns(marks) if marks is not None else None
 
     no_reply = "no response" if marks is None else "the response has no audio"
     first_byte = (
@@ -345,6 +356,12 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
         premature=sum(map(is_cut_off, trace.responses[: headline or 0])),
         headline=headline,
     )
+
+
+def _first_audio_ns(marks: ResponseMarks) -> int | None:
+    if marks.first_audio_ns is not None or not len(marks.chunk_arrival_ns):
+        return marks.first_audio_ns
+    return int(marks.chunk_arrival_ns[0])
 
 
 def _since_voice_end(trace: TurnTrace, at_ns: int | None, reason: str) -> Latency:

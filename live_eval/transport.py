@@ -1,13 +1,15 @@
-"""The contract of transports: messages to and from an endpoint, stamped on arrival."""
+"""The contract of transports: messages and media to and from an endpoint, stamped on arrival."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from live_eval.dialect import Dial, Message
+from live_eval.rtp import MediaStats, RtpPacket
 
-__all__ = ["Arrival", "Transport"]
+__all__ = ["Arrival", "AudioTrack", "Transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +20,37 @@ class Arrival:
     at_ns: int
 
 
+class AudioTrack(Protocol):
+    """A media track for the user's audio, fed at the pace of speech."""
+
+    def send(self, pcm: bytes) -> None:
+        """Encode a frame and hand it to the network, now. Never blocks; silent once the connection ended.
+
+        Args:
+            pcm: int16 little-endian mono at the specification's input rate.
+        """
+        ...
+
+    async def stats(self) -> MediaStats:
+        """Return what RTCP says of what was sent; the fields of what arrived are left at zero."""
+        ...
+
+
 class Transport(Protocol):
     """A connection to an endpoint. Constructed with a `Clock`; used for one connection.
 
     `receive` may be awaited by one task while another sends. Cancelling it loses nothing.
     """
+
+    @property
+    def track(self) -> AudioTrack | None:
+        """Where the user's audio goes once connected; None where it goes in messages."""
+        ...
+
+    @property
+    def setup_ns(self) -> Mapping[str, int]:
+        """How long each step of the connection's setup took, by name; known once connected, some later."""
+        ...
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection.
@@ -41,11 +69,11 @@ class Transport(Protocol):
         """
         ...
 
-    async def receive(self) -> Arrival:
-        """Wait for the next message.
+    async def receive(self) -> Arrival | RtpPacket:
+        """Wait for the next message, or the next packet of the endpoint's track.
 
         Raises:
-            TransportClosedError: The connection has ended and every message that came has been returned.
+            TransportClosedError: The connection has ended and everything that came has been returned.
         """
         ...
 

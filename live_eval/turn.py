@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,12 +10,15 @@ import numpy as np
 
 from live_eval.audio import Codec, CodecName
 from live_eval.capture import CapturedResponse
+from live_eval.codecs import Decoder, samples_in
 from live_eval.dialect import (
     Committed,
     EndpointProblem,
     Event,
     InputTranscript,
     Interrupted,
+    PlaybackStarted,
+    PlaybackStopped,
     RateLimit,
     RateLimits,
     ReplyAudio,
@@ -25,16 +29,24 @@ from live_eval.dialect import (
     SessionReady,
     SpeechStarted,
     SpeechStopped,
+    StreamAudio,
+    StreamText,
     UnknownEvent,
     Usage,
 )
-from live_eval.errors import FailureKind
+from live_eval.energy import Chunk, EnergySegmenter, Stretch
+from live_eval.errors import AudioError, FailureKind
+from live_eval.rtp import MediaStats, Placed, RtpPacket, RtpTrack
 from live_eval.timeline import ResponseMarks, ResponseStatus, headline_response, is_cut_off, play
 from live_eval.types import Failure, Modality
 
 __all__ = ["TurnLimits", "TurnState"]
 
 _SECOND_NS = 1_000_000_000
+# Events and packets race: a reply's first packets may come before the event that announces it, its last ones
+# after the event that ends it.
+_PREROLL_NS = 100_000_000
+_POSTROLL_NS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +61,7 @@ class TurnLimits:
         max_reply_s: For a whole response; what comes later is not waited for.
         linger_s: After a response has ended, for what may still follow it (late audio, another response).
         transcript_s: After a response has ended, for the transcription of the input, which may be slower.
+        silence_s: Where energy decides: a reply has ended once it was silent for so long.
     """
 
     connect_s: float = 15.0
@@ -58,6 +71,7 @@ class TurnLimits:
     max_reply_s: float = 120.0
     linger_s: float = 0.3
     transcript_s: float = 3.0
+    silence_s: float = 1.5
 
 
 @dataclass(slots=True)
@@ -77,7 +91,11 @@ class _Response:
     codec: Codec | None = None
     arrivals: list[int] = field(default_factory=list)
     chunks: list[bytes] = field(default_factory=list)
-    audio_bytes: int = 0
+    samples: list[int] = field(default_factory=list)
+    concealed: list[int] = field(default_factory=list)
+    fresh: list[int] = field(default_factory=list)
+    first_audio_ns: int | None = None
+    playback_ns: int | None = None
     pieces: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
 
@@ -87,17 +105,25 @@ class _Response:
         text = " ".join([*self.parts, *(["".join(self.pieces)] if self.pieces else [])])
         return text or None
 
+    def hear(
+        self, at_ns: int, data: bytes, codec: Codec, samples: int, *, concealed: int = 0, fresh: bool = False
+    ) -> None:
+        """Add a chunk of audio."""
+        self.codec = self.codec or codec
+        if fresh:
+            self.fresh.append(len(self.chunks))
+        self.arrivals.append(at_ns)
+        self.chunks.append(data)
+        self.samples.append(samples + concealed)
+        self.concealed.append(concealed)
+
     @property
     def audio_s(self) -> float:
-        """Seconds of audio so far, from the size of its bytes."""
-        if self.codec is None:
-            return 0.0
-        width = 2 if self.codec.name is CodecName.PCM16 else 1
-        return self.audio_bytes / (width * self.codec.rate_hz)
+        """Seconds of audio so far."""
+        return sum(self.samples) / self.codec.rate_hz if self.codec is not None else 0.0
 
     def marks(self) -> ResponseMarks:
-        """Return its marks, the length of its chunks known from the size of their bytes."""
-        width = 2 if self.codec is None or self.codec.name is CodecName.PCM16 else 1
+        """Return its marks, the length of its chunks as far as it is known without decoding them."""
         return ResponseMarks(
             response_id=self.response_id,
             created_ns=self.created_ns,
@@ -106,8 +132,10 @@ class _Response:
             interrupted_ns=self.interrupted_ns,
             status=self.status,
             chunk_arrival_ns=np.asarray(self.arrivals, np.int64),
-            chunk_samples=np.asarray([len(chunk) // width for chunk in self.chunks], np.int64),
+            chunk_samples=np.asarray(self.samples, np.int64),
             rate_hz=self.codec.rate_hz if self.codec is not None else None,
+            first_audio_ns=self.first_audio_ns,
+            fresh_chunks=tuple(self.fresh),
         )
 
     def captured(self) -> CapturedResponse:
@@ -116,6 +144,7 @@ class _Response:
             marks=self.marks(),
             arrivals=tuple(self.arrivals),
             chunks=tuple(self.chunks),
+            concealed=tuple(self.concealed),
             codec=self.codec,
             text=self.text,
             reason=self.reason,
@@ -130,10 +159,32 @@ class TurnState:
         limits: How long to wait for what.
         modality: What was asked for.
         transcribes: Whether the endpoint was asked to transcribe the input.
+        track: Whether replies come as packets of a media track.
+        continuous: Whether energy decides what is a reply.
     """
 
-    def __init__(self, limits: TurnLimits, modality: Modality, *, transcribes: bool = False) -> None:
+    def __init__(
+        self,
+        limits: TurnLimits,
+        modality: Modality,
+        *,
+        transcribes: bool = False,
+        track: bool = False,
+        continuous: bool = False,
+    ) -> None:
         self._limits = limits
+        self._track = RtpTrack() if track else None
+        self._continuous = continuous
+        self._recent: deque[tuple[RtpPacket, Placed, int]] = deque()
+        self._playing: _Response | None = None
+        self._played: tuple[_Response, int] | None = None
+        self._decoder: Decoder | None = None
+        self._rate_hz = 0
+        self._stretches: EnergySegmenter | None = None
+        self._cut = 0
+        self._unsaid: list[tuple[int, str]] = []
+        self._onset_ns: int | None = None
+        self._voice_end_ns: int | None = None
         self._transcribes = transcribes
         self._committed: set[str | None] = set()
         self._modality = modality
@@ -164,15 +215,27 @@ class TurnState:
     def heard_text(self) -> str | None:
         """What the endpoint's transcriber heard of the user's items; empty where it heard nothing.
 
-        Items whose transcript did not become whole are left out; None where none did.
+        Items whose transcript did not become whole are left out; None where none did. An endpoint that does
+        not tell turns apart never says that a transcript is whole.
         """
-        whole = [text.strip() for item, text in self._heard.items() if item in self._whole]
+        whole = [
+            text.strip() for item, text in self._heard.items() if self._continuous or item in self._whole
+        ]
         return " ".join(filter(None, whole)) if whole else None
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
         """The turn failed; the first failure stays."""
         if self.failure is None:
             self.failure = Failure(kind, message, at_ns)
+
+    @property
+    def media(self) -> MediaStats | None:
+        """What became of the track's packets; None where there is no track."""
+        return self._track.stats if self._track is not None else None
+
+    def user_speaks(self, onset_ns: int, voice_end_ns: int) -> None:
+        """It is known when the user begins and ends to speak."""
+        self._onset_ns, self._voice_end_ns = onset_ns, voice_end_ns
 
     def user_done(self, at_ns: int) -> None:
         """The recording is spoken (and committed, where we commit)."""
@@ -214,10 +277,16 @@ class TurnState:
                 self._response(event.response_id, at_ns)  # a chunk without a sample is no first byte
             case ReplyAudio():
                 response = self._response(event.response_id, at_ns)
-                response.codec = response.codec or event.codec
-                response.arrivals.append(at_ns)
-                response.chunks.append(event.data)
-                response.audio_bytes += len(event.data)
+                response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
+            case PlaybackStarted():
+                self._playback_started(event.response_id, at_ns)
+            case PlaybackStopped():
+                self._playback_stopped(event.response_id, at_ns)
+            case StreamAudio():
+                self._stream(event.data, event.codec, at_ns)
+            case StreamText():
+                self._unsaid.append((at_ns, event.text))
+                self._attribute_text()
             case ReplyText():
                 self._said(event, at_ns)
             case ResponseStarted():
@@ -241,8 +310,31 @@ class TurnState:
                     message = f"the endpoint sent events of the unknown type {event.type!r}"
                     self.warnings.append(Failure(FailureKind.UNKNOWN_EVENT, message, at_ns))
 
+    def on_packet(self, packet: RtpPacket) -> None:
+        """A packet of the endpoint's track arrived."""
+        assert self._track is not None
+        samples = samples_in(packet.payload, packet.codec)
+        placed = self._track.push(packet, samples)
+        if placed is None:
+            return
+        if self._continuous:
+            self._stream(packet.payload, packet.codec, packet.at_ns, placed)
+            return
+        response = self._playing
+        if response is None and self._played is not None and packet.at_ns <= self._played[1]:
+            response = self._played[0]
+        if response is not None:
+            self._play_packet(response, packet, placed, samples)
+            return
+        self._recent.append((packet, placed, samples))
+        while packet.at_ns - self._recent[0][0].at_ns > _PREROLL_NS:
+            self._recent.popleft()
+
     def over(self, at_ns: int) -> bool:
         """Return whether nothing more is to be waited for; sets `failure` where that is why."""
+        if self._stretches is not None:
+            self._stretches.tick(at_ns)
+            self._collect_stretches()
         if self.failure is not None:
             return True
         if self._user_done_ns is None:
@@ -250,7 +342,7 @@ class TurnState:
         if self._closed:
             self._judge(at_ns)
             return True
-        opened = [response for response in self._responses.values() if response.done_ns is None]
+        opened = [response for response in self._responses.values() if self._is_open(response)]
         if opened:
             self._watch(opened[-1], at_ns)
             return self.failure is not None
@@ -270,7 +362,7 @@ class TurnState:
     @property
     def _pending(self) -> set[str | None]:
         """The user's items whose transcript is still to come."""
-        if not self._transcribes:
+        if not self._transcribes or self._continuous:
             return set()
         return (self._committed | set(self._heard)) - self._whole - self._untranscribed
 
@@ -280,6 +372,111 @@ class TurnState:
             response = self._responses[response_id] = _Response(response_id, at_ns)
         response.progress_ns = at_ns
         return response
+
+    def _is_open(self, response: _Response) -> bool:
+        """Return whether more is to come of a response; on a track, sound outlasts the word of its end."""
+        if response.done_ns is None or response is self._playing:
+            return True
+        speaks = self._track is not None and not self._continuous and self._modality is Modality.AUDIO
+        return speaks and response.status is ResponseStatus.COMPLETED and response.playback_ns is None
+
+    # -- A media track -----------------------------------------------------------------------------------
+
+    def _playback_started(self, response_id: str, at_ns: int) -> None:
+        response = self._response(response_id, at_ns)
+        response.playback_ns = at_ns
+        self._playing, self._played = response, None
+        for packet, placed, samples in self._recent:
+            if at_ns - packet.at_ns <= _PREROLL_NS:
+                if placed.fresh:
+                    response.first_audio_ns = packet.at_ns
+                self._play_packet(response, packet, placed, samples, first=False)
+        self._recent.clear()
+
+    def _playback_stopped(self, response_id: str, at_ns: int) -> None:
+        response = self._response(response_id, at_ns)
+        response.playback_ns = response.playback_ns or at_ns
+        if response is self._playing:
+            self._playing, self._played = None, (response, at_ns + _POSTROLL_NS)
+
+    def _play_packet(
+        self, response: _Response, packet: RtpPacket, placed: Placed, samples: int, *, first: bool = True
+    ) -> None:
+        if first and response.first_audio_ns is None:
+            response.first_audio_ns = packet.at_ns
+        response.progress_ns = packet.at_ns
+        response.hear(
+            packet.at_ns,
+            packet.payload,
+            packet.codec,
+            samples,
+            concealed=placed.concealed_samples,
+            fresh=placed.fresh,
+        )
+
+    # -- Continuous media --------------------------------------------------------------------------------
+
+    def _stream(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
+        if self._decoder is None or self._stretches is None:
+            self._decoder, self._rate_hz = Decoder(codec), codec.rate_hz
+            self._stretches = EnergySegmenter(codec.rate_hz, round(self._limits.silence_s * _SECOND_NS))
+        try:
+            pcm = self._decoder.decode(data)
+        except AudioError as error:
+            self.warnings.append(Failure(error.kind, error.message, at_ns))
+            return
+        fresh = placed is not None and placed.fresh
+        if placed is not None and placed.concealed_samples:
+            pcm = np.concatenate((np.zeros(placed.concealed_samples, np.int16), pcm))
+        if len(pcm):
+            self._stretches.push(Chunk(at_ns, pcm, fresh))
+            self._collect_stretches()
+
+    def _collect_stretches(self) -> None:
+        """Make responses of the stretches of sound; what ended before the user spoke was no answer."""
+        assert self._stretches is not None
+        for number, stretch in enumerate(self._stretches.stretches[self._cut :], self._cut + 1):
+            before = self._onset_ns is None or stretch.began_ns < self._onset_ns
+            if stretch.ended_ns is None:
+                if not before:
+                    self._hear_stretch(number, stretch)
+                break
+            self._cut = number
+            if not before or (self._onset_ns is not None and stretch.audible_ns >= self._onset_ns):
+                response = self._hear_stretch(number, stretch)
+                response.done_ns = stretch.ended_ns
+                response.status, response.reason = self._ending(stretch)
+        self._attribute_text()
+
+    def _hear_stretch(self, number: int, stretch: Stretch) -> _Response:
+        response = self._response(f"reply_{number}", stretch.audible_ns)
+        if response.created_ns is None:
+            response.created_ns = response.began_ns = stretch.began_ns
+        response.progress_ns = stretch.audible_ns
+        for chunk in stretch.chunks[len(response.chunks) :]:
+            codec = Codec(CodecName.PCM16, self._rate_hz)
+            data = chunk.pcm.astype("<i2", copy=False).tobytes()
+            response.hear(chunk.at_ns, data, codec, len(chunk.pcm), fresh=chunk.fresh)
+        return response
+
+    def _ending(self, stretch: Stretch) -> tuple[ResponseStatus, str]:
+        if self._onset_ns is not None and stretch.began_ns < self._onset_ns:
+            return ResponseStatus.CANCELLED, "it began before the user spoke"
+        if self._voice_end_ns is not None and stretch.audible_ns < self._voice_end_ns:
+            return ResponseStatus.CANCELLED, "it ended before the user's speech did"
+        return ResponseStatus.COMPLETED, ""
+
+    def _attribute_text(self) -> None:
+        """Give what was said to the reply that sounds; what came between two belongs to the next."""
+        response = next(reversed(self._responses.values()), None)
+        if response is not None and response.done_ns is None:
+            self._give_text(response)
+
+    def _give_text(self, response: _Response) -> None:
+        for at_ns, text in self._unsaid:
+            response.first_text_ns = response.first_text_ns or at_ns
+            response.pieces.append(text)
+        self._unsaid.clear()
 
     def _said(self, event: ReplyText, at_ns: int) -> None:
         response = self._response(event.response_id, at_ns)
@@ -311,9 +508,12 @@ class TurnState:
         """Fail an open response that stalls or does not end."""
         limits = self._limits
         if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
+            what, kind = "nothing came of it", FailureKind.STALLED
+            if self._track is not None and not response.chunks:
+                what, kind = "no RTP packet came of it", FailureKind.NO_RTP
             self.fail(
-                FailureKind.STALLED,
-                f"response {response.response_id} began and then nothing came of it for {limits.stall_s:g} s "
+                kind,
+                f"response {response.response_id} began and then {what} for {limits.stall_s:g} s "
                 f"({response.audio_s:.2f} s of audio had come)",
                 at_ns,
             )
@@ -342,11 +542,25 @@ class TurnState:
     def _judge(self, at_ns: int) -> None:
         """Set `failure` where the turn did not end with the reply that was asked for."""
         responses = list(self._responses.values())
+        if responses:
+            self._give_text(responses[-1])
         headline = headline_response([response.marks() for response in responses])
         if self._pending:
             late = f"{len(self._pending)} of the user's items were not transcribed in time"
             self.warnings.append(Failure(FailureKind.TRANSCRIPT_LATE, late, at_ns))
-        if headline is None:
+        if (
+            headline is None
+            and self._continuous
+            and self._track is not None
+            and not self._track.stats.packets
+        ):
+            self.fail(
+                FailureKind.NO_RTP,
+                f"expected the endpoint's audio, but no RTP packet came within {self._limits.reply_s:g} s "
+                "after the user's turn",
+                at_ns,
+            )
+        elif headline is None:
             self.fail(
                 FailureKind.NO_RESPONSE,
                 f"no response within {self._limits.reply_s:g} s after the user's turn; the endpoint "
@@ -363,9 +577,10 @@ class TurnState:
             )
         else:
             self._judge_answer(responses[headline], at_ns)
-        broken = [warning for warning in self.warnings if warning.kind is FailureKind.MALFORMED_MESSAGE]
+        kinds = (FailureKind.MALFORMED_MESSAGE, FailureKind.MALFORMED_AUDIO)
+        broken = [warning for warning in self.warnings if warning.kind in kinds]
         if broken:  # what it held is lost, so the reply may not be whole
-            self.fail(FailureKind.MALFORMED_MESSAGE, broken[0].message, broken[0].at_ns)
+            self.fail(broken[0].kind, broken[0].message, broken[0].at_ns)
 
     def _judge_answer(self, answer: _Response, at_ns: int) -> None:
         name, reason = answer.response_id, answer.reason or "no reason given"
@@ -373,7 +588,7 @@ class TurnState:
             self.fail(FailureKind.RESPONSE_FAILED, f"response {name} failed: {reason}", at_ns)
         elif answer.status is ResponseStatus.INCOMPLETE:
             self.fail(FailureKind.RESPONSE_INCOMPLETE, f"response {name} is incomplete: {reason}", at_ns)
-        elif self._modality is Modality.AUDIO and not answer.audio_bytes:
+        elif self._modality is Modality.AUDIO and not answer.chunks:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without audio", at_ns)
         elif self._modality is Modality.TEXT and not answer.text:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without text", at_ns)

@@ -44,6 +44,8 @@ class TurnMode(StrEnum):
     """The endpoint's own detector."""
     MANUAL = "manual"
     """We commit after the recording's last frame."""
+    FULL_DUPLEX = "full_duplex"
+    """Nobody: both sides may speak at any time."""
 
 
 class Modality(StrEnum):

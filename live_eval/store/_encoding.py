@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 from live_eval.dialect import RateLimit, Usage
+from live_eval.rtp import MediaStats
 from live_eval.timeline import ResponseMarks, ResponseStatus, TurnTiming, TurnTrace
 from live_eval.types import Case, Failure
 
@@ -27,6 +28,7 @@ __all__ = [
     "ENVELOPE_NS",
     "FAILURE",
     "FAILURES",
+    "MEDIA",
     "RATE_LIMITS",
     "TIMING",
     "USAGE",
@@ -52,6 +54,7 @@ T = TypeVar("T")
 CASE: TypeAdapter[Case] = TypeAdapter(Case)
 FAILURE: TypeAdapter[Failure] = TypeAdapter(Failure)
 FAILURES: TypeAdapter[tuple[Failure, ...]] = TypeAdapter(tuple[Failure, ...])
+MEDIA: TypeAdapter[MediaStats] = TypeAdapter(MediaStats)
 RATE_LIMITS: TypeAdapter[tuple[RateLimit, ...]] = TypeAdapter(tuple[RateLimit, ...])
 TIMING: TypeAdapter[TurnTiming] = TypeAdapter(TurnTiming)
 USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
@@ -110,6 +113,7 @@ def trace_json(trace: TurnTrace) -> str:
             "committed_ns": trace.committed_ns,
             "barge_in_ns": trace.barge_in_ns,
             "continuous": trace.continuous,
+            "setup_ns": dict(trace.setup_ns),
         }
     )
 
@@ -138,6 +142,8 @@ def marks_json(marks: ResponseMarks) -> str:
             "done_ns": marks.done_ns,
             "interrupted_ns": marks.interrupted_ns,
             "status": marks.status.value,
+            "first_audio_ns": marks.first_audio_ns,
+            "fresh_chunks": marks.fresh_chunks,
         }
     )
 
@@ -146,6 +152,7 @@ def marks_from(row: sqlite3.Row) -> ResponseMarks:
     """Return the marks that a row of the table `responses` holds."""
     scalars = orjson.loads(row["marks"])
     scalars["status"] = ResponseStatus(scalars["status"])
+    scalars["fresh_chunks"] = tuple(scalars["fresh_chunks"])
     return ResponseMarks(
         **scalars,
         chunk_arrival_ns=from_blob(row["chunk_arrival_ns"]),

@@ -18,6 +18,7 @@ from live_eval.audio import Audio, int16_to_float
 from live_eval.capture import LoggedMessage
 from live_eval.dialect import RateLimit, Usage
 from live_eval.errors import StoreError
+from live_eval.rtp import MediaStats
 from live_eval.store import _encoding as encoding
 from live_eval.store.schema import AUDIO_FOLDER, RUN_FILE, RUN_SCHEMA_VERSION, open_for_reading
 from live_eval.timeline import TIMING_VERSION, ResponseStatus, TurnTiming, TurnTrace, measure
@@ -69,6 +70,7 @@ class StoredTurn:
         timing: The latencies, by the definitions of `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or of now where it was timed again.
         rate_limits: Where we stood with the endpoint's limits.
+        media: What became of the packets of a media track; None where there was none.
         session_id: The endpoint's name for the session.
         model: The model that the endpoint said it ran.
         wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`.
@@ -93,6 +95,7 @@ class StoredTurn:
     timing: TurnTiming
     timing_version: int
     rate_limits: tuple[RateLimit, ...]
+    media: MediaStats | None
     session_id: str | None
     model: str | None
     wall_ns: int
@@ -265,6 +268,7 @@ class RunReader:
             timing=timing,
             timing_version=TIMING_VERSION if retime else row["timing_version"],
             rate_limits=encoding.RATE_LIMITS.validate_json(row["rate_limits"]),
+            media=encoding.MEDIA.validate_json(row["media"]) if row["media"] else None,
             session_id=row["session_id"],
             model=row["model"],
             wall_ns=row["wall_ns"],

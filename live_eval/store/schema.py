@@ -37,7 +37,7 @@ __all__ = [
 RUN_FILE = "run.sqlite"
 SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
-RUN_SCHEMA_VERSION = 1
+RUN_SCHEMA_VERSION = 2
 SCORES_SCHEMA_VERSION = 1
 
 RUN_TABLES = (
@@ -69,6 +69,7 @@ RUN_TABLES = (
         late_speech_frames INTEGER NOT NULL,
         skipped_silence_frames INTEGER NOT NULL,
         rate_limits TEXT NOT NULL,
+        media TEXT,                       -- what became of a media track's packets
         timing TEXT NOT NULL,
         timing_version INTEGER NOT NULL,
         trace TEXT NOT NULL,

@@ -281,6 +281,7 @@ class RunWriter:
                 "late_speech_frames": capture.late_speech_frames,
                 "skipped_silence_frames": capture.skipped_silence_frames,
                 "rate_limits": encoding.dump(encoding.RATE_LIMITS, tuple(capture.rate_limits)),
+                "media": encoding.dump(encoding.MEDIA, capture.media) if capture.media is not None else None,
                 "timing": encoding.dump(encoding.TIMING, record.timing),
                 "timing_version": TIMING_VERSION,
                 "trace": encoding.trace_json(trace),

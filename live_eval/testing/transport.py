@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from live_eval.clock import Clock
@@ -80,6 +80,15 @@ class MemoryTransport:
     def __init__(self, clock: Clock, up: _Channel, down: _Channel, refuse: ConnectError | None) -> None:
         self._clock, self._up, self._down, self._refuse = clock, up, down, refuse
         self.dial: Dial | None = None
+
+    @property
+    def track(self) -> None:
+        """None: audio goes in messages."""
+
+    @property
+    def setup_ns(self) -> Mapping[str, int]:
+        """Empty: there is nothing to set up."""
+        return {}
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Remember where the client dialled, or refuse it."""

@@ -47,6 +47,7 @@ class ToyDialect:
 
     def __init__(self, *, continuous: bool = False, poll_ns: int | None = None) -> None:
         self.needs_continuous_input = continuous
+        self.continuous_media = False
         self._poll_ns = poll_ns
 
     def dial(self) -> Dial:
@@ -115,7 +116,7 @@ async def hold(
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock, down=down, refuse=refuse)
     heard: Heard = []
-    session = Session(dialect or ToyDialect(), transport, clock, turn_mode=mode, limits=LIMITS)
+    session = Session(dialect or ToyDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS)
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(endpoint(peer, clock, heard))
     capture = await session.hold(TURN)
@@ -309,7 +310,7 @@ async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:
         await close(code, reason)
 
     transport.send, transport.close = clogged, closing  # type: ignore[method-assign]
-    session = Session(ToyDialect(), transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     peer.send("ready")
     capture = await session.hold(TURN)
     assert capture.failure is not None

@@ -1,0 +1,143 @@
+"""Ogg pages, for endpoints that stream Ogg-Opus: packets out of a stream of bytes, and into one.
+
+Incremental and pure, unlike libraries that read files: every byte that arrived is used at once, and each
+packet leaves in a page of its own. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import cache
+
+from live_eval.errors import AudioError, FailureKind
+
+__all__ = ["OggReader", "OggWriter"]
+
+_CAPTURE = b"OggS"
+_HEADER = struct.Struct("<4sBBqIIIB")
+_CRC_AT = 22
+_CONTINUED, _FIRST = 1, 2
+_LACING = 255
+_POLYNOMIAL = 0x04C11DB7
+
+
+class OggReader:
+    """Takes packets out of one logical stream, in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._partial: bytearray | None = None
+        self._sequence: int | None = None
+
+    def push(self, data: bytes) -> Iterator[bytes]:
+        """Add bytes and yield the packets that are whole with them, those of headers included.
+
+        A page of another logical stream, or one that begins anew, begins the stream anew.
+
+        Raises:
+            AudioError: The bytes are no Ogg pages, a page's checksum is wrong, or a page is missing. The
+                bytes up to the end of the broken page are gone; what follows can be pushed.
+        """
+        self._buffer += data
+        while (page := self._page()) is not None:
+            yield from self._packets(page)
+
+    def _page(self) -> bytes | None:
+        buffer = self._buffer
+        if len(buffer) >= 4 and buffer[:4] != _CAPTURE:
+            begin = bytes(buffer[:8])
+            found = buffer.find(_CAPTURE, 1)
+            del buffer[: found if found != -1 else len(buffer)]
+            raise _broken(f"expected a page that begins with 'OggS', but {begin!r} came")
+        if len(buffer) < _HEADER.size:
+            return None
+        segments = buffer[_HEADER.size - 1]
+        head = _HEADER.size + segments
+        if len(buffer) < head:
+            return None
+        size = head + sum(buffer[_HEADER.size : head])
+        if len(buffer) < size:
+            return None
+        page = bytes(buffer[:size])
+        del buffer[:size]
+        stated = int.from_bytes(page[_CRC_AT : _CRC_AT + 4], "little")
+        actual = _crc(page[:_CRC_AT] + bytes(4) + page[_CRC_AT + 4 :])
+        if stated != actual:
+            self._partial = None
+            raise _broken(f"the checksum of a page of {size} bytes is {actual:#010x}, stated {stated:#010x}")
+        return page
+
+    def _packets(self, page: bytes) -> Iterator[bytes]:
+        _, version, flags, _, _, sequence, _, segments = _HEADER.unpack_from(page)
+        if version != 0:
+            raise _broken(f"expected version 0 of Ogg, but {version} came")
+        if flags & _FIRST:
+            self._partial, self._sequence = None, None
+        expected, self._sequence = self._sequence, sequence
+        if not flags & _CONTINUED or expected is None:
+            self._partial = None
+        at = _HEADER.size + segments
+        packet = self._partial or bytearray()
+        skip = bool(flags & _CONTINUED) and self._partial is None
+        for lacing in page[_HEADER.size : at]:
+            packet += page[at : at + lacing]
+            at += lacing
+            if lacing < _LACING:
+                if not skip:
+                    yield bytes(packet)
+                packet, skip = bytearray(), False
+        self._partial = packet if segments and page[_HEADER.size + segments - 1] == _LACING else None
+        if expected is not None and sequence != (expected + 1) & 0xFFFFFFFF:
+            raise _broken(f"expected page {expected + 1}, but page {sequence} came")
+
+
+class OggWriter:
+    """Puts packets into one logical stream, each into a page of its own.
+
+    Args:
+        serial: The stream's number.
+    """
+
+    def __init__(self, serial: int = 1) -> None:
+        self._serial = serial
+        self._sequence = 0
+
+    def page(self, packet: bytes, granule: int) -> bytes:
+        """Return the page that holds a packet.
+
+        Args:
+            packet: At most 65,024 bytes.
+            granule: Position at the end of the packet: for Opus, samples at 48 kHz.
+        """
+        if len(packet) > _LACING * _LACING - 1:
+            raise ValueError(f"expected a packet of at most 65024 bytes, but it has {len(packet)}")
+        lacing = bytes([_LACING] * (len(packet) // _LACING) + [len(packet) % _LACING])
+        flags = _FIRST if self._sequence == 0 else 0
+        header = _HEADER.pack(_CAPTURE, 0, flags, granule, self._serial, self._sequence, 0, len(lacing))
+        self._sequence += 1
+        page = header + lacing + packet
+        return page[:_CRC_AT] + _crc(page).to_bytes(4, "little") + page[_CRC_AT + 4 :]
+
+
+def _broken(what: str) -> AudioError:
+    return AudioError(FailureKind.MALFORMED_AUDIO, f"broken Ogg stream: {what}")
+
+
+@cache
+def _table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        value = byte << 24
+        for _ in range(8):
+            value = (value << 1) ^ (_POLYNOMIAL if value & 0x80000000 else 0)
+        table.append(value & 0xFFFFFFFF)
+    return tuple(table)
+
+
+def _crc(data: bytes) -> int:
+    """Return Ogg's checksum (RFC 3533, 6: CRC-32 with no reflection, zero at the beginning)."""
+    table, value = _table(), 0
+    for byte in data:
+        value = (value << 8 & 0xFFFFFFFF) ^ table[value >> 24 ^ byte]
+    return value

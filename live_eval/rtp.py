@@ -1,0 +1,162 @@
+"""RTP audio as it arrived: what was lost, late or doubled, and where the sender fell silent. Pure.
+
+Playout has a buffer of zero depth. A packet whose turn is past is of no use any more; what is missing
+before a packet is lost, and becomes concealment when that packet arrives; a gap in the timestamps without
+one in the sequence is an idle gap, after which playout anchors anew. Source: RFC 3550.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from live_eval.audio import Codec
+
+__all__ = ["MediaStats", "Placed", "RtpPacket", "RtpTrack"]
+
+_SEQUENCE_BITS, _TIMESTAMP_BITS = 16, 32
+_RESTART_PACKETS = 3_000
+_LONGEST_CONCEALMENT_S = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RtpPacket:
+    """A packet of audio.
+
+    Args:
+        at_ns: When it arrived, stamped before anything looked at it.
+        sequence: Sequence number, 16 bits.
+        timestamp: In samples of the codec's clock, 32 bits.
+        payload: The encoded audio.
+        codec: How it is encoded; its rate is the clock of the timestamps.
+        ssrc: The sender's number for the stream.
+    """
+
+    at_ns: int
+    sequence: int
+    timestamp: int
+    payload: bytes = field(repr=False)
+    codec: Codec
+    ssrc: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MediaStats:
+    """What became of one turn's packets.
+
+    Args:
+        packets: Packets that arrived.
+        lost: Packets that did not arrive, or too late to be played.
+        late: Packets that came after a later one; they count as lost too.
+        doubled: Packets that came again.
+        concealed_samples: Samples that were played in place of lost ones.
+        jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
+        sent_packets: Packets of the user's audio that were sent, as RTCP counts; None where it does not say.
+        sent_lost: Those that the endpoint's receiver reports say it lost; None where it sends none.
+        round_trip_ns: Round trip by RTCP, or None.
+    """
+
+    packets: int = 0
+    lost: int = 0
+    late: int = 0
+    doubled: int = 0
+    concealed_samples: int = 0
+    jitter_ns: int = 0
+    sent_packets: int | None = None
+    sent_lost: int | None = None
+    round_trip_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A packet that is to be played.
+
+    Args:
+        concealed_samples: Samples to conceal before it.
+        fresh: Whether playout anchors anew with it: it is the first, or follows an idle gap.
+    """
+
+    concealed_samples: int
+    fresh: bool
+
+
+class RtpTrack:
+    """Places the packets of one track, in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self._last: RtpPacket | None = None
+        self._sequence = 0
+        self._seen: set[int] = set()
+        self._samples = 0
+        self._transit_ns: int | None = None
+        self._jitter_ns = 0.0
+        self._packets = self._lost = self._late = self._doubled = self._concealed = 0
+
+    @property
+    def stats(self) -> MediaStats:
+        """What became of the packets so far."""
+        return MediaStats(
+            packets=self._packets,
+            lost=self._lost,
+            late=self._late,
+            doubled=self._doubled,
+            concealed_samples=self._concealed,
+            jitter_ns=round(self._jitter_ns),
+        )
+
+    def push(self, packet: RtpPacket, samples: int) -> Placed | None:
+        """Place a packet.
+
+        Args:
+            packet: The packet.
+            samples: How many samples it holds, at the codec's rate.
+
+        Returns:
+            Where it is played; None where it comes too late or again.
+        """
+        self._packets += 1
+        last = self._last
+        if last is None or packet.ssrc != last.ssrc or packet.codec != last.codec:
+            return self._begin(packet, samples)
+        step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
+        if abs(step) > _RESTART_PACKETS:
+            return self._begin(packet, samples)
+        sequence = self._sequence + step
+        if sequence in self._seen:
+            self._doubled += 1
+            return None
+        self._seen.add(sequence)
+        if step < 0:
+            self._late += 1
+            return None
+        self._measure_jitter(packet)
+        rate_hz = packet.codec.rate_hz
+        gap = _difference(packet.timestamp, last.timestamp, _TIMESTAMP_BITS) - self._samples
+        lost = step - 1
+        concealed = 0
+        if lost:
+            self._lost += lost
+            concealed = max(0, min(gap, lost * self._samples, _LONGEST_CONCEALMENT_S * rate_hz))
+            self._concealed += concealed
+        self._last, self._sequence, self._samples = packet, sequence, samples
+        return Placed(concealed, fresh=gap - concealed > samples // 2)
+
+    def _begin(self, packet: RtpPacket, samples: int) -> Placed:
+        self._last, self._sequence, self._samples = packet, packet.sequence, samples
+        self._seen = {packet.sequence}
+        self._transit_ns = None
+        self._measure_jitter(packet)
+        return Placed(0, fresh=True)
+
+    def _measure_jitter(self, packet: RtpPacket) -> None:
+        transit_ns = packet.at_ns - packet.timestamp * 1_000_000_000 // packet.codec.rate_hz
+        if self._transit_ns is not None:
+            change_ns = abs(transit_ns - self._transit_ns)
+            if change_ns < 1_000_000_000:  # not where the timestamps wrap
+                self._jitter_ns += (change_ns - self._jitter_ns) / 16
+        self._transit_ns = transit_ns
+
+
+def _difference(later: int, earlier: int, bits: int) -> int:
+    """Return how far two counters that wrap are apart, negative where `later` is behind."""
+    half = 1 << (bits - 1)
+    return (later - earlier + half) % (1 << bits) - half
