@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from live_eval.audio import Codec, CodecName
+from live_eval.audio import Codec
 from live_eval.capture import CapturedResponse
-from live_eval.codecs import Decoder, samples_in
+from live_eval.codecs import samples_in
 from live_eval.dialect import (
     Committed,
     EndpointProblem,
@@ -32,21 +29,17 @@ from live_eval.dialect import (
     StreamAudio,
     StreamText,
     UnknownEvent,
-    Usage,
 )
-from live_eval.energy import Chunk, EnergySegmenter, Stretch
 from live_eval.errors import AudioError, FailureKind
+from live_eval.media import Stream, Track
+from live_eval.response import Response, Responses
 from live_eval.rtp import MediaStats, Placed, RtpPacket, RtpTrack
-from live_eval.timeline import ResponseMarks, ResponseStatus, headline_response, is_cut_off, play
+from live_eval.timeline import ResponseStatus, headline_response, is_cut_off, play
 from live_eval.types import Failure, Modality
 
 __all__ = ["TurnLimits", "TurnState"]
 
 _SECOND_NS = 1_000_000_000
-# Events and packets race: a reply's first packets may come before the event that announces it, its last ones
-# after the event that ends it.
-_PREROLL_NS = 100_000_000
-_POSTROLL_NS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,84 +67,6 @@ class TurnLimits:
     silence_s: float = 1.5
 
 
-@dataclass(slots=True)
-class _Response:
-    """A response while it comes."""
-
-    response_id: str
-    began_ns: int
-    created_ns: int | None = None
-    first_text_ns: int | None = None
-    done_ns: int | None = None
-    interrupted_ns: int | None = None
-    progress_ns: int = 0
-    status: ResponseStatus = ResponseStatus.OPEN
-    reason: str = ""
-    usage: Usage | None = None
-    codec: Codec | None = None
-    arrivals: list[int] = field(default_factory=list)
-    chunks: list[bytes] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)
-    concealed: list[int] = field(default_factory=list)
-    fresh: list[int] = field(default_factory=list)
-    first_audio_ns: int | None = None
-    playback_ns: int | None = None
-    pieces: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-
-    @property
-    def text(self) -> str | None:
-        """The parts that are whole, and the pieces of the one that is not."""
-        text = " ".join([*self.parts, *(["".join(self.pieces)] if self.pieces else [])])
-        return text or None
-
-    def hear(
-        self, at_ns: int, data: bytes, codec: Codec, samples: int, *, concealed: int = 0, fresh: bool = False
-    ) -> None:
-        """Add a chunk of audio."""
-        self.codec = self.codec or codec
-        if fresh:
-            self.fresh.append(len(self.chunks))
-        self.arrivals.append(at_ns)
-        self.chunks.append(data)
-        self.samples.append(samples + concealed)
-        self.concealed.append(concealed)
-
-    @property
-    def audio_s(self) -> float:
-        """Seconds of audio so far."""
-        return sum(self.samples) / self.codec.rate_hz if self.codec is not None else 0.0
-
-    def marks(self) -> ResponseMarks:
-        """Return its marks, the length of its chunks as far as it is known without decoding them."""
-        return ResponseMarks(
-            response_id=self.response_id,
-            created_ns=self.created_ns,
-            first_text_ns=self.first_text_ns,
-            done_ns=self.done_ns,
-            interrupted_ns=self.interrupted_ns,
-            status=self.status,
-            chunk_arrival_ns=np.asarray(self.arrivals, np.int64),
-            chunk_samples=np.asarray(self.samples, np.int64),
-            rate_hz=self.codec.rate_hz if self.codec is not None else None,
-            first_audio_ns=self.first_audio_ns,
-            fresh_chunks=tuple(self.fresh),
-        )
-
-    def captured(self) -> CapturedResponse:
-        """Return it as it is kept."""
-        return CapturedResponse(
-            marks=self.marks(),
-            arrivals=tuple(self.arrivals),
-            chunks=tuple(self.chunks),
-            concealed=tuple(self.concealed),
-            codec=self.codec,
-            text=self.text,
-            reason=self.reason,
-            usage=self.usage,
-        )
-
-
 class TurnState:
     """Collects what happens in a turn and knows when it is over.
 
@@ -173,22 +88,13 @@ class TurnState:
         continuous: bool = False,
     ) -> None:
         self._limits = limits
-        self._track = RtpTrack() if track else None
-        self._continuous = continuous
-        self._recent: deque[tuple[RtpPacket, Placed, int]] = deque()
-        self._playing: _Response | None = None
-        self._played: tuple[_Response, int] | None = None
-        self._decoder: Decoder | None = None
-        self._rate_hz = 0
-        self._stretches: EnergySegmenter | None = None
-        self._cut = 0
-        self._unsaid: list[tuple[int, str]] = []
-        self._onset_ns: int | None = None
-        self._voice_end_ns: int | None = None
+        self._responses = Responses()
+        self._packets = RtpTrack() if track else None
+        self._track = Track(self._responses)
+        self._stream = Stream(self._responses, round(limits.silence_s * _SECOND_NS)) if continuous else None
         self._transcribes = transcribes
         self._committed: set[str | None] = set()
         self._modality = modality
-        self._responses: dict[str, _Response] = {}
         self._heard: dict[str | None, str] = {}
         self._whole: set[str | None] = set()
         self._untranscribed: set[str | None] = set()
@@ -209,7 +115,7 @@ class TurnState:
     @property
     def responses(self) -> tuple[CapturedResponse, ...]:
         """The responses so far, in the order in which they began."""
-        return tuple(response.captured() for response in self._responses.values())
+        return tuple(response.captured() for response in self._responses)
 
     @property
     def heard_text(self) -> str | None:
@@ -219,7 +125,9 @@ class TurnState:
         not tell turns apart never says that a transcript is whole.
         """
         whole = [
-            text.strip() for item, text in self._heard.items() if self._continuous or item in self._whole
+            text.strip()
+            for item, text in self._heard.items()
+            if self._stream is not None or item in self._whole
         ]
         return " ".join(filter(None, whole)) if whole else None
 
@@ -231,11 +139,12 @@ class TurnState:
     @property
     def media(self) -> MediaStats | None:
         """What became of the track's packets; None where there is no track."""
-        return self._track.stats if self._track is not None else None
+        return self._packets.stats if self._packets is not None else None
 
     def user_speaks(self, onset_ns: int, voice_end_ns: int) -> None:
         """It is known when the user begins and ends to speak."""
-        self._onset_ns, self._voice_end_ns = onset_ns, voice_end_ns
+        if self._stream is not None:
+            self._stream.user_speaks(onset_ns, voice_end_ns)
 
     def user_done(self, at_ns: int) -> None:
         """The recording is spoken (and committed, where we commit)."""
@@ -243,7 +152,7 @@ class TurnState:
 
     def closed(self, message: str, at_ns: int) -> None:
         """The connection ended: a failure, unless the user's turn has its answer already."""
-        last = next(reversed(self._responses.values()), None)
+        last = self._responses.last
         answered = last is not None and last.status not in (ResponseStatus.OPEN, ResponseStatus.CANCELLED)
         if self._user_done_ns is None or not answered:
             self.fail(FailureKind.CLOSED, message, at_ns)
@@ -274,32 +183,32 @@ class TurnState:
             case InputTranscript():
                 self._transcribed(event)
             case ReplyAudio() if not event.data:
-                self._response(event.response_id, at_ns)  # a chunk without a sample is no first byte
+                self._responses.touch(event.response_id, at_ns)  # a chunk without a sample is no first byte
             case ReplyAudio():
-                response = self._response(event.response_id, at_ns)
+                response = self._responses.touch(event.response_id, at_ns)
                 response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
             case PlaybackStarted():
-                self._playback_started(event.response_id, at_ns)
+                self._track.started(event.response_id, at_ns)
             case PlaybackStopped():
-                self._playback_stopped(event.response_id, at_ns)
+                self._track.stopped(event.response_id, at_ns)
             case StreamAudio():
-                self._stream(event.data, event.codec, at_ns)
+                self._hear(event.data, event.codec, at_ns)
             case StreamText():
-                self._unsaid.append((at_ns, event.text))
-                self._attribute_text()
+                if self._stream is not None:
+                    self._stream.text(event.text, at_ns)
             case ReplyText():
                 self._said(event, at_ns)
             case ResponseStarted():
-                self._response(event.response_id, at_ns).created_ns = at_ns
+                self._responses.touch(event.response_id, at_ns).created_ns = at_ns
             case ResponseDone():
-                response = self._response(event.response_id, at_ns)
+                response = self._responses.touch(event.response_id, at_ns)
                 response.done_ns, response.status = at_ns, event.status
                 response.reason, response.usage = event.reason, event.usage
             case Interrupted():
-                response = self._response(event.response_id, at_ns)
+                response = self._responses.touch(event.response_id, at_ns)
                 response.interrupted_ns = response.interrupted_ns or at_ns
             case ReplyAudioDone():
-                self._response(event.response_id, at_ns)
+                self._responses.touch(event.response_id, at_ns)
             case RateLimits():
                 self.rate_limits = event.limits
             case EndpointProblem():
@@ -312,29 +221,19 @@ class TurnState:
 
     def on_packet(self, packet: RtpPacket) -> None:
         """A packet of the endpoint's track arrived."""
-        assert self._track is not None
-        samples = samples_in(packet.payload, packet.codec)
-        placed = self._track.push(packet, samples)
+        assert self._packets is not None
+        placed = self._packets.push(packet, samples_in(packet.payload, packet.codec))
         if placed is None:
             return
-        if self._continuous:
-            self._stream(packet.payload, packet.codec, packet.at_ns, placed)
-            return
-        response = self._playing
-        if response is None and self._played is not None and packet.at_ns <= self._played[1]:
-            response = self._played[0]
-        if response is not None:
-            self._play_packet(response, packet, placed, samples)
-            return
-        self._recent.append((packet, placed, samples))
-        while packet.at_ns - self._recent[0][0].at_ns > _PREROLL_NS:
-            self._recent.popleft()
+        if self._stream is not None:
+            self._hear(packet.payload, packet.codec, packet.at_ns, placed)
+        else:
+            self._track.packet(packet, placed)
 
     def over(self, at_ns: int) -> bool:
         """Return whether nothing more is to be waited for; sets `failure` where that is why."""
-        if self._stretches is not None:
-            self._stretches.tick(at_ns)
-            self._collect_stretches()
+        if self._stream is not None:
+            self._stream.tick(at_ns)
         if self.failure is not None:
             return True
         if self._user_done_ns is None:
@@ -342,7 +241,7 @@ class TurnState:
         if self._closed:
             self._judge(at_ns)
             return True
-        opened = [response for response in self._responses.values() if self._is_open(response)]
+        opened = [response for response in self._responses if self._is_open(response)]
         if opened:
             self._watch(opened[-1], at_ns)
             return self.failure is not None
@@ -351,7 +250,7 @@ class TurnState:
             if at_ns - waiting_since_ns < self._limits.reply_s * _SECOND_NS:
                 return False
         else:
-            last_ns = max(response.progress_ns for response in self._responses.values())
+            last_ns = max(response.progress_ns for response in self._responses)
             if at_ns - last_ns < self._limits.linger_s * _SECOND_NS:
                 return False
             if self._pending and at_ns - last_ns < self._limits.transcript_s * _SECOND_NS:
@@ -362,124 +261,28 @@ class TurnState:
     @property
     def _pending(self) -> set[str | None]:
         """The user's items whose transcript is still to come."""
-        if not self._transcribes or self._continuous:
+        if not self._transcribes or self._stream is not None:
             return set()
         return (self._committed | set(self._heard)) - self._whole - self._untranscribed
 
-    def _response(self, response_id: str, at_ns: int) -> _Response:
-        response = self._responses.get(response_id)
-        if response is None:
-            response = self._responses[response_id] = _Response(response_id, at_ns)
-        response.progress_ns = at_ns
-        return response
-
-    def _is_open(self, response: _Response) -> bool:
+    def _is_open(self, response: Response) -> bool:
         """Return whether more is to come of a response; on a track, sound outlasts the word of its end."""
-        if response.done_ns is None or response is self._playing:
+        if response.done_ns is None or response is self._track.playing:
             return True
-        speaks = self._track is not None and not self._continuous and self._modality is Modality.AUDIO
-        return speaks and response.status is ResponseStatus.COMPLETED and response.playback_ns is None
+        on_track = self._packets is not None and self._stream is None and self._modality is Modality.AUDIO
+        return on_track and response.status is ResponseStatus.COMPLETED and response.playback_ns is None
 
-    # -- A media track -----------------------------------------------------------------------------------
-
-    def _playback_started(self, response_id: str, at_ns: int) -> None:
-        response = self._response(response_id, at_ns)
-        response.playback_ns = at_ns
-        self._playing, self._played = response, None
-        for packet, placed, samples in self._recent:
-            if at_ns - packet.at_ns <= _PREROLL_NS:
-                if placed.fresh:
-                    response.first_audio_ns = packet.at_ns
-                self._play_packet(response, packet, placed, samples, first=False)
-        self._recent.clear()
-
-    def _playback_stopped(self, response_id: str, at_ns: int) -> None:
-        response = self._response(response_id, at_ns)
-        response.playback_ns = response.playback_ns or at_ns
-        if response is self._playing:
-            self._playing, self._played = None, (response, at_ns + _POSTROLL_NS)
-
-    def _play_packet(
-        self, response: _Response, packet: RtpPacket, placed: Placed, samples: int, *, first: bool = True
-    ) -> None:
-        if first and response.first_audio_ns is None:
-            response.first_audio_ns = packet.at_ns
-        response.progress_ns = packet.at_ns
-        response.hear(
-            packet.at_ns,
-            packet.payload,
-            packet.codec,
-            samples,
-            concealed=placed.concealed_samples,
-            fresh=placed.fresh,
-        )
-
-    # -- Continuous media --------------------------------------------------------------------------------
-
-    def _stream(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
-        if self._decoder is None or self._stretches is None:
-            self._decoder, self._rate_hz = Decoder(codec), codec.rate_hz
-            self._stretches = EnergySegmenter(codec.rate_hz, round(self._limits.silence_s * _SECOND_NS))
+    def _hear(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
+        """A chunk of continuous audio arrived."""
+        if self._stream is None:
+            return
         try:
-            pcm = self._decoder.decode(data)
+            self._stream.audio(data, codec, at_ns, placed)
         except AudioError as error:
             self.warnings.append(Failure(error.kind, error.message, at_ns))
-            return
-        fresh = placed is not None and placed.fresh
-        if placed is not None and placed.concealed_samples:
-            pcm = np.concatenate((np.zeros(placed.concealed_samples, np.int16), pcm))
-        if len(pcm):
-            self._stretches.push(Chunk(at_ns, pcm, fresh))
-            self._collect_stretches()
-
-    def _collect_stretches(self) -> None:
-        """Make responses of the stretches of sound; what ended before the user spoke was no answer."""
-        assert self._stretches is not None
-        for number, stretch in enumerate(self._stretches.stretches[self._cut :], self._cut + 1):
-            before = self._onset_ns is None or stretch.began_ns < self._onset_ns
-            if stretch.ended_ns is None:
-                if not before:
-                    self._hear_stretch(number, stretch)
-                break
-            self._cut = number
-            if not before or (self._onset_ns is not None and stretch.audible_ns >= self._onset_ns):
-                response = self._hear_stretch(number, stretch)
-                response.done_ns = stretch.ended_ns
-                response.status, response.reason = self._ending(stretch)
-        self._attribute_text()
-
-    def _hear_stretch(self, number: int, stretch: Stretch) -> _Response:
-        response = self._response(f"reply_{number}", stretch.audible_ns)
-        if response.created_ns is None:
-            response.created_ns = response.began_ns = stretch.began_ns
-        response.progress_ns = stretch.audible_ns
-        for chunk in stretch.chunks[len(response.chunks) :]:
-            codec = Codec(CodecName.PCM16, self._rate_hz)
-            data = chunk.pcm.astype("<i2", copy=False).tobytes()
-            response.hear(chunk.at_ns, data, codec, len(chunk.pcm), fresh=chunk.fresh)
-        return response
-
-    def _ending(self, stretch: Stretch) -> tuple[ResponseStatus, str]:
-        if self._onset_ns is not None and stretch.began_ns < self._onset_ns:
-            return ResponseStatus.CANCELLED, "it began before the user spoke"
-        if self._voice_end_ns is not None and stretch.audible_ns < self._voice_end_ns:
-            return ResponseStatus.CANCELLED, "it ended before the user's speech did"
-        return ResponseStatus.COMPLETED, ""
-
-    def _attribute_text(self) -> None:
-        """Give what was said to the reply that sounds; what came between two belongs to the next."""
-        response = next(reversed(self._responses.values()), None)
-        if response is not None and response.done_ns is None:
-            self._give_text(response)
-
-    def _give_text(self, response: _Response) -> None:
-        for at_ns, text in self._unsaid:
-            response.first_text_ns = response.first_text_ns or at_ns
-            response.pieces.append(text)
-        self._unsaid.clear()
 
     def _said(self, event: ReplyText, at_ns: int) -> None:
-        response = self._response(event.response_id, at_ns)
+        response = self._responses.touch(event.response_id, at_ns)
         if response.first_text_ns is None and event.text:
             response.first_text_ns = at_ns
         if event.final:
@@ -504,12 +307,12 @@ class TurnState:
         else:
             self.warnings.append(Failure(event.kind, event.message, at_ns))
 
-    def _watch(self, response: _Response, at_ns: int) -> None:
+    def _watch(self, response: Response, at_ns: int) -> None:
         """Fail an open response that stalls or does not end."""
         limits = self._limits
         if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
             what, kind = "nothing came of it", FailureKind.STALLED
-            if self._track is not None and not response.chunks:
+            if self._packets is not None and not response.chunks:
                 what, kind = "no RTP packet came of it", FailureKind.NO_RTP
             self.fail(
                 kind,
@@ -530,7 +333,7 @@ class TurnState:
         One is due where none came, where the last one was cancelled, and where the endpoint heard the user
         go on after the last one began.
         """
-        last = next(reversed(self._responses.values()), None)
+        last = self._responses.last
         if last is None:
             return max(user_done_ns, self._speech_at_ns or 0)
         if last.status is ResponseStatus.CANCELLED:
@@ -541,19 +344,15 @@ class TurnState:
 
     def _judge(self, at_ns: int) -> None:
         """Set `failure` where the turn did not end with the reply that was asked for."""
-        responses = list(self._responses.values())
-        if responses:
-            self._give_text(responses[-1])
+        responses = list(self._responses)
+        if self._stream is not None:
+            self._stream.ended()
         headline = headline_response([response.marks() for response in responses])
         if self._pending:
             late = f"{len(self._pending)} of the user's items were not transcribed in time"
             self.warnings.append(Failure(FailureKind.TRANSCRIPT_LATE, late, at_ns))
-        if (
-            headline is None
-            and self._continuous
-            and self._track is not None
-            and not self._track.stats.packets
-        ):
+        media = self.media
+        if headline is None and self._stream is not None and media is not None and not media.packets:
             self.fail(
                 FailureKind.NO_RTP,
                 f"expected the endpoint's audio, but no RTP packet came within {self._limits.reply_s:g} s "
@@ -582,7 +381,7 @@ class TurnState:
         if broken:  # what it held is lost, so the reply may not be whole
             self.fail(broken[0].kind, broken[0].message, broken[0].at_ns)
 
-    def _judge_answer(self, answer: _Response, at_ns: int) -> None:
+    def _judge_answer(self, answer: Response, at_ns: int) -> None:
         name, reason = answer.response_id, answer.reason or "no reason given"
         if answer.status is ResponseStatus.FAILED:
             self.fail(FailureKind.RESPONSE_FAILED, f"response {name} failed: {reason}", at_ns)

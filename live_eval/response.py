@@ -1,0 +1,139 @@
+"""The responses of a turn while they come. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from live_eval.audio import Codec
+from live_eval.capture import CapturedResponse
+from live_eval.dialect import Usage
+from live_eval.timeline import ResponseMarks, ResponseStatus
+
+__all__ = ["Response", "Responses"]
+
+
+@dataclass(slots=True)
+class Response:
+    """A response while it comes.
+
+    Args:
+        response_id: The endpoint's name for it, or ours.
+        began_ns: Its first sign.
+    """
+
+    response_id: str
+    began_ns: int
+    created_ns: int | None = None
+    first_text_ns: int | None = None
+    first_audio_ns: int | None = None
+    playback_ns: int | None = None
+    interrupted_ns: int | None = None
+    done_ns: int | None = None
+    progress_ns: int = 0
+    status: ResponseStatus = ResponseStatus.OPEN
+    reason: str = ""
+    usage: Usage | None = None
+    codec: Codec | None = None
+    arrivals: list[int] = field(default_factory=list)
+    chunks: list[bytes] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    concealed: list[int] = field(default_factory=list)
+    fresh: list[int] = field(default_factory=list)
+    heard_samples: int = 0
+    pieces: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str | None:
+        """The parts that are whole, and the pieces of the one that is not."""
+        text = " ".join([*self.parts, *(["".join(self.pieces)] if self.pieces else [])])
+        return text or None
+
+    @property
+    def audio_s(self) -> float:
+        """Seconds of audio so far."""
+        return self.heard_samples / self.codec.rate_hz if self.codec is not None else 0.0
+
+    def hear(
+        self, at_ns: int, data: bytes, codec: Codec, samples: int, *, concealed: int = 0, fresh: bool = False
+    ) -> None:
+        """Add a chunk of audio.
+
+        Args:
+            at_ns: Its arrival.
+            data: The chunk as on the wire.
+            codec: How it is encoded.
+            samples: How many samples it holds.
+            concealed: Samples that were lost before it.
+            fresh: Whether playout anchors anew with it.
+        """
+        self.codec = self.codec or codec
+        if fresh:
+            self.fresh.append(len(self.chunks))
+        self.arrivals.append(at_ns)
+        self.chunks.append(data)
+        self.samples.append(samples + concealed)
+        self.concealed.append(concealed)
+        self.heard_samples += samples + concealed
+
+    def marks(self) -> ResponseMarks:
+        """Return its marks, the length of its chunks as far as it is known without decoding them."""
+        return ResponseMarks(
+            response_id=self.response_id,
+            created_ns=self.created_ns,
+            first_text_ns=self.first_text_ns,
+            done_ns=self.done_ns,
+            interrupted_ns=self.interrupted_ns,
+            status=self.status,
+            chunk_arrival_ns=np.asarray(self.arrivals, np.int64),
+            chunk_samples=np.asarray(self.samples, np.int64),
+            rate_hz=self.codec.rate_hz if self.codec is not None else None,
+            first_audio_ns=self.first_audio_ns,
+            fresh_chunks=tuple(self.fresh),
+        )
+
+    def captured(self) -> CapturedResponse:
+        """Return it as it is kept."""
+        return CapturedResponse(
+            marks=self.marks(),
+            arrivals=tuple(self.arrivals),
+            chunks=tuple(self.chunks),
+            concealed=tuple(self.concealed) if any(self.concealed) else (),
+            codec=self.codec,
+            text=self.text,
+            reason=self.reason,
+            usage=self.usage,
+        )
+
+
+class Responses:
+    """The responses of a turn, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Response] = {}
+
+    def __iter__(self) -> Iterator[Response]:
+        return iter(self._by_id.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def last(self) -> Response | None:
+        """The one that began last."""
+        return next(reversed(self._by_id.values()), None)
+
+    def get(self, response_id: str) -> Response | None:
+        """Return a response that has begun."""
+        return self._by_id.get(response_id)
+
+    def touch(self, response_id: str, at_ns: int) -> Response:
+        """Return a response of which something came at `at_ns`; the first sign of it begins it."""
+        response = self._by_id.get(response_id)
+        if response is None:
+            response = self._by_id[response_id] = Response(response_id, at_ns)
+        response.progress_ns = at_ns
+        return response
