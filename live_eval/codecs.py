@@ -218,5 +218,5 @@ def _opus_context(mode: Literal["r", "w"], rate_hz: int, bit_rate: int | None = 
     if bit_rate is not None:
         context.bit_rate = bit_rate
         context.time_base = Fraction(1, rate_hz)
-        context.options = {"application": "voip"}
+        context.options = {"application": "audio"}  # `voip` filters the voice, whose colour is what is tested
     return context
