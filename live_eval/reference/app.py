@@ -1,41 +1,38 @@
-"""The reference endpoint as one aiohttp application: routes, authority, sessions, and serving them."""
+"""The reference endpoint as one aiohttp application: routes, sessions, and serving them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import hmac
 import logging
 import secrets
 import signal
 import threading
-from collections.abc import Callable
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from itertools import groupby
 from typing import BinaryIO
-from urllib.parse import urlsplit
 
 import orjson
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSCloseCode, web
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.loop import LoopProbe
+from live_eval.reference.admission import Refusal, is_loopback, refusal_of, refused
 from live_eval.reference.answering import Answering
-from live_eval.reference.engine import PCM_24K, Engine
+from live_eval.reference.engine import Engine, EngineConfig
+from live_eval.reference.face import Face
 from live_eval.reference.hearing import Hearing
-from live_eval.reference.link import Link
-from live_eval.reference.openai_face import OpenAiFace
+from live_eval.reference.link import Channel, Link
 from live_eval.reference.reply import WireReply, pack
+from live_eval.reference.routes import MODEL, ROUTES, Opening, Route
 from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.sockets import SocketChannel
 from live_eval.reference.truth import TrueTurn, TruthFile
-from live_eval.transport import Arrival
 from live_eval.types import Secret
 
 __all__ = ["MODEL", "Endpoint", "is_loopback", "serve"]
-
-MODEL = "live-eval-reference"
-"""The model's name where the client names none."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,13 +41,11 @@ _MAX_MESSAGE_BYTES = 21 * 1024 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _CLOSE_TIMEOUT_S = 2.0
 
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+_REFUSALS = {
+    Fault.REFUSE_401: Refusal(401, "invalid_request_error", "invalid_api_key", "Refused on purpose."),
+    Fault.REFUSE_429: Refusal(429, "requests", "rate_limit_exceeded", "Refused on purpose."),
+}
+_NO_HANDSHAKE = Refusal(426, "invalid_request_error", "upgrade_required", "Expected a WebSocket handshake.")
 
 
 class Endpoint:
@@ -88,7 +83,8 @@ class Endpoint:
         """Return the application, to be served or tested."""
         app = web.Application()
         app.router.add_get("/healthz", self._health)
-        app.router.add_get("/v1/realtime", self._realtime)
+        for path, routes in groupby(ROUTES, lambda route: route.path):
+            app.router.add_get(path, self._door(tuple(routes)))
         app.on_shutdown.append(self._close_all)
         app.on_cleanup.append(self._let_go)
         return app
@@ -109,70 +105,94 @@ class Endpoint:
         body = {"status": "ok", "sessions": len(self._open), "calibrate": self._settings.calibrate}
         return web.Response(body=orjson.dumps(body), content_type="application/json")
 
-    async def _realtime(self, request: web.Request) -> web.StreamResponse:
-        refusal = self._without_authority(request)
+    # -- Coming in --------------------------------------------------------------------------------------
+
+    def admit(self, request: web.Request, parameters: Collection[str]) -> ReferenceSettings | Refusal:
+        """Return how the session that a request asks for is to go, or why there is none.
+
+        Args:
+            request: The request.
+            parameters: Parameters of its URL that belong to the dialect, not to us.
+        """
+        refusal = refusal_of(request, self._token)
         if refusal is not None:
             return refusal
-        query = {key: value for key, value in request.query.items() if key != "model"}
+        query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
             settings = self._settings.overridden(query)
         except UsageError as error:
-            return _refusal(400, "invalid_request_error", "invalid_value", str(error))
-        if settings.fault is Fault.REFUSE_401:
-            return _refusal(401, "invalid_request_error", "invalid_api_key", "Refused on purpose.")
-        if settings.fault is Fault.REFUSE_429:
-            return _refusal(429, "requests", "rate_limit_exceeded", "Refused on purpose.", retry_after_s=1)
+            return Refusal(400, "invalid_request_error", "invalid_value", str(error))
+        return _REFUSALS.get(settings.fault, settings) if settings.fault is not None else settings
+
+    def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
+        """Return the engine of a new session."""
+        session_id = f"sess_{secrets.token_hex(8)}"
+        return Engine(session_id, settings, config, waits_for_words=self._answering.waits_for_words)
+
+    def expires_at(self, settings: ReferenceSettings) -> int:
+        """Return when a session that begins now ends, in seconds since the Unix epoch."""
+        return self._clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
+
+    async def hold(self, channel: Channel, face: Face) -> None:
+        """Hold a session until its connection ends. Never raises.
+
+        Args:
+            channel: The connection, open.
+            face: The dialect, and the engine behind it.
+        """
+        session_id = face.engine.session_id
+        fixed = await asyncio.to_thread(self._packed, face)
+        link = Link(channel, face, self._hearing, self._answering, fixed, self._clock, self._keep)
+        try:
+            await link.run()
+        except Exception:
+            _log.exception("session %s ended by a fault of this endpoint", session_id)
+            await channel.close(WSCloseCode.INTERNAL_ERROR, "internal error")
+
+    def _door(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Return what answers at a path."""
+
+        async def enter(request: web.Request) -> web.StreamResponse:
+            return await self._enter(request, next(route for route in routes if route.suits(request.headers)))
+
+        return enter
+
+    async def _enter(self, request: web.Request, route: Route) -> web.StreamResponse:
+        settings = self.admit(request, route.parameters)
+        if isinstance(settings, Refusal):
+            return refused(settings)
         socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
             compress=False,
             max_msg_size=_MAX_MESSAGE_BYTES,
-            protocols=("realtime",),
+            protocols=route.subprotocols,
             timeout=_CLOSE_TIMEOUT_S,
         )
         if not socket.can_prepare(request).ok:
-            return _refusal(
-                426, "invalid_request_error", "upgrade_required", "Expected a WebSocket handshake."
-            )
-        fixed = await asyncio.to_thread(self._packed, settings)
+            return refused(_NO_HANDSHAKE)
+        opening = Opening(query=request.query, expires_at=self.expires_at(settings))
+        face = route.face(self.engine(settings, route.config), opening)
         await socket.prepare(request)
         self._open.add(socket)
         try:
-            await self._hold(socket, settings, request.query.get("model") or MODEL, fixed)
+            await self.hold(SocketChannel(socket, self._clock, binary=route.binary), face)
         finally:
             self._open.discard(socket)
             if not self._open and not gc.isenabled():
                 gc.collect()
         return socket
 
-    def _packed(self, settings: ReferenceSettings) -> WireReply | None:
+    def _packed(self, face: Face) -> WireReply | None:
+        settings = face.engine.settings
         reply = self._answering.fixed(settings)
         if reply is None:
             return None
         return pack(
             reply,
-            codec=PCM_24K,
+            codec=face.engine.config.output_codec,
             lead_silence_ms=settings.lead_silence_ms,
             chunk_ms=settings.chunk_ms,
-            encode=OpenAiFace.encode,
+            encode=face.encode,
         )
-
-    async def _hold(
-        self,
-        socket: web.WebSocketResponse[bool],
-        settings: ReferenceSettings,
-        model: str,
-        fixed: WireReply | None,
-    ) -> None:
-        session_id = f"sess_{secrets.token_hex(8)}"
-        engine = Engine(session_id, settings, waits_for_words=self._answering.waits_for_words)
-        expires_at = self._clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
-        face = OpenAiFace(engine, model, expires_at)
-        channel = _SocketChannel(socket, self._clock)
-        link = Link(channel, face, self._hearing, self._answering, fixed, self._clock, self._keep)
-        try:
-            await link.run()
-        except Exception:
-            _log.exception("session %s ended by a fault of this endpoint", session_id)
-            await socket.close(code=WSCloseCode.INTERNAL_ERROR, message=b"internal error")
 
     def _keep(self, turn: TrueTurn) -> None:
         if self._truth is None:
@@ -183,62 +203,6 @@ class Endpoint:
             reading = self._probe.between(turn.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
             lag_ns = max(reading.lag_ns.tolist(), default=None)
         self._truth.put(turn, lag_ns)
-
-    def _without_authority(self, request: web.Request) -> web.Response | None:
-        """Return the refusal of a client that has no business here, or None."""
-        if self._token is not None:
-            scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-            wanted = self._token.reveal().encode()
-            if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), wanted):
-                return None
-            return _refusal(401, "invalid_request_error", "invalid_api_key", "Incorrect bearer token.")
-        # A page from elsewhere, open in this machine's browser, must not talk to a server without a token.
-        origin = request.headers.get("Origin")
-        if origin is not None and not _is_local_page(origin):
-            return _refusal(403, "invalid_request_error", "origin", "Pages from elsewhere need a token.")
-        return None
-
-
-class _SocketChannel:
-    """A WebSocket as the link sees it: each message stamped as soon as it was received."""
-
-    def __init__(self, socket: web.WebSocketResponse[bool], clock: Clock) -> None:
-        self._socket = socket
-        self._clock = clock
-
-    async def receive(self) -> Arrival | None:
-        message = await self._socket.receive()
-        at_ns = self._clock.now_ns()
-        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            return Arrival(message.data, at_ns)
-        return None
-
-    async def send(self, message: bytes) -> None:
-        # The connection's end is learnt by `receive`; what cannot be sent any more has no addressee.
-        with contextlib.suppress(ConnectionError):
-            await self._socket.send_frame(message, WSMsgType.TEXT)
-
-    async def close(self, code: int, reason: str) -> None:
-        await self._socket.close(code=code, message=reason.encode())
-
-
-def _is_local_page(origin: str) -> bool:
-    try:
-        return is_loopback(urlsplit(origin).hostname or "")
-    except ValueError:
-        return False
-
-
-def _refusal(
-    status: int, kind: str, code: str, message: str, retry_after_s: int | None = None
-) -> web.Response:
-    body = {"error": {"type": kind, "code": code, "message": message, "param": None}}
-    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-    if status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return web.Response(
-        status=status, body=orjson.dumps(body), content_type="application/json", headers=headers
-    )
 
 
 async def serve(
