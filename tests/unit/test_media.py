@@ -1,0 +1,243 @@
+"""Replies on a track and in a stream, as `TurnState` sees them."""
+
+import numpy as np
+import pytest
+
+from live_eval.audio import Codec, CodecName
+from live_eval.codecs import OPUS_RATE_HZ, OpusEncoder
+from live_eval.dialect import (
+    Interrupted,
+    PlaybackStarted,
+    PlaybackStopped,
+    ResponseDone,
+    ResponseStarted,
+    SessionReady,
+    StreamAudio,
+    StreamText,
+)
+from live_eval.errors import FailureKind
+from live_eval.rtp import RtpPacket
+from live_eval.timeline import ResponseStatus, TurnTrace, measure
+from live_eval.turn import TurnLimits, TurnState
+from live_eval.types import Modality
+
+MS, S = 1_000_000, 1_000_000_000
+LIMITS = TurnLimits(reply_s=5, stall_s=2, max_reply_s=60, linger_s=0.3, silence_s=1.0)
+OPUS = Codec(CodecName.OPUS, OPUS_RATE_HZ)
+PCM = Codec(CodecName.PCM16, 24_000)
+FRAME = 960
+
+
+def on_track(modality: Modality = Modality.AUDIO) -> TurnState:
+    turn = TurnState(LIMITS, modality, track=True)
+    turn.on_event(SessionReady("s"), 0)
+    return turn
+
+
+def packets(turn: TurnState, from_ms: int, to_ms: int, *, first: int = 0, slot: int = 0) -> None:
+    """Packets 20 ms apart; `first` is the sequence number of the first one."""
+    for number, at_ms in enumerate(range(from_ms, to_ms, 20)):
+        timestamp = (slot + number) * FRAME
+        payload = bytes([1 << 3, first % 256, number % 256])
+        turn.on_packet(RtpPacket(at_ms * MS, first + number, timestamp, payload, OPUS))
+
+
+def arrivals_ms(turn: TurnState, index: int = 0) -> list[int]:
+    return [at_ns // MS for at_ns in turn.responses[index].arrivals]
+
+
+def done(name: str = "r1", status: ResponseStatus = ResponseStatus.COMPLETED) -> ResponseDone:
+    return ResponseDone(name, status)
+
+
+def test_packets_between_the_events_are_the_reply_and_the_turn_ends_with_its_sound() -> None:
+    turn = on_track()
+    turn.user_done(0)
+    turn.on_event(ResponseStarted("r1"), 900 * MS)
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    packets(turn, 1_000, 1_500)
+    turn.on_event(done(), 1_100 * MS)
+    assert not turn.over(1_900 * MS)  # told to be done, still playing
+    turn.on_event(PlaybackStopped("r1"), 1_500 * MS)
+    packets(turn, 1_500, 1_600, first=25, slot=25)
+    assert turn.over(1_900 * MS)
+    assert turn.failure is None
+    assert arrivals_ms(turn) == list(range(1_000, 1_600, 20))
+    assert turn.responses[0].marks.first_audio_ns == 1_000 * MS
+
+
+def test_packets_that_overtake_the_event_belong_to_the_reply() -> None:
+    turn = on_track()
+    packets(turn, 1_000, 1_060)
+    turn.on_event(PlaybackStarted("r1"), 1_050 * MS)
+    packets(turn, 1_060, 1_100, first=3, slot=3)
+    marks = turn.responses[0].marks
+    assert arrivals_ms(turn) == list(range(1_000, 1_100, 20))
+    assert marks.first_audio_ns == 1_000 * MS  # the sender was silent before: the reply began with it
+
+
+def test_in_unbroken_silence_the_reply_begins_with_the_event() -> None:
+    turn = on_track()
+    packets(turn, 0, 2_000)
+    turn.on_event(PlaybackStarted("r1"), 1_990 * MS)
+    packets(turn, 2_000, 2_100, first=100, slot=100)
+    assert arrivals_ms(turn) == list(range(1_900, 2_100, 20))
+    assert turn.responses[0].marks.first_audio_ns == 2_000 * MS
+
+
+def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() -> None:
+    turn = on_track()
+    turn.user_done(0)
+    turn.on_event(ResponseStarted("r1"), 900 * MS)
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    turn.on_event(done(), 1_100 * MS)
+    assert not turn.over(3_000 * MS)
+    assert turn.over(3_200 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.NO_RTP
+
+
+def test_a_written_reply_needs_no_track() -> None:
+    turn = on_track(Modality.TEXT)
+    turn.user_done(0)
+    turn.on_event(ResponseStarted("r1"), 900 * MS)
+    turn.on_event(done(), 1_000 * MS)
+    assert turn.over(1_400 * MS)
+
+
+def test_an_interruption_cuts_what_is_heard() -> None:
+    turn = on_track()
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    packets(turn, 1_000, 2_000)
+    turn.on_event(PlaybackStopped("r1"), 1_500 * MS)
+    turn.on_event(Interrupted("r1"), 1_500 * MS)
+    assert turn.heard_ms("r1", 1_500 * MS) == 500
+
+
+def test_losses_are_concealed_in_the_chunk_that_follows_and_idle_gaps_are_no_stalls() -> None:
+    turn = on_track()
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    packets(turn, 1_000, 1_040)
+    packets(turn, 1_080, 1_120, first=4, slot=4)
+    packets(turn, 2_120, 2_160, first=6, slot=56)
+    turn.on_event(done(), 2_200 * MS)
+    (response,) = turn.responses
+    assert response.concealed == (0, 0, 2 * FRAME, 0, 0, 0)
+    assert response.marks.chunk_samples.tolist() == [FRAME, FRAME, 3 * FRAME, FRAME, FRAME, FRAME]
+    assert response.marks.fresh_chunks == (0, 4)
+    timing = measure(TurnTrace(dial_ns=0, responses=(response.marks,)), [np.zeros(8 * FRAME, np.int16)])
+    assert (timing.stalls, timing.stalled_ns) == (1, 40 * MS)  # the loss, not the gap
+    assert turn.media is not None
+    assert (turn.media.packets, turn.media.lost, turn.media.concealed_samples) == (6, 2, 2 * FRAME)
+
+
+# -- A stream ------------------------------------------------------------------------------------------
+
+
+def in_stream(*, track: bool = False) -> TurnState:
+    turn = TurnState(LIMITS, Modality.AUDIO, track=track, continuous=True, transcribes=True)
+    turn.on_event(SessionReady("s"), 0)
+    turn.user_speaks(1_000 * MS, 2_000 * MS)
+    turn.user_done(2_000 * MS)
+    return turn
+
+
+def stream(turn: TurnState, from_ms: int, to_ms: int, *, loud: bool) -> None:
+    for at_ms in range(from_ms, to_ms, 20):
+        level = 3_000 if loud else 0
+        turn.on_event(StreamAudio(np.full(480, level, "<i2").tobytes(), PCM), at_ms * MS)
+        if at_ms >= 2_000 and turn.over(at_ms * MS):
+            return
+
+
+def test_energy_finds_the_reply_and_the_turn_ends_after_its_silence() -> None:
+    turn = in_stream()
+    stream(turn, 0, 2_400, loud=False)
+    stream(turn, 2_400, 3_000, loud=True)
+    stream(turn, 3_000, 6_000, loud=False)
+    assert turn.failure is None
+    (response,) = turn.responses
+    assert response.marks.status is ResponseStatus.COMPLETED
+    assert response.marks.created_ns == 2_420 * MS  # the second chunk makes it 30 ms
+    assert response.marks.done_ns == 3_980 * MS
+    trace = TurnTrace(dial_ns=0, voice_end_ns=2_000 * MS, responses=(response.marks,), continuous=True)
+    pcm = np.concatenate([np.frombuffer(chunk, "<i2") for chunk in response.chunks])
+    timing = measure(trace, [pcm])
+    assert timing.voice_to_voice.ns == 400 * MS
+    assert timing.first_byte.ns is None
+    assert timing.first_byte.reason == "continuous media has no first byte"
+
+
+def test_a_greeting_is_no_reply() -> None:
+    turn = in_stream()
+    stream(turn, 0, 600, loud=True)
+    stream(turn, 600, 2_400, loud=False)
+    stream(turn, 2_400, 3_000, loud=True)
+    stream(turn, 3_000, 6_000, loud=False)
+    assert [response.marks.response_id for response in turn.responses] == ["reply_2"]
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "why"), [(500, 1_200, "before the user spoke"), (1_200, 1_500, "before the user's")]
+)
+def test_what_the_user_spoke_over_is_cut_off(from_ms: int, to_ms: int, why: str) -> None:
+    turn = in_stream()
+    stream(turn, 0, from_ms, loud=False)
+    stream(turn, from_ms, to_ms, loud=True)
+    stream(turn, to_ms, 3_000, loud=False)
+    stream(turn, 3_000, 3_600, loud=True)
+    stream(turn, 3_600, 6_000, loud=False)
+    first, second = turn.responses
+    assert first.marks.status is ResponseStatus.CANCELLED
+    assert why.split(" the user")[0] in first.reason
+    assert second.marks.status is ResponseStatus.COMPLETED
+    assert turn.failure is None
+
+
+def test_words_belong_to_the_reply_that_sounds_or_to_the_next() -> None:
+    turn = in_stream()
+    turn.on_event(StreamText("Well, "), 2_300 * MS)
+    stream(turn, 2_400, 2_600, loud=True)
+    turn.on_event(StreamText("hello."), 2_600 * MS)
+    stream(turn, 2_600, 6_000, loud=False)
+    (response,) = turn.responses
+    assert response.text == "Well, hello."
+    assert response.marks.first_text_ns == 2_300 * MS
+
+
+def test_opus_on_a_track_may_be_a_stream_too() -> None:
+    turn, encoder = in_stream(track=True), OpusEncoder(OPUS_RATE_HZ)
+    loud = (8_000 * np.sin(np.arange(FRAME) / 9)).astype("<i2").tobytes()
+    for number in range(200):
+        frame = loud if 50 <= number < 80 else bytes(2 * FRAME)
+        for payload in encoder.encode(frame):
+            at_ms = 1_500 + 20 * number
+            turn.on_packet(RtpPacket(at_ms * MS, number, number * FRAME, payload, OPUS))
+            if turn.over(at_ms * MS):
+                break
+    (response,) = turn.responses
+    assert turn.failure is None
+    created_ns = response.marks.created_ns
+    assert created_ns is not None
+    assert 2_500 * MS <= created_ns <= 2_540 * MS
+    assert response.codec == Codec(CodecName.PCM16, OPUS_RATE_HZ)
+
+
+def test_a_bot_that_sends_no_packet_at_all_is_named() -> None:
+    turn = in_stream(track=True)
+    assert not turn.over(6_900 * MS)
+    assert turn.over(7_100 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.NO_RTP
+
+
+def test_sound_that_cannot_be_decoded_fails_the_turn_at_its_end_and_keeps_the_reply() -> None:
+    turn = TurnState(LIMITS, Modality.AUDIO, continuous=True)
+    turn.user_speaks(0, 0)
+    turn.user_done(0)
+    turn.on_event(StreamAudio(b"odd", PCM), 0)
+    stream(turn, 2_000, 2_400, loud=True)
+    stream(turn, 2_400, 6_000, loud=False)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.MALFORMED_MESSAGE
+    assert len(turn.responses) == 1
