@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-__all__ = ["print_listing"]
+__all__ = ["print_details", "print_listing"]
 
 
 def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
@@ -32,6 +32,18 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     for row in rows:
         table.add_row(*(escape(_cell(row[key])) for key in columns))
     Console().print(table)
+
+
+def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:
+    """Print one row, a line for each key.
+
+    Args:
+        row: The row.
+        labels: Which keys to show, and what to call them.
+    """
+    width = max(map(len, labels.values()))
+    for key, label in labels.items():
+        click.echo(f"{label:<{width}}  {_cell(row[key])}")
 
 
 def _cell(value: object) -> str:

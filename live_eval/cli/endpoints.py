@@ -2,58 +2,100 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
-from live_eval.cli._listing import print_listing
-from live_eval.dialect import ClientSpec
-from live_eval.registry import CLIENTS, Plugin, find_plugins, lacks
+from live_eval.cli._listing import print_details, print_listing
+from live_eval.dialect import ClientSpec, TransportKind
+from live_eval.registry import CLIENTS, Plugin, client, find_plugins, lacks
 
 __all__ = ["command"]
 
+_COLUMNS = {
+    "name": "endpoint",
+    "transport": "over",
+    "title": "service",
+    "rates": "kHz in, out",
+    "turn_modes": "turns",
+    "key_variable": "key in",
+}
+_DETAILS = {
+    "name": "endpoint",
+    "title": "service",
+    "transport": "over",
+    "base_url": "address",
+    "model": "model",
+    "voice": "voice",
+    "transcription_model": "transcriber",
+    "rates": "kHz in, out",
+    "frame_ms": "frame in ms",
+    "turn_modes": "turns",
+    "session_limit_s": "ends after s",
+    "limits": "limits",
+    "comparable": "latency compares",
+    "key_variable": "key in",
+    "lacks": "lacks here",
+    "verified": "tried against the vendor",
+    "docs_url": "see",
+}
+
 
 @click.command()
+@click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> None:
-    """List the endpoints and what each lacks here."""
-    rows = [_row(plugin) for plugin in find_plugins(CLIENTS)]
-    columns = {
-        "name": "endpoint",
-        "title": "service",
-        "model": "default model",
-        "turn_modes": "turns",
-        "key_variable": "key in",
-        "verified": "tried against the vendor",
-        "lacks": "lacks here",
-    }
-    print_listing(rows, columns, as_json=as_json)
+def command(name: str | None, as_json: bool) -> None:
+    """List the endpoints, or tell all of one.
+
+    --base-url points any of them elsewhere; those without an address of their own need it.
+    """
+    if name is not None:
+        client(name)  # raises where it is unknown or broken
+    rows = [_row(plugin) for plugin in find_plugins(CLIENTS) if name in (None, plugin.name)]
+    if as_json:
+        click.echo(json.dumps(rows if name is None else rows[0], indent=2))
+    elif name is not None:
+        print_details(rows[0] | {"rates": _rates(rows[0])}, _DETAILS)
+    else:
+        print_listing([row | {"rates": _rates(row)} for row in rows], _COLUMNS, as_json=False)
+        for row in rows:
+            if not row["ok"]:
+                click.echo(f"{row['name']} is broken: {row['lacks']}")
+        if not any(row["verified"] for row in rows):
+            click.echo(
+                "\nNone was tried against its vendor's own service. All of one: live-eval endpoints NAME"
+            )
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
     spec = plugin.spec
-    if not isinstance(spec, ClientSpec):
-        keys = (
-            "title transport base_url model voice key_variable input_rate_hz output_rate_hz frame_ms "
-            "turn_modes session_limit_s docs_url verified"
-        )
-        return {"name": plugin.name, "ok": False, "lacks": plugin.problem, **dict.fromkeys(keys.split())}
-    lacking = lacks(spec)
+    broken = not isinstance(spec, ClientSpec)
+    if not isinstance(spec, ClientSpec):  # every key is there, and says nothing
+        spec = ClientSpec(name=plugin.name, title="", dialect="", transport="", base_url=None, turn_modes=())
     return {
         "name": spec.name,
-        "ok": lacking is None,
-        "lacks": lacking,
+        "ok": not broken,
+        "lacks": plugin.problem if broken else lacks(spec),
         "title": spec.title,
-        "transport": spec.transport.partition(":")[0].rpartition(".")[2],
+        "transport": spec.transport_kind.value,
         "base_url": spec.base_url,
         "model": spec.model,
         "voice": spec.voice,
+        "transcription_model": spec.transcription_model,
         "key_variable": spec.key_variable,
         "input_rate_hz": spec.input_rate_hz,
         "output_rate_hz": spec.output_rate_hz,
         "frame_ms": spec.frame_ms,
         "turn_modes": [mode.value for mode in spec.turn_modes],
         "session_limit_s": spec.session_limit_s,
+        "limits": spec.limits,
+        "comparable": spec.transport_kind is not TransportKind.HTTP,
         "docs_url": spec.docs_url,
-        "verified": spec.verified or "no",
+        "verified": spec.verified or False,
     }
+
+
+def _rates(row: dict[str, Any]) -> str:
+    """Return both rates in kHz."""
+    return f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}"
