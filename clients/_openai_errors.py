@@ -23,6 +23,8 @@ _FATAL: dict[str, FailureKind] = {
     "insufficient_quota": FailureKind.RATE_LIMITED,
     "rate_limit_error": FailureKind.RATE_LIMITED,
     "rate_limit_exceeded": FailureKind.RATE_LIMITED,
+    "invalid_model": FailureKind.UNKNOWN_MODEL,
+    "model_not_found": FailureKind.UNKNOWN_MODEL,
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }

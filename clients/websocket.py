@@ -9,23 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import ipaddress
 import logging
-import math
-import re
-import socket
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any, cast
-from urllib.parse import SplitResult, unquote_plus, urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.client import ClientProtocol
-from websockets.datastructures import Headers
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidHandshake,
@@ -39,7 +31,7 @@ from websockets.frames import DATA_OPCODES, Frame
 from websockets.protocol import Event
 from websockets.typing import Subprotocol
 
-from clients._redact import hide
+from clients._http_errors import Address, is_loopback, system_tls
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
@@ -47,13 +39,8 @@ from live_eval.transport import Arrival
 
 __all__ = ["WebSocketTransport"]
 
-_BODY_CHARACTERS = 300
 _REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
-_PUBLIC_QUERY = ("model",)
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_NO_TLS_HINT = "does the endpoint speak TLS (wss) on this port?"
 
 # At DEBUG, `websockets` logs the headers of the handshake, the key among them.
 _LOGGER = logging.getLogger("clients.websocket.wire")
@@ -87,7 +74,7 @@ class WebSocketTransport:
         self._close_timeout_s = close_timeout_s
         self._tls = tls
         self._connection: _StampingConnection | None = None
-        self._secrets: tuple[str, ...] = ()
+        self._address: Address | None = None
 
     @property
     def track(self) -> None:
@@ -109,17 +96,15 @@ class WebSocketTransport:
             ConnectError: It could not be opened. The message names the host and path, never the query, a
                 header or what is hidden in the endpoint's answer.
         """
-        self._secrets = _secrets_of(dial)
-        url = _checked(dial)
-        host = url.hostname or ""
+        address = self._address = Address(dial, ("wss", "ws"))
         try:
-            tls = (self._tls or await asyncio.to_thread(_system_tls)) if url.scheme == "wss" else None
+            tls = (self._tls or await asyncio.to_thread(system_tls)) if address.secure else None
             connection = await _Connect(
                 dial.url,
                 additional_headers=dict(dial.headers),
                 subprotocols=[Subprotocol(name) for name in dial.subprotocols] or None,
                 compression=None,  # audio in base64 gains little, and inflating it would delay the stamps
-                proxy=None if _is_loopback(host) else True,
+                proxy=None if is_loopback(address.host) else True,
                 open_timeout=timeout_s,
                 ping_interval=self._ping_interval_s if dial.keepalive else None,
                 ping_timeout=None,
@@ -131,7 +116,7 @@ class WebSocketTransport:
                 ssl=tls,
             )
         except (WebSocketException, OSError, ValueError, ImportError) as error:
-            raise self._refused(error, url, timeout_s) from None
+            raise self._refused(error, address, timeout_s) from None
         assert isinstance(connection, _StampingConnection)
         self._connection = connection
 
@@ -195,22 +180,22 @@ class WebSocketTransport:
         cause = f": {error.__cause__}" if error.__cause__ is not None else ""
         return TransportClosedError(None, self._redact(f"the connection was lost{cause}"), at_ns)
 
-    def _refused(self, error: Exception, url: SplitResult, timeout_s: float) -> ConnectError:
+    def _refused(self, error: Exception, address: Address, timeout_s: float) -> ConnectError:
         """Say why no connection could be opened."""
-        where = f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
         if isinstance(error, InvalidStatus):
-            return self._refused_with_status(error, where)
-        if isinstance(error, TimeoutError):
-            kind, why = FailureKind.CONNECT_TIMEOUT, f"no connection within {timeout_s:g} s"
-        elif isinstance(error, ssl.SSLError):
-            kind, why = FailureKind.TLS, f"TLS failed: {error.reason or error}; {_tls_hint(error)}"
-        elif url.scheme == "wss" and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-            kind, why = FailureKind.TLS, f"the connection ended during the TLS handshake; {_NO_TLS_HINT}"
-        elif isinstance(error, socket.gaierror):
-            kind, why = FailureKind.CONNECT_FAILED, f"the host name cannot be resolved: {error.strerror}"
-        elif isinstance(error, OSError) and _says_refused(error):
-            kind, why = FailureKind.CONNECTION_REFUSED, "connection refused: nothing listens there"
-        elif isinstance(error, ProxyError | InvalidProxy | ImportError):
+            response = error.response
+            return address.refused(
+                response.status_code,
+                response.reason_phrase,
+                response.headers,
+                bytes(response.body or b""),
+                expected="HTTP status 101 (a WebSocket)",
+                otherwise=FailureKind.HANDSHAKE,
+                wall_ns=self._clock.wall_ns(),
+            )
+        if isinstance(error, OSError):
+            return address.unreachable(error, timeout_s)
+        if isinstance(error, ProxyError | InvalidProxy | ImportError):
             kind, why = FailureKind.CONNECT_FAILED, f"the proxy of the environment failed: {error}"
         elif isinstance(error, InvalidHandshake):
             cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
@@ -219,35 +204,11 @@ class WebSocketTransport:
             kind, why = FailureKind.CONNECT_FAILED, f"expected a WebSocket URL: {error.msg}"
         else:
             kind, why = FailureKind.CONNECT_FAILED, f"{type(error).__name__}: {error}"
-        return ConnectError(kind, f"{where}: {self._redact(why)}")
-
-    def _refused_with_status(self, error: InvalidStatus, where: str) -> ConnectError:
-        response = error.response
-        status = response.status_code
-        kind = {
-            401: FailureKind.AUTHENTICATION,
-            403: FailureKind.AUTHENTICATION,
-            429: FailureKind.RATE_LIMITED,
-        }.get(status, FailureKind.HANDSHAKE)
-        text = " ".join(bytes(response.body or b"").decode(errors="replace").split())
-        said = self._redact(text)[:_BODY_CHARACTERS]
-        moved = response.headers.get("Location") if 300 <= status < 400 else None
-        parts = [
-            f"{where}: expected HTTP status 101 (a WebSocket), but {status} {response.reason_phrase} came",
-            f"it redirects to {self._redact(moved.partition('?')[0])}; use that as the base URL"
-            if moved
-            else "",
-            f"the body begins: {said}" if said else "",
-        ]
-        return ConnectError(
-            kind,
-            "; ".join(part for part in parts if part),
-            retry_after_s=_retry_after_s(response.headers, self._clock.wall_ns()),
-        )
+        return address.failure(kind, why)
 
     def _redact(self, text: str) -> str:
         """Return `text` without what must not be told."""
-        return hide(text, self._secrets)
+        return self._address.hide(text) if self._address is not None else text
 
 
 class _StampingConnection(ClientConnection):
@@ -283,89 +244,3 @@ class _Connect(connect):
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Take every redirect for the refusal that it is."""
         return exc
-
-
-@cache
-def _system_tls() -> ssl.SSLContext:
-    """Return TLS settings with the system's trust store, read once: it takes tens of milliseconds."""
-    return ssl.create_default_context()
-
-
-def _checked(dial: Dial) -> SplitResult:
-    """Return the URL in parts.
-
-    Raises:
-        ConnectError: The URL is none of a WebSocket, or a header cannot go over HTTP.
-    """
-    try:
-        url = urlsplit(dial.url)
-        port_is_number = url.port is None or url.port > 0
-    except ValueError:
-        raise ConnectError(FailureKind.CONNECT_FAILED, "the URL cannot be parsed") from None
-    if url.scheme not in ("ws", "wss") or not url.hostname or not port_is_number:
-        raise ConnectError(
-            FailureKind.CONNECT_FAILED,
-            f"expected a URL like wss://HOST/PATH, but its scheme is {url.scheme!r} and its host "
-            f"{url.hostname!r}",
-        )
-    for name, value in dial.headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise ConnectError(
-                FailureKind.AUTHENTICATION,
-                f"header {name!r} holds a character that HTTP does not allow (a line break in the key?)",
-            )
-    return url
-
-
-def _secrets_of(dial: Dial) -> tuple[str, ...]:
-    """Return what must not appear in any message, longest first."""
-    found = set[str]()
-    for value in dial.headers.values():
-        found.update((value, value.rpartition(" ")[2]))
-    address, _, query = dial.url.partition("?")
-    for pair in query.split("&"):
-        name, _, value = pair.partition("=")
-        if name not in _PUBLIC_QUERY:
-            found.update((value, unquote_plus(value)))
-    login = address.partition("//")[2].partition("/")[0].rpartition("@")[0]
-    found.update(login.split(":"))
-    return tuple(sorted((value for value in found if value.strip()), key=len, reverse=True))
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _says_refused(error: OSError) -> bool:
-    """Return whether every address refused; asyncio folds the errors of several addresses into one text."""
-    if isinstance(error, ConnectionRefusedError):
-        return True
-    text = str(error)
-    refusals = text.count(f"[Errno {errno.ECONNREFUSED}]")
-    return error.errno is None and 0 < refusals == text.count("[Errno ")
-
-
-def _tls_hint(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"{error.verify_message}: is the endpoint's certificate one that this machine trusts?"
-    return _NO_TLS_HINT
-
-
-def _retry_after_s(headers: Headers, wall_ns: int) -> float | None:
-    """Return the seconds that `Retry-After` asks to wait (RFC 9110, 10.2.3: seconds or a date)."""
-    value = headers.get("Retry-After")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - wall_ns / 1e9
-        except ValueError:
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
