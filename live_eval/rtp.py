@@ -48,7 +48,7 @@ class MediaStats:
         lost: Packets that did not arrive, or too late to be played.
         late: Packets that came after a later one; they count as lost too.
         doubled: Packets that came again.
-        concealed_samples: Samples that were played in place of lost ones.
+        concealed_ns: Length of what was played in place of what was lost.
         jitter_ns: Interarrival jitter at the end of the turn (RFC 3550, 6.4.1).
         sent_packets: Packets of the user's audio that were sent, as RTCP counts; None where it does not say.
         sent_lost: Those that the endpoint's receiver reports say it lost; None where it sends none.
@@ -59,7 +59,7 @@ class MediaStats:
     lost: int = 0
     late: int = 0
     doubled: int = 0
-    concealed_samples: int = 0
+    concealed_ns: int = 0
     jitter_ns: int = 0
     sent_packets: int | None = None
     sent_lost: int | None = None
@@ -89,7 +89,7 @@ class RtpTrack:
         self._samples = 0
         self._transit_ns: int | None = None
         self._jitter_ns = 0.0
-        self._packets = self._lost = self._late = self._doubled = self._concealed = 0
+        self._packets = self._lost = self._late = self._doubled = self._concealed_ns = 0
 
     @property
     def stats(self) -> MediaStats:
@@ -99,7 +99,7 @@ class RtpTrack:
             lost=self._lost,
             late=self._late,
             doubled=self._doubled,
-            concealed_samples=self._concealed,
+            concealed_ns=self._concealed_ns,
             jitter_ns=round(self._jitter_ns),
         )
 
@@ -136,7 +136,7 @@ class RtpTrack:
         if lost:
             self._lost += lost
             concealed = max(0, min(gap, lost * self._samples, _LONGEST_CONCEALMENT_S * rate_hz))
-            self._concealed += concealed
+            self._concealed_ns += concealed * 1_000_000_000 // rate_hz
         self._last, self._sequence, self._samples = packet, sequence, samples
         return Placed(concealed, fresh=gap - concealed > samples // 2)
 

@@ -56,6 +56,9 @@ class EndpointTable(_Table):
     extra: dict[str, Any] = Field(
         default_factory=dict, description="further settings of the session, as the vendor spells them"
     )
+    ice_servers: tuple[str, ...] = Field(
+        (), description="STUN and TURN servers for WebRTC, as stun:HOST:PORT"
+    )
 
 
 class DataTable(_Table):
@@ -83,6 +86,9 @@ class TurnsTable(_Table):
     reply_timeout: float = Field(30.0, gt=0, description="seconds for a response to begin")
     stall_timeout: float = Field(15.0, gt=0, description="seconds for the next piece of a response")
     max_reply: float = Field(120.0, gt=0, description="seconds of a whole response")
+    reply_silence: float = Field(
+        1.5, gt=0, description="seconds of silence that end a reply, where the endpoint does not tell its end"
+    )
     word_times: Literal["auto", "on", "off"] = Field(
         "auto", description="refine speech edges by the offline recogniser's word times"
     )

@@ -27,7 +27,7 @@ from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.capture import TurnCapture, TurnRecord, finish, turn_id
 from live_eval.clock import Clock, SystemClock
 from live_eval.data import DataOptions, DataSet, load, locate, select
-from live_eval.dialect import ClientSpec, EndpointSettings
+from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.edges import EdgeCache, edges_of
 from live_eval.errors import AudioError, FailureKind, TurnError, UsageError
 from live_eval.loop import LoopProbe, describe, undisturbed
@@ -128,6 +128,7 @@ class Plan:
             language=endpoint.language,
             max_output_tokens=endpoint.max_output_tokens,
             extra=endpoint.extra,
+            ice_servers=endpoint.ice_servers,
             key=self.key,
         )
 
@@ -140,6 +141,7 @@ class Plan:
             reply_s=turns.reply_timeout,
             stall_s=turns.stall_timeout,
             max_reply_s=turns.max_reply,
+            silence_s=turns.reply_silence,
         )
 
     def manifest(self) -> dict[str, Any]:
@@ -151,6 +153,8 @@ class Plan:
             "endpoint": {
                 "name": self.spec.name,
                 "title": self.spec.title,
+                "transport": self.spec.transport_kind.value,
+                "comparable": self.spec.transport_kind is not TransportKind.HTTP,
                 "model": self.config.endpoint.model or self.spec.model,
                 "voice": self.config.endpoint.voice or self.spec.voice,
                 "turn_mode": self.turn_mode.value,

@@ -25,7 +25,7 @@ COMMANDS = {
     "data": "Look at data sets.",
     "endpoint": "Serve the built-in reference endpoint.",
     "calibrate": "Measure the harness's own error against known times.",
-    "endpoints": "List the endpoints and what each lacks here.",
+    "endpoints": "List the endpoints, or tell all of one.",
     "judges": "List the judges and what each lacks here.",
     "plugins": "List all plugins, and what is broken and why.",
 }

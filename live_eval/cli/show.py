@@ -74,7 +74,7 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
         console.print(f"odd, but no failure: {_counts(summary.warnings)}")
     console.print()
     console.print(_latency_table(summary))
-    for note in _timing_notes(summary):
+    for note in (*summary.notes, *_timing_notes(summary)):
         console.print(note, style="dim")
     if summary.scores:
         console.print()

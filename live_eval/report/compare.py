@@ -59,6 +59,8 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
             f"latencies are not compared: the user's turns were ended by {modes[0]} in the one and by "
             f"{modes[1]} in the other"
         )
+    elif first.facts.comparable != other.facts.comparable:
+        notes.append("latencies are not compared: only one of the endpoints is realtime")
     else:
         latencies = {name: _difference(pairs, _latency_of(name), _latency_of(name)) for name in LATENCIES}
     scores: dict[str, Estimate] = {}

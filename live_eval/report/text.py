@@ -72,6 +72,9 @@ def as_markdown(runs: Sequence[RunView]) -> str:
             f"{summary.captured} of {summary.total} turns captured, {failed} failed."
         )
     parts += ["## Latency", _table(latency_table(runs)), _lag(runs)]
+    parts.append(
+        "\n".join(f"- {_escape(view.label)}: {_escape(note)}" for view in runs for note in view.summary.notes)
+    )
     scores = score_table(runs)
     if scores.rows:
         parts += ["## Scores", _table(scores)]

@@ -232,6 +232,8 @@ def _facts(reader: RunReader, turn: StoredTurn) -> Mapping[str, str]:
         else "",
         "premature responses": str(turn.timing.premature) if turn.timing.premature else "",
         "frames late": str(turn.late_speech_frames) if turn.late_speech_frames else "",
+        "packets": f"{turn.media.packets}, {turn.media.lost} lost" if turn.media is not None else "",
+        "setup": ", ".join(f"{name} {ns / 1e6:.0f} ms" for name, ns in turn.trace.setup_ns.items()),
         "session": turn.session_id or "",
         "model": turn.model or "",
         # Where the data lies on this machine is nobody's business who is handed the page.

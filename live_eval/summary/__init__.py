@@ -9,6 +9,7 @@ and is counted in both.
 from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
 from live_eval.summary.groups import Group
 from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
+from live_eval.summary.media import MediaSummary
 from live_eval.summary.run import Lag, RunFacts, RunSummary, summarise
 from live_eval.summary.scores import (
     ScoreCell,
@@ -25,6 +26,7 @@ __all__ = [
     "Group",
     "Lag",
     "LatencySummary",
+    "MediaSummary",
     "Percentiles",
     "RunFacts",
     "RunSummary",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from live_eval.rtp import MediaStats
 from live_eval.store import StoredTurn
 from live_eval.timeline import Latency, TurnTiming
 from live_eval.types import Cue, Variant
@@ -25,6 +27,8 @@ class TurnFacts:
     cue: Cue | None
     captured: bool
     timing: TurnTiming
+    media: MediaStats | None
+    setup_ns: Mapping[str, int]
 
     def milliseconds(self, name: str) -> float | None:
         """Return a latency of a captured turn, or None."""
@@ -50,4 +54,6 @@ def turn_facts(turn: StoredTurn) -> TurnFacts:
         cue=turn.case.cue,
         captured=turn.captured,
         timing=turn.timing,
+        media=turn.media,
+        setup_ns=turn.trace.setup_ns,
     )

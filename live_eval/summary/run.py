@@ -13,6 +13,7 @@ from live_eval.summary._json import by_count, rounded
 from live_eval.summary.facts import TurnFacts, turn_facts
 from live_eval.summary.groups import Group, group_turns
 from live_eval.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
+from live_eval.summary.media import MediaSummary, summarise_media
 from live_eval.summary.scores import (
     ScoreSummary,
     ScoreTable,
@@ -23,6 +24,9 @@ from live_eval.summary.scores import (
 )
 
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise"]
+
+
+_NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class RunFacts:
         model: The model that answered (as the endpoint says it), or the one that was asked for.
         voice: The voice.
         turn_mode: Who ended the user's turns.
+        comparable: Whether the latencies are those of a realtime endpoint.
         data: The data set.
         state: ``running`` (or died), ``interrupted`` or ``finished``.
         started_at: ISO 8601 in UTC.
@@ -62,6 +67,7 @@ class RunFacts:
     model: str | None
     voice: str | None
     turn_mode: str | None
+    comparable: bool
     data: str | None
     state: str
     started_at: str
@@ -86,6 +92,7 @@ class RunSummary:
         uncertain: Captured turns whose end of speech is uncertain.
         stalled: Captured turns whose playout ran dry.
         premature: Responses that were cut off because the utterance went on.
+        media: What became of the packets of media tracks; None where there were none.
         could_not_run: Judges that could not run, and why.
         groups: The turns by variant and by cue.
         table: The scores turn by turn.
@@ -103,6 +110,7 @@ class RunSummary:
     uncertain: int
     stalled: int
     premature: int
+    media: MediaSummary | None
     could_not_run: Mapping[str, str]
     groups: tuple[Group, ...]
     table: ScoreTable
@@ -111,6 +119,12 @@ class RunSummary:
     def total(self) -> int:
         """Turns in the run, failed ones included."""
         return len(self.turns)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before reading the latencies, one sentence each."""
+        notes = [] if self.facts.comparable else [_NOT_COMPARABLE]
+        return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as ``live-eval show --json`` prints them; keys are added, never taken away."""
@@ -134,12 +148,14 @@ class RunSummary:
             "uncertain": self.uncertain,
             "stalled": self.stalled,
             "premature": self.premature,
+            "media": None if self.media is None else self.media.as_json(),
             "could_not_run": dict(self.could_not_run),
             "run": {
                 "name": self.facts.name,
                 "endpoint": self.facts.endpoint,
                 "model": self.facts.model,
                 "turn_mode": self.facts.turn_mode,
+                "comparable": self.facts.comparable,
                 "data": self.facts.data,
                 "state": self.facts.state,
                 "started_at": self.facts.started_at,
@@ -181,6 +197,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         uncertain=sum(turn.timing.uncertain for turn in captured),
         stalled=sum(turn.timing.stalls > 0 for turn in captured),
         premature=sum(turn.timing.premature for turn in captured),
+        media=summarise_media(turns),
         could_not_run={problem.judge: problem.reason for problem in table.problems},
         groups=group_turns(turns, table),
         table=table,
@@ -197,6 +214,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         model=" and ".join(told) or endpoint.get("model"),
         voice=endpoint.get("voice"),
         turn_mode=endpoint.get("turn_mode"),
+        comparable=endpoint.get("comparable") is not False,
         data=data.get("name"),
         state=run.state,
         started_at=run.started_at,

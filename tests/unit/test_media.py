@@ -128,7 +128,7 @@ def test_losses_are_concealed_in_the_chunk_that_follows_and_idle_gaps_are_no_sta
     timing = measure(TurnTrace(dial_ns=0, responses=(response.marks,)), [np.zeros(8 * FRAME, np.int16)])
     assert (timing.stalls, timing.stalled_ns) == (1, 40 * MS)  # the loss, not the gap
     assert turn.media is not None
-    assert (turn.media.packets, turn.media.lost, turn.media.concealed_samples) == (6, 2, 2 * FRAME)
+    assert (turn.media.packets, turn.media.lost, turn.media.concealed_ns) == (6, 2, 40 * MS)
 
 
 # -- A stream ------------------------------------------------------------------------------------------

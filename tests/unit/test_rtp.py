@@ -32,7 +32,7 @@ def test_packets_in_order_follow_one_another() -> None:
 def test_a_loss_is_concealed_when_the_next_packet_comes() -> None:
     placed, track = place(packet(0), packet(1), packet(4))
     assert placed[2] == Placed(2 * FRAME, False)
-    assert (track.stats.lost, track.stats.concealed_samples) == (2, 2 * FRAME)
+    assert (track.stats.lost, track.stats.concealed_ns) == (2, 40 * MS)
 
 
 def test_an_idle_gap_is_no_loss() -> None:
