@@ -24,8 +24,8 @@ from live_eval.reference.answering import Answering
 from live_eval.reference.engine import Engine, EngineConfig
 from live_eval.reference.face import Face
 from live_eval.reference.hearing import Hearing
-from live_eval.reference.link import Channel, Link
-from live_eval.reference.reply import WireReply, pack
+from live_eval.reference.link import Channel, Link, packed
+from live_eval.reference.reply import WireReply
 from live_eval.reference.routes import MODEL, ROUTES, Opening, Route
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.reference.sockets import SocketChannel
@@ -182,17 +182,8 @@ class Endpoint:
         return socket
 
     def _packed(self, face: Face) -> WireReply | None:
-        settings = face.engine.settings
-        reply = self._answering.fixed(settings)
-        if reply is None:
-            return None
-        return pack(
-            reply,
-            codec=face.engine.config.output_codec,
-            lead_silence_ms=settings.lead_silence_ms,
-            chunk_ms=settings.chunk_ms,
-            encode=face.encode,
-        )
+        reply = self._answering.fixed(face.engine.settings)
+        return None if reply is None else packed(reply, face, face.engine.config.output_codec)
 
     def _keep(self, turn: TrueTurn) -> None:
         if self._truth is None:

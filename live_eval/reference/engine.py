@@ -41,6 +41,7 @@ from live_eval.reference.listening import Heard, Listening, UserTurn
 from live_eval.reference.reply import WireReply, text_tokens
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.reference.speaking import Speaking
+from live_eval.reference.streaming import Streaming
 from live_eval.timeline import ResponseStatus
 
 __all__ = ["PCM_24K", "Engine", "EngineConfig", "ResponseRequest"]
@@ -66,6 +67,10 @@ class EngineConfig:
         wants_audio: Whether replies are spoken.
         max_output_tokens: Bound on a reply, or None.
         speed: Pace of the voice; 1 is its own.
+        lossy_input: Whether the user's audio is decoded from a lossy codec before it comes here, packet by
+            packet: `Engine.audio` is then called once for each packet.
+        frame_ms: Length of the frames of one endless stream, silence included, in which replies are said
+            while the user's audio flows; None where only replies are sent.
     """
 
     input_codec: Codec = PCM_24K
@@ -78,6 +83,8 @@ class EngineConfig:
     wants_audio: bool = True
     max_output_tokens: int | None = None
     speed: float = 1.0
+    lossy_input: bool = False
+    frame_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +140,10 @@ class Engine:
             calibrate=settings.calibrate,
             guesses=waits_for_words,
             session_id=session_id,
+            lossy=self.config.lossy_input,
         )
         self._speaking = Speaking(settings)
+        self._stream = self._new_stream()
         self._asks_for: tuple[Item, ...] | None = None
         self._asked = True
         self._voice_end: VoiceEnd | None = None
@@ -148,7 +157,12 @@ class Engine:
     @property
     def wake_ns(self) -> int | None:
         """When `due` must be called next; None where nothing waits for its time."""
-        return self._speaking.wake_ns
+        return (self._stream or self._speaking).wake_ns
+
+    @property
+    def chunk_ms(self) -> int:
+        """Length of a chunk of reply audio."""
+        return self.config.frame_ms or self.settings.chunk_ms
 
     def new_name(self, prefix: str) -> str:
         """Return a name that no other thing in this session has."""
@@ -157,13 +171,23 @@ class Engine:
 
     def configure(self, config: EngineConfig) -> None:
         """Change the session. A change of the input's encoding drops what was not committed."""
-        self.config = config
+        before, self.config = self.config, config
         self._listening.configure(config.input_codec, config.detection)
+        if (config.frame_ms, config.output_codec) != (before.frame_ms, before.output_codec):
+            self._stream = self._new_stream()
+
+    def _new_stream(self) -> Streaming | None:
+        frame_ms = self.config.frame_ms
+        if frame_ms is None:
+            return None
+        return Streaming(self._speaking, frame_ms, self.config.output_codec.rate_hz)
 
     # -- The user's audio -------------------------------------------------------------------------------
 
     def audio(self, data: bytes, at_ns: int) -> list[Output]:
         """Whole samples of the user's audio arrived, in the session's input encoding."""
+        if self._stream is not None:
+            self._stream.fed(at_ns)
         return self._heard(self._listening.audio(data, at_ns), at_ns)
 
     def heard(self, epoch: int, probabilities: Sequence[float], at_ns: int) -> list[Output]:
@@ -374,7 +398,7 @@ class Engine:
 
     def due(self, at_ns: int) -> list[Output]:
         """Say what is due by `at_ns`, at most one chunk of audio; call again while `wake_ns` is past."""
-        return self._speaking.due(at_ns)
+        return (self._stream or self._speaking).due(at_ns)
 
 
 def _no_item(code: str, item_id: str, param: str) -> Problem:

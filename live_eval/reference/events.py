@@ -30,6 +30,7 @@ __all__ = [
     "ResponseCreated",
     "ResponseEnded",
     "Say",
+    "Silence",
     "SpeechStarted",
     "SpeechStopped",
     "TextPiece",
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 VoiceEndBy: TypeAlias = str
-"""How the endpoint knew the end of speech: ``mark``, ``detector`` or ``commit``."""
+"""How the endpoint knew the end of speech: ``mark``, ``energy``, ``detector`` or ``commit``."""
 
 
 # -- Work for the host ---------------------------------------------------------------------------------
@@ -267,6 +268,13 @@ class AudioPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """A frame of an endless stream in which nothing is said; `samples` at the session's output rate."""
+
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseEnded:
     """A response ended; its `status` says how."""
 
@@ -315,6 +323,7 @@ Event: TypeAlias = (
     | ReplyBegan
     | TextPiece
     | AudioPiece
+    | Silence
     | ResponseEnded
     | Misbehave
     | Problem

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from live_eval.reference.engine import Engine
-from live_eval.reference.events import Event, Output
+from live_eval.reference.events import Close, Event, Output
 
 __all__ = ["Face"]
 
@@ -27,14 +27,26 @@ class Face(Protocol):
         """A message arrived: text as `str`, binary as `bytes`."""
         ...
 
+    def expires_soon(self, left_s: int) -> Sequence[Output]:
+        """The session ends in `left_s` seconds: say so, where the dialect can."""
+        ...
+
     def expired(self) -> Sequence[Output]:
         """The session has lasted as long as it may: take leave, ending in `Close`."""
         ...
 
-    def render(self, event: Event) -> Sequence[bytes]:
-        """Return the messages that tell an event, in order."""
+    def render(self, event: Event) -> Sequence[bytes | Close]:
+        """Return the messages that tell an event, in order; `Close` where the dialect tells it so."""
         ...
 
     def encode(self, audio: bytes) -> bytes:
         """Return a chunk of audio as `AudioPiece.payload` wants it. Called from any thread."""
+        ...
+
+    @property
+    def decoder_delay_samples(self) -> int:
+        """How many samples later a listener's decoder puts a sound out than it went in, at the output's rate.
+
+        Zero but for codecs that look ahead: Opus puts the last 6.5 ms of a packet out with the next one.
+        """
         ...

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from live_eval.audio import Codec
 from live_eval.clock import Clock
 from live_eval.reference.answering import Answering, NoReplyError
 from live_eval.reference.events import (
@@ -27,17 +28,18 @@ from live_eval.reference.events import (
 )
 from live_eval.reference.face import Face
 from live_eval.reference.hearing import EarStream, Hearing, NotHeardError
-from live_eval.reference.reply import WireReply, pack
+from live_eval.reference.reply import Reply, WireReply, pack
 from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, TruthKeeper
 from live_eval.transport import Arrival
 
-__all__ = ["Channel", "Link"]
+__all__ = ["Channel", "Link", "packed"]
 
 _T = TypeVar("_T")
 
 # While something is due later, look up this often whether it still is.
 _LOOK_UP_NS = 20_000_000
+_SECOND_NS = 1_000_000_000
 
 
 class Channel(Protocol):
@@ -102,7 +104,7 @@ class Link:
         self._fixed_codec = face.engine.config.output_codec
         self._clock = clock
         self._truth = truth
-        self._keeper = TruthKeeper(face.engine.session_id)
+        self._keeper: TruthKeeper | None = None
         self._lock = asyncio.Lock()
         self._roused = asyncio.Event()
         self._unheard: deque[Hear] = deque()
@@ -123,7 +125,7 @@ class Link:
                 for task in (*helpers, *self._jobs):
                     task.cancel()
         finally:
-            for turn in self._keeper.closed():
+            for turn in self._keeper.closed() if self._keeper is not None else ():
                 self._truth(turn)
 
     async def _read(self) -> None:
@@ -153,8 +155,13 @@ class Link:
                 await self._clock.sleep_until(now_ns)
 
     async def _expire(self) -> None:
-        limit_ns = self._engine.settings.session_limit_s * 1_000_000_000
-        await self._clock.sleep_until(self._clock.now_ns() + limit_ns)
+        settings = self._engine.settings
+        notice_s = min(settings.notice_s, settings.session_limit_s)
+        end_ns = self._clock.now_ns() + settings.session_limit_s * _SECOND_NS
+        await self._clock.sleep_until(end_ns - notice_s * _SECOND_NS)
+        async with self._lock:
+            await self._carry_out(self._face.expires_soon(notice_s))
+        await self._clock.sleep_until(end_ns)
         async with self._lock:
             await self._carry_out(self._face.expired())
 
@@ -203,10 +210,15 @@ class Link:
             self._roused.set()
 
     async def _tell(self, event: Event) -> None:
+        # A session that goes on where another one stopped learns its name only with the first message.
+        keeper = self._keeper = self._keeper or TruthKeeper(self._engine.session_id)
         messages = self._face.render(event)
-        truth = self._keeper.sent(event, self._clock.now_ns())
+        truth = keeper.sent(event, self._clock.now_ns())
         for message in messages:
-            await self._channel.send(message)
+            if isinstance(message, Close):
+                await self._channel.close(message.code, message.reason)
+            else:
+                await self._channel.send(message)
         if truth is not None:
             self._truth(truth)
         if isinstance(event, ResponseEnded):
@@ -251,21 +263,13 @@ class Link:
         return ()
 
     async def _find_answer(self, work: Answer) -> None:
-        settings = self._engine.settings
         try:
-            reply = await self._answering.reply(work, settings)
+            reply = await self._answering.reply(work, self._engine.settings)
         except NoReplyError as error:
             async with self._lock:
                 await self._carry_out(self._engine.reply_failed(work.response_id, error.code, error.message))
             return
-        wire = await asyncio.to_thread(
-            pack,
-            reply,
-            codec=work.codec,
-            lead_silence_ms=settings.lead_silence_ms,
-            chunk_ms=settings.chunk_ms,
-            encode=self._face.encode,
-        )
+        wire = await asyncio.to_thread(packed, reply, self._face, work.codec)
         async with self._lock:
             await self._carry_out(self._engine.reply(work.response_id, wire, self._clock.now_ns()))
 
@@ -275,3 +279,23 @@ class Link:
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
         return task
+
+
+def packed(reply: Reply, face: Face, codec: Codec) -> WireReply:
+    """Make a reply ready for a session's wire. This is work: it is done outside the event loop.
+
+    Args:
+        reply: What to say.
+        face: The session's face.
+        codec: How the samples are encoded before the face encodes them.
+    """
+    engine = face.engine
+    return pack(
+        reply,
+        codec=codec,
+        lead_silence_ms=engine.settings.lead_silence_ms,
+        chunk_ms=engine.chunk_ms,
+        encode=face.encode,
+        decoder_delay_samples=face.decoder_delay_samples,
+        whole=engine.config.frame_ms is not None,
+    )

@@ -51,6 +51,8 @@ class OpenAiFace:
         expires_at: When the session ends, in seconds since the Unix epoch.
     """
 
+    decoder_delay_samples = 0
+
     def __init__(self, engine: Engine, model: str, expires_at: int) -> None:
         self.engine = engine
         self._words = Words(engine.session_id)
@@ -59,6 +61,10 @@ class OpenAiFace:
     def opened(self) -> Sequence[Output]:
         """The server speaks first."""
         return [Say(self._words.say("session.created", session=self._session.shown))]
+
+    def expires_soon(self, left_s: int) -> Sequence[Output]:
+        """This dialect gives no notice."""
+        return ()
 
     def expired(self) -> Sequence[Output]:
         """The session has lasted as long as it may."""

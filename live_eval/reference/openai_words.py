@@ -25,6 +25,7 @@ from live_eval.reference.events import (
     Response,
     ResponseCreated,
     ResponseEnded,
+    Silence,
     SpeechStarted,
     SpeechStopped,
     TextPiece,
@@ -114,6 +115,8 @@ class Words:
                 return self._began(event)
             case ResponseEnded(response=response):
                 return self._ended(response)
+            case Silence():
+                return ()
             case Misbehave(fault=fault):
                 return (self._misbehaviour(fault),)
             case Problem(code=code, message=message, param=param):

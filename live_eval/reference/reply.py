@@ -94,6 +94,8 @@ def pack(
     lead_silence_ms: int,
     chunk_ms: int,
     encode: Callable[[bytes], bytes],
+    decoder_delay_samples: int = 0,
+    whole: bool = False,
 ) -> WireReply:
     """Make a reply ready for the wire. This is work: it is done outside the event loop.
 
@@ -103,20 +105,27 @@ def pack(
         lead_silence_ms: Digital silence before it.
         chunk_ms: Length of a chunk; the last one may be shorter.
         encode: The face's own encoding of a chunk's bytes (base64, or none).
+        decoder_delay_samples: How much later a listener's decoder puts a sound out than it went in.
+        whole: Whether to fill the last chunk up with silence.
     """
     rate_hz = codec.rate_hz
     if reply.audio is None:
         return WireReply(reply.text, (), rate_hz, None, "none")
     lead = lead_silence_ms * rate_hz // 1000
+    chunk = max(1, chunk_ms * rate_hz // 1000)
     pcm = np.concatenate((np.zeros(lead, np.int16), resample(reply.audio, rate_hz).int16()))
+    if whole:
+        pcm = np.pad(pcm, (0, -len(pcm) % chunk))
     data = _encoded(pcm, codec)
     if reply.onset_sample is not None:
         onset: int | None = lead + reply.onset_sample * rate_hz // reply.audio.rate_hz
         onset_by = reply.onset_by
     else:
         onset, onset_by = audible_onset(decode(data, codec), rate_hz), "detector"
+    if onset is not None:
+        onset += decoder_delay_samples
     width = sample_bytes(codec)
-    step = max(1, chunk_ms * rate_hz // 1000) * width
+    step = chunk * width
     pieces = (data[at : at + step] for at in range(0, len(data), step))
     chunks = tuple(WireChunk(encode(piece), len(piece) // width) for piece in pieces)
     return WireReply(reply.text, chunks, rate_hz, onset, onset_by)

@@ -60,6 +60,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "chunk_ms": (1, 10_000),
     "reply_ms": (1, 600_000),
     "session_limit_s": (1, 86_400),
+    "notice_s": (0, 86_400),
 }
 """Least and largest value of each number, in the unit of its name."""
 
@@ -81,6 +82,7 @@ class ReferenceSettings:
         reply_ms: Length of the constructed reply, its lead silence not counted.
         fault: What to do wrong, or None.
         session_limit_s: The endpoint ends a session after this long.
+        notice_s: Dialects that announce the session's end (Gemini's ``goAway``) do so this long before.
 
     Raises:
         UsageError: A number is out of bounds.
@@ -94,6 +96,7 @@ class ReferenceSettings:
     reply_ms: int = 1000
     fault: Fault | None = None
     session_limit_s: int = 3600
+    notice_s: int = 60
 
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():
