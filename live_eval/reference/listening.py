@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
+
 from live_eval.audio import Codec
 from live_eval.reference.buffer import InputBuffer
 from live_eval.reference.detector import Detection, Edge, EdgeKind, SpeechDetector
 from live_eval.reference.events import Hear, Listen, Problem, SpeechStarted, SpeechStopped, VoiceEnd
-from live_eval.reference.signals import find_mark
+from live_eval.reference.signals import find_mark, sounds
 
 __all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "UserTurn"]
 
@@ -59,22 +61,32 @@ class Listening:
     Args:
         codec: Encoding of the user's audio.
         detection: When the user counts as speaking, or None where the client commits by itself.
-        calibrate: Any sample that is not zero is speech, and a marked sample is its end.
+        calibrate: Any sample that is not zero is speech, and a marked sample is its end; where the wire is
+            lossy, any packet that sounds is speech, and one that does not ends it with the packet before.
+        lossy: Whether the audio was decoded from a lossy codec, packet by packet.
         guesses: Whether to have speech recognised at a pause already.
         session_id: Part of the names given to items.
     """
 
     def __init__(
-        self, codec: Codec, detection: Detection | None, *, calibrate: bool, guesses: bool, session_id: str
+        self,
+        codec: Codec,
+        detection: Detection | None,
+        *,
+        calibrate: bool,
+        guesses: bool,
+        session_id: str,
+        lossy: bool = False,
     ) -> None:
         self._calibrate = calibrate
+        self._lossy = lossy
         self._guesses = guesses
         self._session_id = session_id
         self._named = 0
         self._buffer = InputBuffer(codec)
         self._detection = detection
         self._epoch = 0
-        self._marked_ns: int | None = None
+        self._known_end: VoiceEnd | None = None
         self._restart()
 
     def configure(self, codec: Codec, detection: Detection | None) -> None:
@@ -100,7 +112,8 @@ class Listening:
             ]
         buffer.append(data, at_ns)
         if self._calibrate:
-            return self._marked_audio(data, begin, at_ns)
+            calibrated = self._lossy_audio if self._lossy else self._marked_audio
+            return calibrated(data, begin, at_ns)
         if self._detector is None:
             return []
         return [Hear(self._epoch, data, buffer.codec)]
@@ -129,8 +142,8 @@ class Listening:
                 f"Error committing input audio buffer: buffer too small. Expected at least "
                 f"{MIN_COMMIT_MS}ms of audio, but buffer only has {length_ms}ms of audio.",
             )
-        marked_ns, self._marked_ns = self._marked_ns, None
-        voice_end = VoiceEnd(at_ns, "commit") if marked_ns is None else VoiceEnd(marked_ns, "mark")
+        known_end, self._known_end = self._known_end, None
+        voice_end = known_end or VoiceEnd(at_ns, "commit")
         turn = self._take(begin, buffer.end, buffer.end, voice_end, detected=False)
         self._restart()
         return turn
@@ -138,7 +151,7 @@ class Listening:
     def clear(self) -> None:
         """Drop the audio that was not committed."""
         self._buffer.forget(self._buffer.end)
-        self._marked_ns = None
+        self._known_end = None
         self._restart()
 
     def _restart(self) -> None:
@@ -150,7 +163,7 @@ class Listening:
     def _marked_audio(self, data: bytes, begin: int, at_ns: int) -> list[Heard]:
         mark = find_mark(data)
         if mark is not None:
-            self._marked_ns = at_ns
+            self._known_end = VoiceEnd(at_ns, "mark")
         if self._detector is None:
             return []
         buffer = self._buffer
@@ -160,9 +173,24 @@ class Listening:
         if self._utterance is None:
             self._forget(buffer.end)
         elif mark is not None:
-            self._marked_ns = None
+            self._known_end = None
             out += self._stopped(self._utterance, buffer.end, buffer.end, VoiceEnd(at_ns, "mark"))
         return out
+
+    def _lossy_audio(self, data: bytes, begin: int, at_ns: int) -> list[Heard]:
+        buffer = self._buffer
+        loud = sounds(np.frombuffer(data, "<i2"), buffer.codec.rate_hz)
+        if loud:
+            self._known_end = VoiceEnd(at_ns, "energy")
+        if self._detector is None:
+            return []
+        if loud:
+            return [self._started(begin)] if self._utterance is None else []
+        if self._utterance is None or self._known_end is None:
+            self._forget(buffer.end)
+            return []
+        voice_end, self._known_end = self._known_end, None
+        return self._stopped(self._utterance, begin, buffer.end, voice_end)
 
     def _edge(self, edge: Edge, at_ns: int) -> list[Heard]:
         buffer, utterance = self._buffer, self._utterance

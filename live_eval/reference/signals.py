@@ -4,6 +4,12 @@ The user's side carries a *mark*: one sample of the largest positive value. It i
 20 ms frame, so that the frame that holds it leaves exactly when the mark is spoken, and its arrival is the
 end of speech as the endpoint sees it. The reply is digital silence, then a tone whose first sample is
 audible at once.
+
+A lossy codec keeps no single sample. There the speech is loud in every frame and falls silent
+`LOSSY_TAIL_MS` before the end of its last one: Opus moves sound by 6.5 ms (its encoder looks ahead so far,
+RFC 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. The
+end of speech is still the end of the last frame, and the arrival of the last packet that sounds is that end
+as the endpoint sees it; it knows so when the next packet does not.
 """
 
 from __future__ import annotations
@@ -11,13 +17,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from live_eval.audio import Audio
 
-__all__ = ["MARK", "KnownReply", "MarkedSpeech", "calibration_reply", "calibration_speech", "find_mark"]
+__all__ = [
+    "LOSSY_TAIL_MS",
+    "MARK",
+    "KnownReply",
+    "MarkedSpeech",
+    "calibration_reply",
+    "calibration_speech",
+    "find_mark",
+    "sounds",
+]
 
 MARK = 32_767
 """The mark's value as int16. No other sample of the constructed speech comes near it."""
+
+LOSSY_TAIL_MS = 10
+"""Silence at the end of the last frame of speech that a lossy codec is to carry."""
 
 _MARK_BYTES = MARK.to_bytes(2, "little")
 _SPEECH_PEAK = 0.2
@@ -25,14 +44,18 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
+# The constructed speech has −23 to −29 dBFS in every packet of 20 ms; the packet after it, what a codec
+# smears into it included, has −55 at most.
+_SOUNDS_DBFS = -40.0
+_SOUNDS_MS = 10
 
 
 class MarkedSpeech(NamedTuple):
     """Speech for calibration.
 
     Args:
-        audio: The sound; its last sample is the mark.
-        voice_end_sample: Just past the mark: the end of the user's speech.
+        audio: The sound; its last sample is the mark, where there is one.
+        voice_end_sample: The end of the user's speech: just past the last frame.
     """
 
     audio: Audio
@@ -51,16 +74,20 @@ class KnownReply(NamedTuple):
     onset_sample: int
 
 
-def calibration_speech(duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20) -> MarkedSpeech:
+def calibration_speech(
+    duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20, *, lossy: bool = False
+) -> MarkedSpeech:
     """Construct the user's side of a turn.
 
     A buzz with the rhythm of syllables, audible from its first sample, that ends with the mark. Send it as
-    16-bit PCM at its own rate in frames of `frame_ms`, then silence; any other coding loses the mark.
+    16-bit PCM at its own rate in frames of `frame_ms`, then silence; any other coding loses the mark. For
+    `lossy` coding it ends with a little silence instead. Send silence after it in any case.
 
     Args:
         duration_ms: Length; rounded up to whole frames.
         rate_hz: Samples per second.
         frame_ms: The sender's frame length.
+        lossy: Whether the codec on the wire is lossy.
 
     Returns:
         The sound, and where the speech ends.
@@ -71,7 +98,10 @@ def calibration_speech(duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
     envelope = 0.65 + 0.35 * np.cos(2 * np.pi * _SYLLABLE_HZ * time_s)
     samples = (_SPEECH_PEAK * envelope * buzz).astype(np.float32)
-    samples[-1] = MARK / 32_768
+    if lossy:
+        samples[-(LOSSY_TAIL_MS * rate_hz // 1000) :] = 0
+    else:
+        samples[-1] = MARK / 32_768
     return MarkedSpeech(Audio(samples, rate_hz), length)
 
 
@@ -99,3 +129,16 @@ def find_mark(pcm: bytes) -> int | None:
     while at % 2 == 1 and at != -1:
         at = pcm.find(_MARK_BYTES, at + 1)
     return None if at == -1 else at // 2
+
+
+def sounds(pcm: NDArray[np.int16], rate_hz: int) -> bool:
+    """Return whether any 10 ms of decoded audio hold speech as `calibration_speech` constructs it.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+    """
+    window = rate_hz * _SOUNDS_MS // 1000
+    whole = pcm[: len(pcm) // window * window].reshape(-1, window).astype(np.float64)
+    power = np.einsum("ij,ij->i", whole, whole) / window
+    return bool((power > (32_768 * 10 ** (_SOUNDS_DBFS / 20)) ** 2).any())
