@@ -289,7 +289,7 @@ class Session:
         tick = await pacer.wait(speech=speech)
         track = self._transport.track
         if track is not None:
-            track.send(frame)
+            track.send(frame, tick.skipped)
         for output in self._dialect.frame(frame, tick.deadline_ns) if track is None else ():
             if isinstance(output, Send):
                 if not await self._send(output.message):  # not logged: its times say all there is

@@ -23,11 +23,12 @@ class Arrival:
 class AudioTrack(Protocol):
     """A media track for the user's audio, fed at the pace of speech."""
 
-    def send(self, pcm: bytes) -> None:
+    def send(self, pcm: bytes, skipped: int = 0) -> None:
         """Encode a frame and hand it to the network, now. Never blocks; silent once the connection ended.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
+            skipped: Frames of silence that were given up before this one: the track's time goes on by them.
         """
         ...
 

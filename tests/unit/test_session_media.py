@@ -24,7 +24,7 @@ class MemoryTrack:
         self.frames: list[bytes] = []
         self.began = asyncio.Event()
 
-    def send(self, pcm: bytes) -> None:
+    def send(self, pcm: bytes, skipped: int = 0) -> None:
         self.frames.append(pcm)
         self.began.set()
 
