@@ -20,7 +20,10 @@ from live_eval.reference.openai_schema import (
     TurnDetection,
 )
 
-__all__ = ["Session", "codec_of", "format_of"]
+__all__ = ["MODEL", "Session", "codec_of", "format_of"]
+
+MODEL = "live-eval-reference"
+"""The model's name where the client's URL names none. Agents SDKs name it in ``session.update`` only."""
 
 DEFAULT_VOICE = "alloy"
 
@@ -90,7 +93,7 @@ class Session:
         return None
 
     def _problem(self, params: SessionParams) -> Problem | None:
-        if params.model is not None and params.model != self.shown["model"]:
+        if params.model is not None and self.shown["model"] not in (MODEL, params.model):
             return Problem("invalid_value", "The model of a session cannot be changed.", "session.model")
         audio = params.audio
         if audio is None:

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from live_eval.reference.engine import Engine, EngineConfig
 from live_eval.reference.face import Face
 from live_eval.reference.openai_face import OpenAiFace
+from live_eval.reference.openai_session import MODEL
 
 __all__ = ["MODEL", "ROUTES", "Opening", "Route"]
-
-MODEL = "live-eval-reference"
-"""The model's name where the client names none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from live_eval.reference.engine import Engine
 from live_eval.reference.events import Answer, Close, Hear, Listen, Output, Say
 from live_eval.reference.openai_face import OpenAiFace
 from live_eval.reference.openai_schema import CLIENT_EVENTS, EAGERNESS_SILENCE_MS
+from live_eval.reference.openai_session import MODEL
 from live_eval.reference.reply import WireChunk, WireReply
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
 from live_eval.reference.signals import calibration_speech
@@ -39,11 +40,11 @@ def wire_reply(text: str = "Hello there, how are you?", chunks: int = 10) -> Wir
 class Client:
     """Talks to a face and plays its host; every message must be an event that the official SDK knows."""
 
-    def __init__(self, *, waits_for_words: bool = True, **settings: Any) -> None:
+    def __init__(self, *, waits_for_words: bool = True, model: str = "some-model", **settings: Any) -> None:
         engine = Engine(
             "sess_0123456789abcdef", ReferenceSettings(**settings), waits_for_words=waits_for_words
         )
-        self.face = OpenAiFace(engine, "some-model", expires_at=2_000_000_000)
+        self.face = OpenAiFace(engine, model, expires_at=2_000_000_000)
         self.at_ns = 0
         self.answers: list[Answer] = []
         self.listens: list[Listen] = []
@@ -161,6 +162,14 @@ def test_the_server_speaks_first() -> None:
     assert session["model"] == "some-model"
     assert session["audio"]["input"]["turn_detection"]["type"] == "server_vad"
     assert session["expires_at"] == 2_000_000_000
+
+
+def test_a_model_that_the_url_did_not_name_is_named_by_the_first_update() -> None:
+    client = Client(model=MODEL)
+    (updated,) = client.update(model="gpt-realtime")
+    assert updated["session"]["model"] == "gpt-realtime"
+    (refused,) = client.update(model="another")
+    assert refused["error"]["param"] == "session.model"
 
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:
