@@ -9,7 +9,7 @@ from typing import Any
 
 from live_eval.errors import UsageError
 
-__all__ = ["BOUNDS", "Cadence", "Fault", "ReferenceSettings"]
+__all__ = ["BOUNDS", "Cadence", "Fault", "IdleRtp", "ReferenceSettings"]
 
 
 class Cadence(StrEnum):
@@ -19,6 +19,15 @@ class Cadence(StrEnum):
     """The first chunk, and two milliseconds later all others as fast as they can be handed over."""
     REALTIME = "realtime"
     """Chunk k, whose audio begins at a, leaves a after the first one."""
+
+
+class IdleRtp(StrEnum):
+    """What a media track carries while nothing is said."""
+
+    SILENCE = "silence"
+    """A packet of silence every 20 ms, as from a microphone; a reply begins with the next packet due."""
+    NONE = "none"
+    """No packet; a reply begins at once."""
 
 
 class Fault(StrEnum):
@@ -52,6 +61,19 @@ class Fault(StrEnum):
     """Refuses the handshake: no authority."""
     REFUSE_429 = "refuse_429"
     """Refuses the handshake: too many requests, try again in a second."""
+    REFUSE_SDP = "refuse_sdp"
+    """Over WebRTC: refuses the offer as if it were no session description."""
+    NO_CODEC = "no_codec"
+    """Over WebRTC: answers with a codec that nobody offered."""
+    BAD_CANDIDATES = "bad_candidates"
+    """Over WebRTC: answers with an address at which nobody listens."""
+    NO_RTP = "no_rtp"
+    """Over WebRTC: announces a reply's audio, and sends no packet in the whole session."""
+    DROP_PACKETS = "drop_packets"
+    """Over WebRTC: loses every tenth packet of the track."""
+    CLOSE_CHANNEL = "close_channel"
+    """Over WebRTC: closes the data channel after half of the reply's events, and goes on sending audio;
+    elsewhere the same as ``close_mid_reply``."""
 
 
 BOUNDS: Mapping[str, tuple[int, int]] = {
@@ -64,7 +86,17 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
 }
 """Least and largest value of each number, in the unit of its name."""
 
-_PER_SESSION = ("delay_ms", "lead_silence_ms", "chunk_ms", "cadence", "reply_ms", "fault")
+_PER_SESSION = (
+    "delay_ms",
+    "lead_silence_ms",
+    "chunk_ms",
+    "cadence",
+    "reply_ms",
+    "fault",
+    "idle_rtp",
+    "label",
+)
+_LABEL_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +107,21 @@ class ReferenceSettings:
         delay_ms: The reply's first chunk leaves this long after the end of the user's speech, or as soon
             as the reply is there where that is later.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a chunk of reply audio.
-        cadence: How fast the chunks leave.
+        chunk_ms: Length of a chunk of reply audio; on a media track a packet has 20 ms.
+        cadence: How fast the chunks leave; on a media track, how fast the events do: its packets always
+            leave at the pace of speech.
         calibrate: Load no model: the end of speech is the arrival of a marked sample, the reply a
             constructed signal.
         reply_ms: Length of the constructed reply, its lead silence not counted.
         fault: What to do wrong, or None.
         session_limit_s: The endpoint ends a session after this long.
         notice_s: Dialects that announce the session's end (Gemini's ``goAway``) do so this long before.
+        idle_rtp: What a media track carries while nothing is said.
+        label: The client's own name for the session, kept with its truth: not every dialect tells the
+            client the endpoint's.
 
     Raises:
-        UsageError: A number is out of bounds.
+        UsageError: A number is out of bounds, or the label too long.
     """
 
     delay_ms: int = 0
@@ -97,12 +133,18 @@ class ReferenceSettings:
     fault: Fault | None = None
     session_limit_s: int = 3600
     notice_s: int = 60
+    idle_rtp: IdleRtp = IdleRtp.SILENCE
+    label: str = ""
 
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:
                 raise UsageError(f"{name}: expected {least} to {most}, but it is {value}")
+        if len(self.label) > _LABEL_CHARACTERS:
+            raise UsageError(
+                f"label: expected at most {_LABEL_CHARACTERS} characters, but it has {len(self.label)}"
+            )
 
     def overridden(self, query: Mapping[str, str]) -> ReferenceSettings:
         """Return these settings with those of one session's URL query, such as ``?delay_ms=200``.
@@ -121,6 +163,10 @@ class ReferenceSettings:
                 )
             if key == "cadence":
                 changes[key] = _member(Cadence, key, value)
+            elif key == "idle_rtp":
+                changes[key] = _member(IdleRtp, key, value)
+            elif key == "label":
+                changes[key] = value
             elif key == "fault":
                 changes[key] = None if value == "none" else _member(Fault, key, value)
             else:

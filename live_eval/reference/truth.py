@@ -3,6 +3,11 @@
 Everything is on the machine's monotonic clock, which all processes of a machine share. Arrivals are stamped
 as the first statement after a message was received, sends as the last statement before the message is
 handed to the socket: what lies between is the network and the client.
+
+On a media track the stamps are those of the packets: an arrival is the datagram's, a send the packet's own.
+The reply's onset is where it is heard: the first audible sample of what a decoder makes of the packets,
+played from their send times. Opus lets every sample out 6.5 ms later than it went in, and a listener of a
+track hears that too, so those 6.5 ms are part of `voice_to_voice`, here and at the client.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from live_eval.timeline import ResponseMarks, ResponseStatus, play
 
 __all__ = ["TRUTH_SCHEMA", "TrueTurn", "TruthFile", "TruthKeeper", "read_truth"]
 
-TRUTH_SCHEMA = 1
+TRUTH_SCHEMA = 2
 """Version of the lines; `read_truth` refuses others."""
 
 
@@ -40,14 +45,15 @@ class TrueTurn:
 
     Args:
         session_id: The session, as announced to the client.
+        label: The client's own name for it, from its URL; empty where it gave none.
         response_id: The response.
         turn: Its number in the session, from 0.
         voice_end_ns: Arrival of the message that held the end of the user's speech; None where nothing
             was spoken.
-        voice_end_by: How that end is known: ``mark``, ``detector`` or ``commit``.
+        voice_end_by: How that end is known: ``mark``, ``energy``, ``detector`` or ``commit``.
         created_ns: The response was announced.
         first_text_ns: Its first words were sent.
-        chunk_sent_ns: Each chunk of audio was sent.
+        chunk_sent_ns: Each chunk of audio was sent; on a media track each packet.
         chunk_samples: Samples in each chunk.
         rate_hz: Rate of the samples; None where there were none.
         onset_sample: Index of the first audible sample, lead silence counted; None for silence.
@@ -63,6 +69,7 @@ class TrueTurn:
     """
 
     session_id: str
+    label: str = ""
     response_id: str
     turn: int
     voice_end_ns: int | None = None
@@ -93,15 +100,53 @@ class _Open:
     rate_hz: int | None = None
     onset_sample: int | None = None
     onset_by: str = ""
+    unplayed: int = 0
+    ended: _Ended | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    at_ns: int
+    status: ResponseStatus
+    reason: str
 
 
 class TruthKeeper:
-    """Collects one session's truth from its events, each with the time at which it was sent. Pure."""
+    """Collects one session's truth from its events, each with the time at which it was sent. Pure.
 
-    def __init__(self, session_id: str) -> None:
+    Args:
+        session_id: The session.
+        label: The client's own name for it.
+    """
+
+    def __init__(self, session_id: str, label: str = "") -> None:
         self._session_id = session_id
+        self._label = label
         self._turns = 0
         self._open: dict[str, _Open] = {}
+
+    def queued(self, piece: AudioPiece) -> None:
+        """A piece will be sent later than its event: the turn is not complete before it has left."""
+        turn = self._open.get(piece.response.response_id)
+        if turn is not None:
+            turn.unplayed += 1
+
+    def played(self, piece: AudioPiece, at_ns: int) -> TrueTurn | None:
+        """A queued piece is about to be sent; return the turn's truth where it is complete with it."""
+        turn = self._open.get(piece.response.response_id)
+        if turn is None:
+            return None
+        _heard(turn, piece, at_ns)
+        turn.unplayed -= 1
+        return self._complete(piece.response.response_id, turn)
+
+    def dropped(self, response_id: str) -> TrueTurn | None:
+        """What was queued of a response will not be sent; return the truth where it is complete."""
+        turn = self._open.get(response_id)
+        if turn is None:
+            return None
+        turn.unplayed = 0
+        return self._complete(response_id, turn)
 
     def sent(self, event: Event, at_ns: int) -> TrueTurn | None:
         """An event is about to be sent; return the turn's truth where it is complete with it."""
@@ -109,10 +154,7 @@ class TruthKeeper:
             case AudioPiece(response=response):
                 turn = self._open.get(response.response_id)
                 if turn is not None:
-                    turn.sent_ns.append(at_ns)
-                    turn.samples.append(event.samples)
-                    turn.rate_hz = event.rate_hz
-                    turn.onset_sample, turn.onset_by = event.onset_sample, event.onset_by
+                    _heard(turn, event, at_ns)
             case TextPiece(response=response):
                 turn = self._open.get(response.response_id)
                 if turn is not None and turn.first_text_ns is None:
@@ -121,30 +163,33 @@ class TruthKeeper:
                 self._open[response.response_id] = _Open(self._turns, response.voice_end, at_ns)
                 self._turns += 1
             case ResponseEnded(response=response):
-                turn = self._open.pop(response.response_id, None)
+                turn = self._open.get(response.response_id)
                 if turn is not None:
-                    reason = response.reason or response.error_code
-                    return self._truth(response.response_id, turn, at_ns, response.status, reason)
+                    turn.ended = _Ended(at_ns, response.status, response.reason or response.error_code)
+                    return self._complete(response.response_id, turn)
             case _:
                 pass
         return None
 
     def closed(self) -> list[TrueTurn]:
         """The connection has ended; return what was still on its way."""
-        rest = [
-            self._truth(response_id, turn, None, ResponseStatus.OPEN, "connection closed")
-            for response_id, turn in self._open.items()
-        ]
+        rest = [self._truth(response_id, turn) for response_id, turn in self._open.items()]
         self._open.clear()
         return rest
 
-    def _truth(
-        self, response_id: str, turn: _Open, ended_ns: int | None, status: ResponseStatus, reason: str
-    ) -> TrueTurn:
+    def _complete(self, response_id: str, turn: _Open) -> TrueTurn | None:
+        if turn.ended is None or turn.unplayed:
+            return None
+        del self._open[response_id]
+        return self._truth(response_id, turn)
+
+    def _truth(self, response_id: str, turn: _Open) -> TrueTurn:
+        ended = turn.ended
         voice_end_ns = turn.voice_end.at_ns if turn.voice_end is not None else None
         heard_ns = _onset_heard_ns(turn)
         return TrueTurn(
             session_id=self._session_id,
+            label=self._label,
             response_id=response_id,
             turn=turn.turn,
             voice_end_ns=voice_end_ns,
@@ -156,9 +201,9 @@ class TruthKeeper:
             rate_hz=turn.rate_hz,
             onset_sample=turn.onset_sample,
             onset_by=turn.onset_by,
-            ended_ns=ended_ns,
-            status=status.value,
-            reason=reason,
+            ended_ns=ended.at_ns if ended is not None else None,
+            status=(ended.status if ended is not None else ResponseStatus.OPEN).value,
+            reason=ended.reason if ended is not None else "connection closed",
             first_byte_ns=turn.sent_ns[0] - voice_end_ns
             if turn.sent_ns and voice_end_ns is not None
             else None,
@@ -166,6 +211,13 @@ class TruthKeeper:
             if heard_ns is not None and voice_end_ns is not None
             else None,
         )
+
+
+def _heard(turn: _Open, piece: AudioPiece, at_ns: int) -> None:
+    turn.sent_ns.append(at_ns)
+    turn.samples.append(piece.samples)
+    turn.rate_hz = piece.rate_hz
+    turn.onset_sample, turn.onset_by = piece.onset_sample, piece.onset_by
 
 
 def _onset_heard_ns(turn: _Open) -> int | None:

@@ -1,7 +1,7 @@
 import pytest
 
 from live_eval.errors import UsageError
-from live_eval.reference.settings import BOUNDS, Cadence, Fault, ReferenceSettings
+from live_eval.reference.settings import BOUNDS, Cadence, Fault, IdleRtp, ReferenceSettings
 
 
 def test_a_session_overrides_what_its_url_says() -> None:
@@ -10,6 +10,8 @@ def test_a_session_overrides_what_its_url_says() -> None:
     assert (changed.delay_ms, changed.cadence, changed.fault) == (200, Cadence.REALTIME, Fault.ENDLESS)
     assert changed.chunk_ms == settings.chunk_ms
     assert settings.overridden({"fault": "none"}).fault is None
+    named = settings.overridden({"idle_rtp": "none", "label": "turn-7"})
+    assert (named.idle_rtp, named.label) == (IdleRtp.NONE, "turn-7")
     assert settings.overridden({}) == settings
 
 
@@ -24,6 +26,8 @@ def test_a_session_overrides_what_its_url_says() -> None:
         ({"chunk_ms": "0"}, "chunk_ms: expected 1 to 10000, but it is 0"),
         ({"cadence": "slow"}, "expected one of burst, realtime"),
         ({"fault": "all"}, "silent, close_mid_reply"),
+        ({"idle_rtp": "noise"}, "expected one of silence, none"),
+        ({"label": "x" * 101}, "label: expected at most 100 characters, but it has 101"),
     ],
 )
 def test_a_wrong_override_says_what_is_allowed(query: dict[str, str], told: str) -> None:

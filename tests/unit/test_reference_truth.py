@@ -75,6 +75,36 @@ def test_audio_after_the_end_changes_nothing() -> None:
     assert keeper.closed() == []
 
 
+def test_what_is_played_later_completes_the_turn_when_it_has_left() -> None:
+    keeper, answer = TruthKeeper("sess_1", "turn-7"), response()
+    keeper.sent(ResponseCreated(answer), 1_001 * MS)
+    for _ in range(3):
+        keeper.queued(piece(answer, onset_sample=480 + 240))
+    answer.status = ResponseStatus.COMPLETED
+    assert keeper.sent(ResponseEnded(answer), 1_110 * MS) is None
+    assert keeper.played(piece(answer, onset_sample=480 + 240), 1_100 * MS) is None
+    assert keeper.played(piece(answer, onset_sample=480 + 240), 1_120 * MS) is None
+    truth = keeper.played(piece(answer, onset_sample=480 + 240), 1_140 * MS)
+    assert truth is not None
+    assert (truth.first_byte_ns, truth.voice_to_voice_ns) == (100 * MS, 130 * MS)
+    assert (truth.ended_ns, truth.status, truth.label) == (1_110 * MS, "completed", "turn-7")
+    assert keeper.played(piece(answer, 0), 1_160 * MS) is None
+    assert keeper.closed() == []
+
+
+def test_what_is_dropped_completes_the_turn_too() -> None:
+    keeper, answer = TruthKeeper("sess_1"), response()
+    keeper.sent(ResponseCreated(answer), 1_001 * MS)
+    keeper.queued(piece(answer, 0))
+    keeper.queued(piece(answer, 0))
+    assert keeper.played(piece(answer, 0), 1_100 * MS) is None
+    assert keeper.dropped("resp_1") is None
+    truth = keeper.sent(ResponseEnded(answer), 1_130 * MS)
+    assert truth is not None
+    assert truth.chunk_sent_ns == (1_100 * MS,)
+    assert keeper.dropped("resp_1") is None
+
+
 def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
     file = TruthFile(path)
@@ -97,7 +127,7 @@ def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Pa
     assert not any(thread.name == "truth" for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("line", [b"{\n", b"[]\n", b'{"schema":2}\n', b'{"schema":1,"session_id":"x"}\n'])
+@pytest.mark.parametrize("line", [b"{\n", b"[]\n", b'{"schema":1}\n', b'{"schema":2,"session_id":"x"}\n'])
 def test_a_line_of_another_kind_is_named(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "truth.jsonl"
     path.write_bytes(line)
