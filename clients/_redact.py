@@ -39,24 +39,36 @@ def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:
     return {"raw": key.redact(clean) if key is not None else clean, "characters": len(text)}
 
 
-def redact_object(event: dict[str, Any], key: Secret | None, audio_fields: Collection[str]) -> dict[str, Any]:
+def redact_object(
+    event: dict[str, Any],
+    key: Secret | None,
+    audio_fields: Collection[str],
+    secret_fields: Collection[str] = (),
+) -> dict[str, Any]:
     """Return a copy of a message that may be logged.
 
     Args:
         event: The message.
         key: The session's key.
         audio_fields: Names of fields whose strings are base64 audio.
+        secret_fields: Names of further fields that hold secrets.
 
     Returns:
         The copy: audio is ``{"bytes": n}``, fields that hold secrets by their name are ``***``, and so is
         every occurrence of the key.
     """
-    copy = _walk(event, key, audio_fields, _DEPTH)
+    copy = _walk(event, key, audio_fields, {*_SECRET_FIELDS, *secret_fields}, _DEPTH)
     assert isinstance(copy, dict)
     return copy
 
 
-def _walk(value: object, key: Secret | None, audio_fields: Collection[str], depth: int) -> object:
+def _walk(
+    value: object,
+    key: Secret | None,
+    audio_fields: Collection[str],
+    secret_fields: Collection[str],
+    depth: int,
+) -> object:
     if isinstance(value, str):
         return key.redact(value) if key is not None else value
     if not isinstance(value, dict | list):
@@ -64,15 +76,15 @@ def _walk(value: object, key: Secret | None, audio_fields: Collection[str], dept
     if depth == 0:
         return "(nested too deeply to be logged)"
     if isinstance(value, list):
-        return [_walk(item, key, audio_fields, depth - 1) for item in value]
+        return [_walk(item, key, audio_fields, secret_fields, depth - 1) for item in value]
     copy: dict[str, object] = {}
     for name, item in value.items():
         if name in audio_fields and isinstance(item, str):
             copy[name] = {"bytes": len(item) * 3 // 4 - item[-2:].count("=")}
-        elif name in _SECRET_FIELDS and item:
+        elif name in secret_fields and item:
             copy[name] = "***"
         else:
-            copy[_name(name, key)] = _walk(item, key, audio_fields, depth - 1)
+            copy[_name(name, key)] = _walk(item, key, audio_fields, secret_fields, depth - 1)
     return copy
 
 
