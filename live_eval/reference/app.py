@@ -9,6 +9,7 @@ import logging
 import secrets
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import groupby
 from typing import BinaryIO
@@ -28,6 +29,7 @@ from live_eval.reference.link import Channel, Link, packed
 from live_eval.reference.reply import WireReply
 from live_eval.reference.routes import MODEL, ROUTES, Opening, Route
 from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.shelf import Shelf
 from live_eval.reference.sockets import SocketChannel
 from live_eval.reference.truth import TrueTurn, TruthFile
 from live_eval.types import Secret
@@ -77,6 +79,8 @@ class Endpoint:
         self._truth = truth
         self._clock = clock or SystemClock()
         self._probe = LoopProbe(self._clock)
+        self._shelf = Shelf()
+        self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
 
     def application(self) -> web.Application:
@@ -159,7 +163,7 @@ class Endpoint:
 
     async def _enter(self, request: web.Request, route: Route) -> web.StreamResponse:
         settings = self.admit(request, route.parameters)
-        if isinstance(settings, Refusal):
+        if isinstance(settings, Refusal) and settings.status not in route.refusals:
             return refused(settings)
         socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
             compress=False,
@@ -169,12 +173,19 @@ class Endpoint:
         )
         if not socket.can_prepare(request).ok:
             return refused(_NO_HANDSHAKE)
-        opening = Opening(query=request.query, expires_at=self.expires_at(settings))
-        face = route.face(self.engine(settings, route.config), opening)
         await socket.prepare(request)
+        if isinstance(settings, Refusal):
+            told = route.refusals[settings.status]
+            await socket.close(code=told.code, message=told.reason.encode())
+            return socket
         self._open.add(socket)
         try:
-            await self.hold(SocketChannel(socket, self._clock, binary=route.binary), face)
+            async with self._seats[route.dialect] if route.exclusive else contextlib.nullcontext():
+                opening = Opening(
+                    query=request.query, shelf=self._shelf, expires_at=self.expires_at(settings)
+                )
+                face = route.face(self.engine(settings, route.config), opening)
+                await self.hold(SocketChannel(socket, self._clock, binary=route.binary), face)
         finally:
             self._open.discard(socket)
             if not self._open and not gc.isenabled():

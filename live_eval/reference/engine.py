@@ -164,6 +164,18 @@ class Engine:
         """Length of a chunk of reply audio."""
         return self.config.frame_ms or self.settings.chunk_ms
 
+    def take_over(self, earlier: Engine) -> None:
+        """Go on where another session stopped: under its name, in its conversation, with what it heard.
+
+        Its response, if one was active, has no listener any more. Nothing may have been said here yet.
+        """
+        self.session_id, self._named = earlier.session_id, earlier._named
+        self.conversation, self._listening = earlier.conversation, earlier._listening
+        self._listening.configure(self.config.input_codec, self.config.detection)
+        for item in self.conversation:
+            for part in item.parts:
+                part.pending = False
+
     def new_name(self, prefix: str) -> str:
         """Return a name that no other thing in this session has."""
         self._named += 1
@@ -201,6 +213,13 @@ class Engine:
     def clear(self) -> None:
         """Drop the audio that was not committed."""
         self._listening.clear()
+
+    def fall_silent(self, at_ns: int) -> list[Output]:
+        """No more audio is coming for now: if the user is speaking, their turn is over."""
+        if not self._listening.hears_speech:
+            return []
+        out = self.commit(at_ns)
+        return out + self.respond(ResponseRequest(), at_ns) if self.config.create_response else out
 
     def _heard(self, heard: Sequence[Heard], at_ns: int) -> list[Output]:
         out: list[Output] = []

@@ -1,7 +1,8 @@
 """One client's connection: carries what happens to the face, and out what comes of it.
 
 Three things run at once: messages are read, pieces of the reply leave when they are due, and the voice
-detector follows the audio. Whatever changes the engine and sends what follows holds one lock, so that
+detector follows the audio. Where audio travels on a media track, packets are heard and played beside them.
+Whatever changes the engine and sends what follows holds one lock, so that
 messages leave in the order in which the engine said them.
 """
 
@@ -18,16 +19,21 @@ from live_eval.clock import Clock
 from live_eval.reference.answering import Answering, NoReplyError
 from live_eval.reference.events import (
     Answer,
+    AudioPiece,
     Close,
     Event,
     Hear,
+    Hush,
     Listen,
     Output,
+    Playback,
     ResponseEnded,
     Say,
+    SpeechStarted,
 )
-from live_eval.reference.face import Face
+from live_eval.reference.face import Face, MediaFace
 from live_eval.reference.hearing import EarStream, Hearing, NotHeardError
+from live_eval.reference.player import Media, Player
 from live_eval.reference.reply import Reply, WireReply, pack
 from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, TruthKeeper
@@ -211,7 +217,9 @@ class Link:
 
     async def _tell(self, event: Event) -> None:
         # A session that goes on where another one stopped learns its name only with the first message.
-        keeper = self._keeper = self._keeper or TruthKeeper(self._engine.session_id)
+        keeper = self._keeper = self._keeper or TruthKeeper(
+            self._engine.session_id, self._engine.settings.label
+        )
         messages = self._face.render(event)
         truth = keeper.sent(event, self._clock.now_ns())
         for message in messages:

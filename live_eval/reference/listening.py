@@ -89,6 +89,11 @@ class Listening:
         self._known_end: VoiceEnd | None = None
         self._restart()
 
+    @property
+    def hears_speech(self) -> bool:
+        """Whether the user is speaking, as far as is known by now."""
+        return self._utterance is not None
+
     def configure(self, codec: Codec, detection: Detection | None) -> None:
         """Change the encoding, which drops what was not committed, or the detector, which begins anew."""
         if codec == self._buffer.codec and detection == self._detection:

@@ -8,20 +8,20 @@ rate limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import orjson
 import pybase64
 from pydantic import ValidationError
 
-from live_eval.audio import Codec, CodecName
 from live_eval.reference.conversation import Item, ItemStatus, Part, PartKind, Role, sample_bytes
 from live_eval.reference.engine import Engine, ResponseRequest
 from live_eval.reference.events import Close, Event, Output, Problem, Say
 from live_eval.reference.openai_schema import (
     CLIENT_EVENTS,
     AudioContent,
+    ClientEvent,
     Empty,
     ItemCreate,
     ItemName,
@@ -33,17 +33,17 @@ from live_eval.reference.openai_schema import (
     explain,
 )
 from live_eval.reference.openai_session import Session, codec_of
-from live_eval.reference.openai_words import Words, item_object
+from live_eval.reference.openai_words import Words
+from live_eval.reference.payloads import decoded
 
 __all__ = ["OpenAiFace"]
 
 _APPEND = "input_audio_buffer.append"
 _CLOSE_GOING_AWAY = 1001
-_MAX_APPEND_BYTES = 15 * 1024 * 1024
 
 
 class OpenAiFace:
-    """One session.
+    """One session. The beta dialect derives from it.
 
     Args:
         engine: The session behind it.
@@ -51,16 +51,18 @@ class OpenAiFace:
         expires_at: When the session ends, in seconds since the Unix epoch.
     """
 
+    words_type: ClassVar[type[Words]] = Words
+    client_events: ClassVar[Mapping[str, type[ClientEvent]]] = CLIENT_EVENTS
     decoder_delay_samples = 0
 
     def __init__(self, engine: Engine, model: str, expires_at: int) -> None:
         self.engine = engine
-        self._words = Words(engine.session_id)
+        self._words = self.words_type(engine.session_id)
         self._session = Session(engine.session_id, model, expires_at, calibrate=engine.settings.calibrate)
 
     def opened(self) -> Sequence[Output]:
         """The server speaks first."""
-        return [Say(self._words.say("session.created", session=self._session.shown))]
+        return [self._session_event("session.created")]
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
         """This dialect gives no notice."""
@@ -106,7 +108,7 @@ class OpenAiFace:
                 message = "Missing required parameter: 'audio'."
                 return [self._refusal("missing_required_parameter", message, "audio", named)]
             return [self._refusal("invalid_type", "Expected a base64 string in 'audio'.", "audio", named)]
-        data = _decoded(audio, self.engine.config.input_codec)
+        data = decoded(audio, self.engine.config.input_codec)
         if isinstance(data, str):
             return [self._refusal("invalid_value", data, "audio", named)]
         return self._named(self.engine.audio(data, at_ns), named) if data else ()
@@ -117,9 +119,9 @@ class OpenAiFace:
         if kind is None:
             message = "Missing required parameter: 'type'."
             return [self._refusal("missing_required_parameter", message, "type", named)]
-        schema = CLIENT_EVENTS.get(kind) if isinstance(kind, str) else None
+        schema = self.client_events.get(kind) if isinstance(kind, str) else None
         if schema is None:
-            supported = ", ".join(f"'{known}'" for known in sorted((*CLIENT_EVENTS, _APPEND)))
+            supported = ", ".join(f"'{known}'" for known in sorted((*self.client_events, _APPEND)))
             message = f"Invalid value: {str(kind)[:80]!r}. Supported values are: {supported}."
             return [self._refusal("invalid_value", message, "type", named)]
         try:
@@ -127,9 +129,9 @@ class OpenAiFace:
         except ValidationError as error:
             wrong = explain(error)
             return [self._refusal(wrong.code, wrong.message, wrong.param, named)]
-        return self._named(self._handle(parsed, at_ns), named)
+        return self._named(self._handle(parsed.as_ga(), at_ns), named)
 
-    def _handle(self, event: object, at_ns: int) -> Sequence[Output]:
+    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
         engine, words = self.engine, self._words
         match event:
             case SessionUpdate(session=params):
@@ -137,7 +139,7 @@ class OpenAiFace:
                 if problem is not None:
                     return [problem]
                 engine.configure(self._session.engine_config())
-                return [Say(words.say("session.updated", session=self._session.shown))]
+                return [self._session_event("session.updated")]
             case Empty(type="input_audio_buffer.commit"):
                 return engine.commit(at_ns)
             case Empty():
@@ -153,7 +155,7 @@ class OpenAiFace:
                 if item is None:
                     message = f"Item with id {item_id!r} not found."
                     return [Problem("item_retrieve_invalid_item_id", message, "item_id")]
-                told = item_object(item, with_audio=True)
+                told = words.item(item, with_audio=True)
                 return [Say(words.say("conversation.item.retrieved", item=told))]
             case ItemTruncate(item_id=item_id, content_index=index, audio_end_ms=end_ms):
                 problem = engine.truncate(item_id, index, end_ms)
@@ -215,13 +217,16 @@ class OpenAiFace:
                 parts.append(Part(PartKind.AUDIO, content.transcript))
             else:
                 codec = self.engine.config.input_codec
-                data = _decoded(content.audio or "", codec)
+                data = decoded(content.audio or "", codec)
                 if isinstance(data, str):
                     return Problem("invalid_value", data, f"{place}.audio")
                 length_ms = len(data) // sample_bytes(codec) * 1000 // codec.rate_hz
                 parts.append(Part(PartKind.AUDIO, content.transcript, data, codec, length_ms))
         status = ItemStatus(given.status) if given.status is not None else ItemStatus.COMPLETED
         return Item(given.id or self.engine.new_name("item"), role, parts, status)
+
+    def _session_event(self, kind: str) -> Say:
+        return Say(self._words.say(kind, session=self._words.session(self._session.shown)))
 
     def _refusal(
         self, code: str, message: str, param: str | None = None, client_event_id: str | None = None
@@ -243,16 +248,3 @@ class OpenAiFace:
 def _client_event_id(event: dict[str, Any]) -> str | None:
     named = event.get("event_id")
     return named[:512] if isinstance(named, str) else None
-
-
-def _decoded(audio: str, codec: Codec) -> bytes | str:
-    """Return the bytes, or in words what is wrong with them."""
-    if len(audio) > _MAX_APPEND_BYTES * 4 // 3 + 4:
-        return f"Expected at most {_MAX_APPEND_BYTES // 1024 // 1024} MiB of audio."
-    try:
-        data = pybase64.b64decode(audio, validate=True)
-    except ValueError as error:
-        return f"Expected audio in base64; {error}."
-    if codec.name is CodecName.PCM16 and len(data) % 2:
-        return f"Expected whole 16-bit samples, but {len(data)} bytes came."
-    return data

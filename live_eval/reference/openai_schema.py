@@ -16,12 +16,19 @@ __all__ = [
     "CLIENT_EVENTS",
     "EAGERNESS_SILENCE_MS",
     "AudioContent",
+    "ClientEvent",
+    "Content",
     "Empty",
+    "Format",
     "Invalid",
     "ItemCreate",
     "ItemName",
     "ItemParam",
     "ItemTruncate",
+    "MaxTokens",
+    "Model",
+    "Name",
+    "NoiseReduction",
     "ResponseCancel",
     "ResponseCreate",
     "ResponseParams",
@@ -29,6 +36,10 @@ __all__ = [
     "ServerVad",
     "SessionParams",
     "SessionUpdate",
+    "TextContent",
+    "Transcription",
+    "TurnDetection",
+    "VoiceName",
     "explain",
 ]
 
@@ -40,24 +51,26 @@ Modalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_leng
 MaxTokens: TypeAlias = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
+    """A part of an event: unknown members are refused, values are taken as they are."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class PcmFormat(_Model):
+class PcmFormat(Model):
     """16-bit little-endian PCM."""
 
     type: Literal["audio/pcm"]
     rate: Literal[24000] = 24000
 
 
-class PcmuFormat(_Model):
+class PcmuFormat(Model):
     """G.711 µ-law at 8 kHz."""
 
     type: Literal["audio/pcmu"]
 
 
-class PcmaFormat(_Model):
+class PcmaFormat(Model):
     """G.711 A-law at 8 kHz."""
 
     type: Literal["audio/pcma"]
@@ -66,7 +79,7 @@ class PcmaFormat(_Model):
 Format: TypeAlias = Annotated[PcmFormat | PcmuFormat | PcmaFormat, Field(discriminator="type")]
 
 
-class Transcription(_Model):
+class Transcription(Model):
     """How the input is to be transcribed; here always by the endpoint's own recogniser."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -76,14 +89,14 @@ class Transcription(_Model):
     prompt: str | None = None
 
 
-class NoiseReduction(_Model):
+class NoiseReduction(Model):
     """Accepted and told back; nothing is filtered."""
 
     type: Literal["near_field", "far_field"]
     strength: float | None = None
 
 
-class ServerVad(_Model):
+class ServerVad(Model):
     """The voice detector. The idle timeout is told back, not honoured."""
 
     type: Literal["server_vad"]
@@ -95,7 +108,7 @@ class ServerVad(_Model):
     interrupt_response: bool = True
 
 
-class SemanticVad(_Model):
+class SemanticVad(Model):
     """The voice detector with a silence that follows from eagerness (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
@@ -107,7 +120,7 @@ class SemanticVad(_Model):
 TurnDetection: TypeAlias = Annotated[ServerVad | SemanticVad, Field(discriminator="type")]
 
 
-class InputParams(_Model):
+class InputParams(Model):
     """The user's side."""
 
     format: Format | None = None
@@ -116,13 +129,13 @@ class InputParams(_Model):
     turn_detection: TurnDetection | None = None
 
 
-class VoiceName(_Model):
+class VoiceName(Model):
     """A voice of the client's own."""
 
     id: str
 
 
-class OutputParams(_Model):
+class OutputParams(Model):
     """The endpoint's side. There is one voice, whatever its name."""
 
     format: Format | None = None
@@ -130,14 +143,14 @@ class OutputParams(_Model):
     speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
 
 
-class AudioParams(_Model):
+class AudioParams(Model):
     """Both sides."""
 
     input: InputParams | None = None
     output: OutputParams | None = None
 
 
-class SessionParams(_Model):
+class SessionParams(Model):
     """What a client may set of a session."""
 
     type: Literal["realtime"]
@@ -156,29 +169,35 @@ class SessionParams(_Model):
     reasoning: dict[str, Any] | None = None
 
 
-class _ClientEvent(_Model):
+class ClientEvent(Model):
+    """What every event says."""
+
     type: str
     event_id: str | None = None
 
+    def as_ga(self) -> ClientEvent:
+        """Return the event as the GA dialect says it."""
+        return self
 
-class SessionUpdate(_ClientEvent):
+
+class SessionUpdate(ClientEvent):
     """``session.update``."""
 
     session: SessionParams
 
 
-class Empty(_ClientEvent):
+class Empty(ClientEvent):
     """An event that says nothing but its type."""
 
 
-class TextContent(_Model):
+class TextContent(Model):
     """Written words: the user's or the system's (``input_text``), the assistant's (``output_text``)."""
 
     type: Literal["input_text", "output_text"]
     text: str
 
 
-class AudioContent(_Model):
+class AudioContent(Model):
     """Speech of the user, in the session's input format, or of the assistant, of which only words count."""
 
     type: Literal["input_audio", "output_audio"]
@@ -189,7 +208,7 @@ class AudioContent(_Model):
 Content: TypeAlias = Annotated[TextContent | AudioContent, Field(discriminator="type")]
 
 
-class ItemParam(_Model):
+class ItemParam(Model):
     """A message. Function calls have no meaning here."""
 
     type: Literal["message"]
@@ -200,20 +219,20 @@ class ItemParam(_Model):
     status: Literal["completed", "incomplete", "in_progress"] | None = None
 
 
-class ItemCreate(_ClientEvent):
+class ItemCreate(ClientEvent):
     """``conversation.item.create``."""
 
     item: ItemParam
     previous_item_id: Name | None = None
 
 
-class ItemName(_ClientEvent):
+class ItemName(ClientEvent):
     """An event about one item."""
 
     item_id: Name
 
 
-class ItemTruncate(_ClientEvent):
+class ItemTruncate(ClientEvent):
     """``conversation.item.truncate``."""
 
     item_id: Name
@@ -221,20 +240,20 @@ class ItemTruncate(_ClientEvent):
     audio_end_ms: Annotated[int, Field(ge=0)]
 
 
-class ResponseOutput(_Model):
+class ResponseOutput(Model):
     """The response's own format. There is one voice, whatever its name."""
 
     format: Format | None = None
     voice: str | VoiceName | None = None
 
 
-class ResponseAudio(_Model):
+class ResponseAudio(Model):
     """The response's own audio settings."""
 
     output: ResponseOutput | None = None
 
 
-class ResponseParams(_Model):
+class ResponseParams(Model):
     """What a client may set of one response."""
 
     instructions: str | None = None
@@ -251,19 +270,19 @@ class ResponseParams(_Model):
     reasoning: dict[str, Any] | None = None
 
 
-class ResponseCreate(_ClientEvent):
+class ResponseCreate(ClientEvent):
     """``response.create``."""
 
     response: ResponseParams | None = None
 
 
-class ResponseCancel(_ClientEvent):
+class ResponseCancel(ClientEvent):
     """``response.cancel``."""
 
     response_id: Name | None = None
 
 
-CLIENT_EVENTS: Mapping[str, type[_ClientEvent]] = {
+CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
     "session.update": SessionUpdate,
     "input_audio_buffer.commit": Empty,
     "input_audio_buffer.clear": Empty,

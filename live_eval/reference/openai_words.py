@@ -5,8 +5,8 @@ Shapes are those of the official SDK's types (openai.types.realtime.realtime_ser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import orjson
 import pybase64
@@ -34,7 +34,7 @@ from live_eval.reference.openai_session import DEFAULT_VOICE, format_of
 from live_eval.reference.settings import Fault
 from live_eval.timeline import ResponseStatus
 
-__all__ = ["Words", "item_object"]
+__all__ = ["Words"]
 
 # This endpoint has no limits; the numbers only have the right shape.
 _REQUESTS_LIMIT = 1_000_000
@@ -42,14 +42,21 @@ _TOKENS_LIMIT = 1_000_000_000
 
 
 class Words:
-    """Says one session's events; every message gets a name of its own.
+    """Says one session's events; every message gets a name of its own. Other spellings derive from it.
 
     Args:
         session_id: Part of the names.
     """
 
+    spellings: ClassVar[Mapping[str, str]] = {}
+    """What types of events are called elsewhere, by their names here."""
+    item_events: ClassVar[Sequence[str]] = ("conversation.item.added", "conversation.item.done")
+    """What tells that an item joined the conversation, and then, where anything does, that it is whole."""
+
     def __init__(self, session_id: str) -> None:
         self._prefix = f"event_{session_id[-12:]}"
+        audio_event = "response.output_audio.delta"
+        self._audio_event = self.spellings.get(audio_event, audio_event)
         self._conversation_id = f"conv_{session_id[-12:]}"
         self._said = 0
         self._tokens = 0
@@ -58,7 +65,28 @@ class Words:
     def say(self, kind: str, **fields: Any) -> bytes:
         """Return an event of type `kind` as it goes on the wire."""
         self._said += 1
-        return orjson.dumps({"type": kind, "event_id": f"{self._prefix}{self._said:06d}", **fields})
+        spelt = self.spellings.get(kind, kind)
+        return orjson.dumps({"type": spelt, "event_id": f"{self._prefix}{self._said:06d}", **fields})
+
+    def session(self, shown: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a session's settings as the dialect spells them."""
+        return shown
+
+    def item(self, item: Item, *, with_audio: bool = False) -> dict[str, Any]:
+        """Return an item as the dialect spells it.
+
+        Args:
+            item: The item.
+            with_audio: Whether to give the user's audio too, as ``conversation.item.retrieve`` does.
+        """
+        return {
+            "id": item.item_id,
+            "object": "realtime.item",
+            "type": "message",
+            "status": item.status.value,
+            "role": item.role.value,
+            "content": [self._content(item.role, part, with_audio) for part in item.parts],
+        }
 
     def error(
         self,
@@ -98,10 +126,9 @@ class Words:
                     self.say("input_audio_buffer.committed", item_id=item_id, previous_item_id=previous_id),
                 )
             case ItemAdded(item=item, previous_id=previous_id):
-                told = item_object(item)
+                told = self.item(item)
                 return tuple(
-                    self.say(kind, item=told, previous_item_id=previous_id)
-                    for kind in ("conversation.item.added", "conversation.item.done")
+                    self.say(kind, item=told, previous_item_id=previous_id) for kind in self.item_events
                 )
             case InputTranscript():
                 return self._transcript(event)
@@ -127,7 +154,7 @@ class Words:
         self._said += 1
         response = piece.response
         head = (
-            f'{{"type":"response.output_audio.delta","event_id":"{self._prefix}{self._said:06d}",'
+            f'{{"type":"{self._audio_event}","event_id":"{self._prefix}{self._said:06d}",'
             f'"response_id":"{response.response_id}","item_id":"{response.item_id}",'
             f'"output_index":0,"content_index":0,"delta":"'
         )
@@ -149,14 +176,14 @@ class Words:
 
     def _began(self, event: ReplyBegan) -> Sequence[bytes]:
         response = event.response
-        told = {**item_object(event.item), "content": []}
+        told = {**self.item(event.item), "content": []}
         out = [
             self.say(
                 "response.output_item.added", response_id=response.response_id, output_index=0, item=told
             )
         ]
         if response.in_conversation:
-            out.append(self.say("conversation.item.added", item=told, previous_item_id=event.previous_id))
+            out.append(self.say(self.item_events[0], item=told, previous_item_id=event.previous_id))
         out.append(self.say("response.content_part.added", **_place(response), part=_part(response, "")))
         return out
 
@@ -170,10 +197,10 @@ class Words:
                 out.append(self.say("response.output_audio_transcript.done", **place, transcript=text))
             else:
                 out.append(self.say("response.output_text.done", **place, text=text))
-            told = item_object(item)
+            told = self.item(item)
             out.append(self.say("response.content_part.done", **place, part=_part(response, text)))
             if response.in_conversation:
-                out.append(self.say("conversation.item.done", item=told))
+                out += [self.say(kind, item=told) for kind in self.item_events[1:]]
             out.append(
                 self.say(
                     "response.output_item.done", response_id=response.response_id, output_index=0, item=told
@@ -202,14 +229,33 @@ class Words:
             "id": response.response_id,
             "status": "in_progress" if created else response.status.value,
             "status_details": None if created else _status_details(response),
-            "output": [] if created or response.item is None else [item_object(response.item)],
+            "output": [] if created or response.item is None else [self.item(response.item)],
             "conversation_id": self._conversation_id if response.in_conversation else None,
-            "output_modalities": ["audio" if response.wants_audio else "text"],
             "max_output_tokens": response.max_output_tokens or "inf",
-            "audio": {"output": {"format": format_of(response.codec), "voice": DEFAULT_VOICE}},
             "usage": None if created else _usage(response),
             "metadata": response.metadata,
+            **self.manner(response),
         }
+
+    def manner(self, response: Response) -> dict[str, Any]:
+        """Return those members of a response that say how it is said."""
+        return {
+            "output_modalities": ["audio" if response.wants_audio else "text"],
+            "audio": {"output": {"format": format_of(response.codec), "voice": DEFAULT_VOICE}},
+        }
+
+    def content_type(self, role: Role, kind: PartKind) -> str:
+        """Return the type of an item's part."""
+        return f"{'output' if role is Role.ASSISTANT else 'input'}_{kind.value}"
+
+    def _content(self, role: Role, part: Part, with_audio: bool) -> dict[str, Any]:
+        told: dict[str, Any] = {"type": self.content_type(role, part.kind)}
+        if part.kind is PartKind.TEXT:
+            return told | {"text": part.text}
+        told["transcript"] = part.text
+        if with_audio and part.audio:
+            told["audio"] = pybase64.b64encode(part.audio).decode()
+        return told
 
     def _misbehaviour(self, fault: Fault) -> bytes:
         if fault is Fault.MALFORMED_JSON:
@@ -219,33 +265,6 @@ class Words:
         return self.error(
             "reference_fault", "This endpoint reports an error on purpose.", kind="server_error"
         )
-
-
-def item_object(item: Item, *, with_audio: bool = False) -> dict[str, Any]:
-    """Return an item as the dialect spells it.
-
-    Args:
-        item: The item.
-        with_audio: Whether to give the user's audio too, as ``conversation.item.retrieve`` does.
-    """
-    return {
-        "id": item.item_id,
-        "object": "realtime.item",
-        "type": "message",
-        "status": item.status.value,
-        "role": item.role.value,
-        "content": [_content(item.role, part, with_audio) for part in item.parts],
-    }
-
-
-def _content(role: Role, part: Part, with_audio: bool) -> dict[str, Any]:
-    side = "output" if role is Role.ASSISTANT else "input"
-    if part.kind is PartKind.TEXT:
-        return {"type": f"{side}_text", "text": part.text}
-    told: dict[str, Any] = {"type": f"{side}_audio", "transcript": part.text}
-    if with_audio and part.audio:
-        told["audio"] = pybase64.b64encode(part.audio).decode()
-    return told
 
 
 def _place(response: Response) -> dict[str, Any]:

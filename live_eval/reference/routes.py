@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from live_eval.reference.admission import KEY_PARAMETER
 from live_eval.reference.engine import Engine, EngineConfig
+from live_eval.reference.events import Close
 from live_eval.reference.face import Face
+from live_eval.reference.gemini_face import GEMINI_CONFIG, GEMINI_REFUSALS, GeminiFace
+from live_eval.reference.live_face import LiveFace
+from live_eval.reference.moshi_face import MOSHI_CONFIG, MOSHI_PARAMETERS, MoshiFace
+from live_eval.reference.openai_beta_face import OpenAiBetaFace
 from live_eval.reference.openai_face import OpenAiFace
 from live_eval.reference.openai_session import MODEL
+from live_eval.reference.shelf import Shelf
 
 __all__ = ["MODEL", "ROUTES", "Opening", "Route"]
 
@@ -19,10 +26,12 @@ class Opening:
 
     Args:
         query: The parameters of its URL.
+        shelf: Where sessions wait that may go on over another connection.
         expires_at: When the session ends, in seconds since the Unix epoch.
     """
 
     query: Mapping[str, str]
+    shelf: Shelf
     expires_at: int
 
 
@@ -40,6 +49,9 @@ class Route:
         parameters: Parameters of the URL that belong to the dialect; all others are the endpoint's own.
         subprotocols: WebSocket subprotocols that clients may offer.
         binary: Whether the endpoint's messages leave as binary ones.
+        exclusive: Whether there is one session at a time; others wait, connected, for their turn.
+        refusals: How clients are refused by closing the connection once it is open, by HTTP status; others
+            are refused before.
     """
 
     dialect: str
@@ -51,6 +63,8 @@ class Route:
     parameters: frozenset[str] = frozenset()
     subprotocols: tuple[str, ...] = ()
     binary: bool = False
+    exclusive: bool = False
+    refusals: Mapping[int, Close] = field(default_factory=dict)
 
     def suits(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request's headers, case ignored in their names, ask for this dialect."""
@@ -61,7 +75,32 @@ def _openai(engine: Engine, opening: Opening) -> Face:
     return OpenAiFace(engine, opening.query.get("model") or MODEL, opening.expires_at)
 
 
+def _openai_beta(engine: Engine, opening: Opening) -> Face:
+    return OpenAiBetaFace(engine, opening.query.get("model") or MODEL, opening.expires_at)
+
+
+def _gemini(engine: Engine, opening: Opening) -> Face:
+    return GeminiFace(engine, opening.shelf)
+
+
+def _live(engine: Engine, opening: Opening) -> Face:
+    return LiveFace(engine, opening.expires_at)
+
+
+def _moshi(engine: Engine, opening: Opening) -> Face:
+    return MoshiFace(engine)
+
+
 ROUTES = (
+    Route(
+        dialect="openai-beta",
+        path="/v1/realtime",
+        base="/v1",
+        face=_openai_beta,
+        header=("openai-beta", "realtime=v1"),
+        parameters=frozenset({"model"}),
+        subprotocols=("realtime",),
+    ),
     Route(
         dialect="openai",
         path="/v1/realtime",
@@ -69,6 +108,27 @@ ROUTES = (
         face=_openai,
         parameters=frozenset({"model"}),
         subprotocols=("realtime",),
+    ),
+    Route(
+        dialect="gemini-live",
+        path="/ws/google.ai.generativelanguage.{version:v1|v1beta|v1alpha}.GenerativeService.BidiGenerateContent",
+        base="",
+        face=_gemini,
+        config=GEMINI_CONFIG,
+        parameters=frozenset({KEY_PARAMETER, "alt"}),
+        binary=True,
+        refusals=GEMINI_REFUSALS,
+    ),
+    Route(dialect="openai-live", path="/v1/live/sessions", base="/v1", face=_live),
+    Route(
+        dialect="moshi",
+        path="/api/chat",
+        base="",
+        face=_moshi,
+        config=MOSHI_CONFIG,
+        parameters=MOSHI_PARAMETERS,
+        binary=True,
+        exclusive=True,
     ),
 )
 """Every dialect. Of several at one path, the first that suits the request's headers is spoken."""

@@ -1,0 +1,151 @@
+"""What a client may say to Gemini Live, as the server checks it.
+
+Field names are those of the official SDK's types (``google.genai.types.LiveClientMessage``), in camelCase or
+snake_case as Google's servers take them. Settings that have no meaning here are accepted, nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+__all__ = [
+    "Blob",
+    "ClientContent",
+    "ClientMessage",
+    "Content",
+    "RealtimeInput",
+    "Setup",
+    "explain",
+]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=10_000)]
+
+
+class Part(_Open):
+    """A part of a content: here its text, if it has any."""
+
+    text: str | None = None
+
+
+class Content(_Model):
+    """What somebody says in writing."""
+
+    parts: list[Part] = Field(default_factory=list)
+    role: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the words of all parts, each in a paragraph of its own."""
+        return "\n\n".join(part.text for part in self.parts if part.text)
+
+
+class GenerationConfig(_Open):
+    """What of the generation can be set here."""
+
+    response_modalities: list[Literal["AUDIO", "TEXT"]] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class AutomaticActivityDetection(_Model):
+    """The voice detector."""
+
+    disabled: bool | None = None
+    start_of_speech_sensitivity: str | None = None
+    end_of_speech_sensitivity: str | None = None
+    prefix_padding_ms: Milliseconds | None = None
+    silence_duration_ms: Milliseconds | None = None
+
+
+class RealtimeInputConfig(_Model):
+    """How the user's audio makes turns."""
+
+    automatic_activity_detection: AutomaticActivityDetection | None = None
+    activity_handling: (
+        Literal["ACTIVITY_HANDLING_UNSPECIFIED", "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION"] | None
+    ) = None
+    turn_coverage: str | None = None
+    interim_transcript_timestamp_enabled: bool | None = None
+
+
+class SessionResumption(_Model):
+    """Whether, and where, the session goes on later."""
+
+    handle: str | None = None
+    transparent: bool | None = None
+
+
+class Setup(_Model):
+    """The first message."""
+
+    model: Annotated[str, Field(min_length=1)]
+    generation_config: GenerationConfig | None = None
+    system_instruction: Content | str | None = None
+    realtime_input_config: RealtimeInputConfig | None = None
+    input_audio_transcription: dict[str, Any] | None = None
+    output_audio_transcription: dict[str, Any] | None = None
+    session_resumption: SessionResumption | None = None
+    context_window_compression: dict[str, Any] | None = None
+    tools: list[dict[str, Any]] | None = None
+    proactivity: dict[str, Any] | None = None
+    explicit_vad_signal: bool | None = None
+    history_config: dict[str, Any] | None = None
+    avatar_config: dict[str, Any] | None = None
+    safety_settings: list[dict[str, Any]] | None = None
+    labels: dict[str, str] | None = None
+
+
+class Blob(_Model):
+    """Bytes in base64."""
+
+    data: str
+    mime_type: str
+    display_name: str | None = None
+
+
+class RealtimeInput(_Model):
+    """What the user does, as it happens."""
+
+    audio: Blob | None = None
+    media_chunks: list[Blob] | None = None
+    activity_start: dict[str, Any] | None = None
+    activity_end: dict[str, Any] | None = None
+    audio_stream_end: bool | None = None
+    text: str | None = None
+    video: Blob | None = None
+
+
+class ClientContent(_Model):
+    """Additions to the conversation."""
+
+    turns: list[Content] = Field(default_factory=list)
+    turn_complete: bool | None = None
+
+
+class ClientMessage(_Model):
+    """A message: one member is set."""
+
+    setup: Setup | None = None
+    realtime_input: RealtimeInput | None = None
+    client_content: ClientContent | None = None
+
+
+def explain(error: ValidationError) -> str:
+    """Put the first thing that is wrong with a message into Google's words."""
+    first = min(error.errors(include_url=False, include_input=False), key=lambda found: len(found["loc"]))
+    *path, name = map(str, first["loc"]) if first["loc"] else ("",)
+    if first["type"] == "extra_forbidden":
+        where = f" at '{'.'.join(path)}'" if path else ""
+        return f'Invalid JSON payload received. Unknown name "{name}"{where}: Cannot find field.'
+    return f"Invalid value at '{'.'.join((*path, name))}': {first['msg']}"
