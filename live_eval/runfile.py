@@ -8,12 +8,14 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from live_eval.errors import RunFileError
+from live_eval.errors import RunFileError, UsageError
 from live_eval.types import Modality, TurnMode, Variant
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "OutputTable",
     "RunConfig",
     "TurnsTable",
+    "located",
     "read_run_file",
     "validate",
 ]
@@ -152,6 +155,22 @@ def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
         text = path.read_text("utf-8") if path is not None else ""
         mistakes = [_explain(dict(mistake), text, path) for mistake in error.errors()]
         raise RunFileError("\n".join(mistakes)) from None
+
+
+@contextmanager
+def located(key: str, path: Path | None) -> Iterator[None]:
+    """Name the file and line of a key, where the file sets it, in what is raised for its value.
+
+    Raises:
+        RunFileError: A `UsageError` was raised within.
+    """
+    try:
+        yield
+    except UsageError as error:
+        line = _line_of(key.split("."), path.read_text("utf-8")) if path is not None else None
+        if line is None:
+            raise
+        raise RunFileError(f"{path}:{line}: {key}: {error}") from None
 
 
 def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:

@@ -19,8 +19,8 @@ from live_eval.cli._scoring_progress import ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.loop import run as run_loop
-from live_eval.registry import judge
-from live_eval.runfile import RunConfig, read_run_file, validate
+from live_eval.registry import client, judge
+from live_eval.runfile import RunConfig, located, read_run_file, validate
 from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter
 from live_eval.suite import Outcome, make_plan, play
@@ -143,8 +143,11 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     if runfile is not None:
         validate(values, runfile)  # names its lines; with flags laid over, lines would mislead
     config = validate(_overlay(values, flags))
-    for name in config.judges.names:
-        judge(name)  # an unknown judge is refused before the run, not after it
+    with located("endpoint.name", None if flags["endpoint__name"] else runfile):
+        client(config.endpoint.name)
+    with located("judges.names", None if flags["judges__names"] else runfile):
+        for name in config.judges.names:
+            judge(name)  # an unknown judge is refused before the run, not after it
     out = config.output.out or _new_folder(config.endpoint.name)
     outcome = _play(config, out)
     if outcome.interrupted:

@@ -35,6 +35,7 @@ def test_exported_names_are_there_and_told_once(module: ModuleType) -> None:
 HEAVY = {
     "aiohttp",
     "aiortc",
+    "av",
     "faster_whisper",
     "hibari",
     "jinja2",
@@ -92,6 +93,15 @@ def test_every_documented_command_is_there() -> None:
 def test_every_kind_of_failure_is_documented() -> None:
     text = documentation()
     assert [kind.value for kind in FailureKind if f"`{kind.value}`" not in text] == []
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_every_make_target_of_the_documentation_is_there() -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from live_eval.cli.run import FLAGS, command
-from live_eval.errors import RunFileError
-from live_eval.runfile import RunConfig, read_run_file, validate
+from live_eval.errors import PluginError, RunFileError
+from live_eval.registry import client, judge
+from live_eval.runfile import RunConfig, located, read_run_file, validate
 from live_eval.types import TurnMode, Variant
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
@@ -105,3 +106,13 @@ def test_the_examples_are_valid(path: Path) -> None:
 
 def test_there_are_two_examples() -> None:
     assert len(EXAMPLES) >= 2
+
+
+def test_what_a_value_turns_out_to_be_worth_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text('[endpoint]\nname = "nobody"\n')
+    told = pytest.raises(RunFileError, match=r"my\.toml:2: endpoint\.name: unknown endpoint 'nobody'")
+    with told, located("endpoint.name", path):
+        client("nobody")
+    with pytest.raises(PluginError, match=r"^unknown judge 'nobody'"), located("judges.names", path):
+        judge("nobody")
