@@ -234,7 +234,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Open a new connection as `Dialect.dial` says now, call `Dialect.opened`, and let go of this one.
+    """Open a new connection as `Dialect.dial` says now, let go of this one, and call `Dialect.opened`.
 
     For services that end connections but let sessions go on. Frames go on coming meanwhile: the dialect
     keeps them until it can send them.
@@ -514,7 +514,10 @@ class Dialect(Protocol):
         ...
 
     def finish(self, at_ns: int) -> Sequence[Output]:
-        """We have what we came for: take leave as the vendor wants it, ending in `Close`."""
+        """We have what we came for: take leave as the vendor wants it, ending in `Close`.
+
+        At once, or when the endpoint's farewell came or a timer fired: the session waits some seconds for it.
+        """
         ...
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:

@@ -28,6 +28,7 @@ __all__ = ["Session", "UserTurn"]
 _TICK_NS = 20_000_000
 _LEAD_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
+_FAREWELL_NS = 5 * _SECOND_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,10 @@ class Session:
         self._timers: dict[str, int] = {}
         self._messages: list[tuple[int, bool, Message]] = []
         self._closing = False
+        self._leaving = False
+        self._left = False
+        self._tasks: asyncio.TaskGroup | None = None
+        self._moving: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._deadlines: list[int] = []
         self._sent: list[int] = []
@@ -118,12 +123,15 @@ class Session:
         else:
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    others = [tasks.create_task(self._listen()), tasks.create_task(self._guard(turn))]
+                    self._tasks = tasks
+                    listening = tasks.create_task(self._listen())
+                    guarding = tasks.create_task(self._guard(turn))
                     await self._talk(turn)
                     self._sent_stats = await self._track_stats()
-                    await self._leave()
-                    for task in others:
-                        task.cancel()
+                    await self._leave(listening)
+                    for task in (listening, guarding, self._moving):
+                        if task is not None:
+                            task.cancel()
             except ExceptionGroup as errors:
                 self._state.fail(FailureKind.INTERNAL, describe(errors), self._clock.now_ns())
             finally:
@@ -144,6 +152,8 @@ class Session:
             try:
                 arrival = await transport.receive()
             except TransportClosedError as end:
+                if self._moving is not None:
+                    await asyncio.wait((self._moving,))
                 if transport is not self._transport:  # it was replaced
                     continue
                 if not self._closing:
@@ -167,7 +177,10 @@ class Session:
         self._ready.set()
 
     async def _reconnect(self) -> None:
-        """Replace the connection; what the old one still holds is not waited for."""
+        """Replace the connection; what the old one still holds is not waited for.
+
+        A task of its own: the user speaks on meanwhile, and the old connection may end by itself.
+        """
         old, transport = self._transport, self._connect(self._clock)
         try:
             await transport.connect(self._dialect.dial(), self._limits.connect_s)
@@ -211,11 +224,12 @@ class Session:
                     else:
                         self._timers[name] = timer_ns
                 case Reconnect():
-                    await self._reconnect()
+                    assert self._tasks is not None
+                    self._moving = self._tasks.create_task(self._reconnect())
                 case Close(code, reason):
-                    self._closing = True
+                    self._closing = self._left = True
                     await self._transport.close(code, reason)
-                case _:
+                case _ if not self._leaving:
                     self._state.on_event(output, at_ns)
                     if isinstance(output, Interrupted):
                         await self._stop_playing(output.response_id, at_ns)
@@ -308,11 +322,19 @@ class Session:
             del self._timers[name]
             await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
 
-    async def _leave(self) -> None:
-        """Take leave; what the endpoint says from here on is not part of the turn."""
-        self._closing = True
+    async def _leave(self, listening: asyncio.Task[None]) -> None:
+        """Take leave, and hear the endpoint's farewell where the dialect waits for one with a timer.
+
+        What the endpoint says from here on is not part of the turn.
+        """
+        self._closing = self._leaving = True
+        self._timers.clear()
         now_ns = self._clock.now_ns()
         await self._carry_out(self._dialect.finish(now_ns), now_ns)
+        until_ns = now_ns + _FAREWELL_NS
+        while self._timers and not (self._left or listening.done()) and self._clock.now_ns() < until_ns:
+            await self._clock.sleep_until(self._clock.now_ns() + _TICK_NS)
+            await self._fire_timers()
 
     def _captured(self, turn: UserTurn, dial_ns: int, wall_ns: int) -> TurnCapture:
         state, t0_ns = self._state, self._t0_ns
