@@ -26,6 +26,7 @@ from live_eval.reference.engine import Engine, EngineConfig
 from live_eval.reference.face import Face
 from live_eval.reference.hearing import Hearing
 from live_eval.reference.link import Channel, Link, packed
+from live_eval.reference.player import Sound
 from live_eval.reference.reply import WireReply
 from live_eval.reference.routes import MODEL, ROUTES, Opening, Route
 from live_eval.reference.settings import Fault, ReferenceSettings
@@ -137,16 +138,17 @@ class Endpoint:
         """Return when a session that begins now ends, in seconds since the Unix epoch."""
         return self._clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
 
-    async def hold(self, channel: Channel, face: Face) -> None:
+    async def hold(self, channel: Channel, face: Face, sound: Sound | None = None) -> None:
         """Hold a session until its connection ends. Never raises.
 
         Args:
             channel: The connection, open.
             face: The dialect, and the engine behind it.
+            sound: The media track, where audio does not go in messages.
         """
         session_id = face.engine.session_id
         fixed = await asyncio.to_thread(self._packed, face)
-        link = Link(channel, face, self._hearing, self._answering, fixed, self._clock, self._keep)
+        link = Link(channel, face, self._hearing, self._answering, fixed, self._clock, self._keep, sound)
         try:
             await link.run()
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 from live_eval.audio import Codec
@@ -18,12 +19,15 @@ __all__ = [
     "Committed",
     "Event",
     "Hear",
+    "Hush",
     "InputTranscript",
     "InputUnrecognised",
     "ItemAdded",
     "Listen",
     "Misbehave",
     "Output",
+    "Playback",
+    "PlaybackState",
     "Problem",
     "ReplyBegan",
     "Response",
@@ -99,6 +103,11 @@ class Answer:
     wants_audio: bool
     codec: Codec
     speed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hush:
+    """Drop what a media track has not played yet; nothing happens where replies go in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +320,33 @@ class Say:
     message: bytes
 
 
-Work: TypeAlias = Hear | Listen | Answer | Close
+class PlaybackState(StrEnum):
+    """What happened to a response on a media track."""
+
+    STARTED = "started"
+    """Its first packet is about to leave."""
+    STOPPED = "stopped"
+    """Its last packet has been played."""
+    CLEARED = "cleared"
+    """What was left of it was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """A media track begins or ceases to carry a response: the host tells a face, which tells the client.
+
+    Args:
+        state: Which.
+        response: The response.
+        played_ms: How much of it has been sent.
+    """
+
+    state: PlaybackState
+    response: Response
+    played_ms: int
+
+
+Work: TypeAlias = Hear | Listen | Answer | Hush | Close
 Event: TypeAlias = (
     SpeechStarted
     | SpeechStopped

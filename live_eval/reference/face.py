@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from live_eval.reference.engine import Engine
-from live_eval.reference.events import Close, Event, Output
+from live_eval.reference.events import Close, Event, Output, Playback
 
-__all__ = ["Face"]
+__all__ = ["Face", "MediaFace"]
 
 
 class Face(Protocol):
@@ -49,4 +49,15 @@ class Face(Protocol):
 
         Zero but for codecs that look ahead: Opus puts the last 6.5 ms of a packet out with the next one.
         """
+        ...
+
+
+class MediaFace(Face, Protocol):
+    """A face whose audio travels on a media track, both ways: its messages hold none.
+
+    Its engine speaks Opus (`live_eval.reference.player.TRACK`).
+    """
+
+    def playback(self, playback: Playback) -> Sequence[Output]:
+        """The track begins or ceases to carry a response; of what was cleared the rest was not heard."""
         ...

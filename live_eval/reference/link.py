@@ -2,8 +2,8 @@
 
 Three things run at once: messages are read, pieces of the reply leave when they are due, and the voice
 detector follows the audio. Where audio travels on a media track, packets are heard and played beside them.
-Whatever changes the engine and sends what follows holds one lock, so that
-messages leave in the order in which the engine said them.
+Whatever changes the engine and sends what follows holds one lock, so that messages leave in the order in
+which the engine said them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from live_eval.reference.events import (
     Say,
     SpeechStarted,
 )
-from live_eval.reference.face import Face, MediaFace
+from live_eval.reference.face import Face
 from live_eval.reference.hearing import EarStream, Hearing, NotHeardError
-from live_eval.reference.player import Media, Player
+from live_eval.reference.player import Player, Sound
 from live_eval.reference.reply import Reply, WireReply, pack
 from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, TruthKeeper
@@ -88,7 +88,8 @@ class Link:
         answering: Who answers.
         fixed: The reply to everything, packed beforehand for the session's first output encoding, or None.
         clock: The clock.
-        truth: Called with the truth of each response when it has ended.
+        truth: Called with the truth of each response when it has ended and was played.
+        sound: The media track; None where audio goes in messages.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Link:
         fixed: WireReply | None,
         clock: Clock,
         truth: Callable[[TrueTurn], None],
+        sound: Sound | None = None,
     ) -> None:
         self._channel = channel
         self._face = face
@@ -111,6 +113,11 @@ class Link:
         self._clock = clock
         self._truth = truth
         self._keeper: TruthKeeper | None = None
+        self._sound = sound
+        self._player: Player | None = None
+        if sound is not None:
+            idle = self._engine.settings.idle_rtp
+            self._player = Player(sound.media, clock, idle, tell=self._played, left=self._left)
         self._lock = asyncio.Lock()
         self._roused = asyncio.Event()
         self._unheard: deque[Hear] = deque()
@@ -124,9 +131,10 @@ class Link:
         """Hold the session until the connection ends."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                helpers = [
-                    self._tasks.create_task(job) for job in (self._speak(), self._detect(), self._expire())
-                ]
+                jobs = [self._speak(), self._detect(), self._expire()]
+                if self._sound is not None and self._player is not None:
+                    jobs += [self._player.run(), self._hear(self._sound)]
+                helpers = [self._tasks.create_task(job) for job in jobs]
                 await self._read()
                 for task in (*helpers, *self._jobs):
                     task.cancel()
@@ -144,6 +152,12 @@ class Link:
                 continue
             async with self._lock:
                 await self._carry_out(self._face.received(arrival.message, arrival.at_ns))
+
+    async def _hear(self, sound: Sound) -> None:
+        """Give the engine each packet of the user's audio."""
+        while (heard := await sound.media.hear()) is not None:
+            async with self._lock:
+                await self._carry_out(self._engine.audio(heard.pcm, heard.at_ns))
 
     async def _speak(self) -> None:
         """Send what is due when it is due; give way after each chunk, so that it leaves at once."""
@@ -208,6 +222,8 @@ class Link:
                     waiting.extend(self._listen(output))
                 case Answer():
                     waiting.extend(self._answer(output))
+                case Hush():
+                    await self._hush()
                 case Close(code=code, reason=reason):
                     await self._channel.close(code, reason)
                 case _:
@@ -215,24 +231,56 @@ class Link:
         if self._engine.wake_ns is not None:
             self._roused.set()
 
-    async def _tell(self, event: Event) -> None:
+    @property
+    def _truths(self) -> TruthKeeper:
         # A session that goes on where another one stopped learns its name only with the first message.
-        keeper = self._keeper = self._keeper or TruthKeeper(
-            self._engine.session_id, self._engine.settings.label
-        )
+        if self._keeper is None:
+            self._keeper = TruthKeeper(self._engine.session_id, self._engine.settings.label)
+        return self._keeper
+
+    async def _tell(self, event: Event) -> None:
+        if self._player is not None and isinstance(event, AudioPiece):
+            if self._player.push(event):
+                self._truths.queued(event)
+            return
         messages = self._face.render(event)
-        truth = keeper.sent(event, self._clock.now_ns())
+        truth = self._truths.sent(event, self._clock.now_ns())
         for message in messages:
             if isinstance(message, Close):
                 await self._channel.close(message.code, message.reason)
             else:
                 await self._channel.send(message)
-        if truth is not None:
-            self._truth(truth)
+        self._known(truth)
+        if isinstance(event, SpeechStarted) and self._engine.config.interrupt_response:
+            await self._hush()
         if isinstance(event, ResponseEnded):
+            if self._player is not None:
+                self._player.ended(event.response)
             answer = self._answers.pop(event.response.response_id, None)
             if answer is not None and answer is not asyncio.current_task():
                 answer.cancel()
+
+    def _known(self, truth: TrueTurn | None) -> None:
+        if truth is not None:
+            self._truth(truth)
+
+    async def _hush(self) -> None:
+        """Drop what a media track has not played yet."""
+        if self._sound is None or self._player is None:
+            return
+        for playback in self._player.clear():
+            await self._carry_out(self._sound.playback(playback))
+            self._known(self._truths.dropped(playback.response.response_id))
+
+    async def _played(self, playback: Playback) -> None:
+        """The player begins a response, or has played it."""
+        assert self._sound is not None
+        async with self._lock:
+            await self._carry_out(self._sound.playback(playback))
+
+    def _left(self, piece: AudioPiece, at_ns: int) -> None:
+        """A piece of a reply is about to leave as a packet."""
+        self._known(self._truths.played(piece, at_ns))
 
     def _listen(self, work: Listen) -> Iterable[Output]:
         lacking = self._hearing.lacking

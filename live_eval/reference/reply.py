@@ -13,6 +13,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, Codec, CodecName, decode, resample
+from live_eval.codecs import Decoder, OpusEncoder
 from live_eval.reference.conversation import sample_bytes
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
 from live_eval.timeline import ResponseStatus, audible_onset
@@ -38,6 +39,8 @@ AUDIO_TOKEN_MS = 50
 
 _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
+_OPUS_PACKET_MS = 20
+_OPUS_BITS_PER_S = 96_000
 # A burst lets the processor go once, after its first chunk: a receiver on the same machine may have been
 # woken on that very processor, and would otherwise get the first chunk only when the last one has left.
 _BURST_GAP_NS = 2_000_000
@@ -103,7 +106,7 @@ def pack(
         reply: What to say.
         codec: How the samples are encoded.
         lead_silence_ms: Digital silence before it.
-        chunk_ms: Length of a chunk; the last one may be shorter.
+        chunk_ms: Length of a chunk; the last one may be shorter. Opus has packets of 20 ms, all whole.
         encode: The face's own encoding of a chunk's bytes (base64, or none).
         decoder_delay_samples: How much later a listener's decoder puts a sound out than it went in.
         whole: Whether to fill the last chunk up with silence.
@@ -112,23 +115,33 @@ def pack(
     if reply.audio is None:
         return WireReply(reply.text, (), rate_hz, None, "none")
     lead = lead_silence_ms * rate_hz // 1000
-    chunk = max(1, chunk_ms * rate_hz // 1000)
     pcm = np.concatenate((np.zeros(lead, np.int16), resample(reply.audio, rate_hz).int16()))
-    if whole:
-        pcm = np.pad(pcm, (0, -len(pcm) % chunk))
-    data = _encoded(pcm, codec)
-    if reply.onset_sample is not None:
-        onset: int | None = lead + reply.onset_sample * rate_hz // reply.audio.rate_hz
-        onset_by = reply.onset_by
+    if codec.name is CodecName.OPUS:
+        chunks, heard = _opus(np.pad(pcm, (0, decoder_delay_samples)), codec, encode)
     else:
-        onset, onset_by = audible_onset(decode(data, codec), rate_hz), "detector"
-    if onset is not None:
-        onset += decoder_delay_samples
-    width = sample_bytes(codec)
-    step = chunk * width
-    pieces = (data[at : at + step] for at in range(0, len(data), step))
-    chunks = tuple(WireChunk(encode(piece), len(piece) // width) for piece in pieces)
-    return WireReply(reply.text, chunks, rate_hz, onset, onset_by)
+        chunk = max(1, chunk_ms * rate_hz // 1000)
+        data = _encoded(np.pad(pcm, (0, -len(pcm) % chunk)) if whole else pcm, codec)
+        heard = np.pad(decode(data, codec), (decoder_delay_samples, 0))
+        step = chunk * sample_bytes(codec)
+        pieces = (data[at : at + step] for at in range(0, len(data), step))
+        chunks = tuple(WireChunk(encode(piece), len(piece) // sample_bytes(codec)) for piece in pieces)
+    if reply.onset_sample is not None:
+        onset: int | None = lead + reply.onset_sample * rate_hz // reply.audio.rate_hz + decoder_delay_samples
+        return WireReply(reply.text, chunks, rate_hz, onset, reply.onset_by)
+    return WireReply(reply.text, chunks, rate_hz, audible_onset(heard, rate_hz), "detector")
+
+
+def _opus(
+    pcm: NDArray[np.int16], codec: Codec, encode: Callable[[bytes], bytes]
+) -> tuple[tuple[WireChunk, ...], NDArray[np.int16]]:
+    """Return a sound's packets, the last one filled up with silence, and what a decoder makes of them."""
+    samples = _OPUS_PACKET_MS * codec.rate_hz // 1000
+    data = np.pad(pcm, (0, -len(pcm) % samples)).astype("<i2", copy=False).tobytes()
+    encoder, decoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S), Decoder(codec)
+    frames = (data[at : at + 2 * samples] for at in range(0, len(data), 2 * samples))
+    packets = [packet for frame in frames for packet in encoder.encode(frame)]
+    heard = np.concatenate([decoder.decode(packet) for packet in packets])
+    return tuple(WireChunk(encode(packet), samples) for packet in packets), heard
 
 
 def _encoded(pcm: NDArray[np.int16], codec: Codec) -> bytes:
@@ -217,7 +230,7 @@ def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int |
     half = _middle(steps)
     at_ns = _last_offset(steps[:half])
     match fault:
-        case Fault.CLOSE_MID_REPLY:
+        case Fault.CLOSE_MID_REPLY | Fault.CLOSE_CHANNEL:
             steps, end = steps[:half], (CloseStep(at_ns),)
         case Fault.STALL_MID_REPLY:
             steps, end = steps[:half], ()

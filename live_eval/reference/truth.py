@@ -137,7 +137,7 @@ class TruthKeeper:
         if turn is None:
             return None
         _heard(turn, piece, at_ns)
-        turn.unplayed -= 1
+        turn.unplayed = max(0, turn.unplayed - 1)  # the rest may have been dropped as this one left
         return self._complete(piece.response.response_id, turn)
 
     def dropped(self, response_id: str) -> TrueTurn | None:
