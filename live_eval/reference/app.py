@@ -186,7 +186,8 @@ class Endpoint:
                 opening = Opening(
                     query=request.query, shelf=self._shelf, expires_at=self.expires_at(settings)
                 )
-                face = route.face(self.engine(settings, route.config), opening)
+                # A face may load its codec.
+                face = await asyncio.to_thread(route.face, self.engine(settings, route.config), opening)
                 await self.hold(SocketChannel(socket, self._clock, binary=route.binary), face)
         finally:
             self._open.discard(socket)

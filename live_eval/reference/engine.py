@@ -164,15 +164,16 @@ class Engine:
         """Length of a chunk of reply audio."""
         return self.config.frame_ms or self.settings.chunk_ms
 
-    def take_over(self, earlier: Engine) -> None:
-        """Go on where another session stopped: under its name, in its conversation, with what it heard.
+    def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
+        """Go on with another session: under its name, with a conversation of it. Nothing may be said yet.
 
-        Its response, if one was active, has no listener any more. Nothing may have been said here yet.
+        Args:
+            earlier: The session; what it was about to say is not said here.
+            items: The conversation; what is not recognised by now never will be.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
-        self.conversation, self._listening = earlier.conversation, earlier._listening
-        self._listening.configure(self.config.input_codec, self.config.detection)
-        for item in self.conversation:
+        for item in items:
+            self.conversation.append(item)
             for part in item.parts:
                 part.pending = False
 

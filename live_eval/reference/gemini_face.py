@@ -3,8 +3,9 @@
 Shapes are those of the official SDK (``google.genai.live``, ``google.genai.types.LiveServerMessage``) and of
 https://ai.google.dev/api/live. Like Google's server it sends JSON in binary messages and tells what is wrong
 by a close code and its reason: 1007 for a message that it does not understand, 1008 for a session that has
-lasted too long, 1011 for a reply that failed. What is known to differ: no tools, no video; generation ends
-when everything is sent, not when it could have been played; the sensitivities of the detector are two
+lasted too long, 1011 for a reply that failed. What is known to differ: no tools, no video; there is one
+model, which need not be named; a turn ends when everything is sent, not when it could have been played;
+handles last as long as the process; the sensitivities of the detector are two
 thresholds and two silences; token counts are estimates.
 """
 
@@ -90,7 +91,6 @@ class GeminiFace:
         self._shelf = shelf
         self._setup: Setup | None = None
         self._interrupts = True
-        self._handle: str | None = None
         head = f"audio/pcm;rate={engine.config.output_codec.rate_hz}"
         self._audio_head = (
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
@@ -141,10 +141,10 @@ class GeminiFace:
             return [_refusal("Expected at most one response modality.")]
         resumption = setup.session_resumption
         if resumption is not None and resumption.handle is not None:
-            earlier = self._shelf.take(resumption.handle)
-            if earlier is None:
+            shelved = self._shelf.get(resumption.handle)
+            if shelved is None:
                 return [Close(_ABORTED, "BidiGenerateContent session not found")]
-            self.engine.take_over(earlier)
+            self.engine.take_over(shelved.engine, shelved.items)
         self._setup = setup
         self._configure(setup, wants_audio=modalities != ["TEXT"])
         out: list[Output] = [_say({"setupComplete": {"sessionId": self.engine.session_id}})]
@@ -264,8 +264,8 @@ class GeminiFace:
             return ()
         if not resumable:
             return (orjson.dumps({"sessionResumptionUpdate": {"resumable": False}}),)
-        self._handle = self._shelf.put(self.engine, self._handle)
-        return (orjson.dumps({"sessionResumptionUpdate": {"newHandle": self._handle, "resumable": True}}),)
+        told = {"newHandle": self._shelf.put(self.engine), "resumable": True}
+        return (orjson.dumps({"sessionResumptionUpdate": told}),)
 
 
 def _detection(inputs: RealtimeInputConfig) -> Detection | None:

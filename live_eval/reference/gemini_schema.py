@@ -89,7 +89,7 @@ class SessionResumption(_Model):
 class Setup(_Model):
     """The first message."""
 
-    model: Annotated[str, Field(min_length=1)]
+    model: str | None = None
     generation_config: GenerationConfig | None = None
     system_instruction: Content | str | None = None
     realtime_input_config: RealtimeInputConfig | None = None

@@ -2,9 +2,9 @@
 
 Shapes are those of the official SDK's types (``openai.types.live``). One stream of audio goes down without
 end, silence included, while the user's audio comes up; nothing tells turns apart. What is known to differ:
-nothing is delegated; appended instructions join the system prompt, thoughts and commentary are acknowledged
-only; transcripts come in pieces of a few words, not word by word, their times are estimates; usage is told
-after each reply.
+nothing is delegated; there is one model, which need not be named; appended instructions join the system
+prompt, thoughts and commentary are acknowledged only; transcripts come in pieces of a few words, not word by
+word, their times are estimates; usage is told after each reply.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from live_eval.reference.live_schema import (
     SessionUpdate,
 )
 from live_eval.reference.openai_schema import explain
+from live_eval.reference.openai_session import MODEL
 from live_eval.reference.payloads import decoded
 from live_eval.reference.settings import Fault
 from live_eval.timeline import ResponseStatus
@@ -190,6 +191,7 @@ class LiveFace:
             "id": self.engine.session_id,
             "expires_at": self._expires_at,
             "status": "active",
+            "model": MODEL,
             **config.model_dump(mode="json", exclude_unset=True),
             "audio": {
                 "format": _format(codec),

@@ -76,7 +76,7 @@ class Message(Model):
 class SessionConfig(Model):
     """What a client may set of a session, once and for all."""
 
-    model: Annotated[str, Field(min_length=1)]
+    model: str | None = None
     audio: Audio | None = None
     instructions: str | None = None
     input: Annotated[list[Message], Field(max_length=128)] | None = None

@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import secrets
+from typing import NamedTuple
 
+from live_eval.reference.conversation import Item
 from live_eval.reference.engine import Engine
 
-__all__ = ["Shelf"]
+__all__ = ["Shelf", "Shelved"]
 
-_KEPT = 64
+_KEPT = 256
+
+
+class Shelved(NamedTuple):
+    """A session at one moment.
+
+    Args:
+        engine: Its engine.
+        items: Its conversation at that moment.
+    """
+
+    engine: Engine
+    items: tuple[Item, ...]
 
 
 class Shelf:
-    """Keeps the engines of sessions by handle, the newest of them.
-
-    A handle stands for the session as it is when it goes on, not as it was when the handle was given.
-    """
+    """Keeps sessions by handle; the oldest handles are forgotten."""
 
     def __init__(self) -> None:
-        self._engines: dict[str, Engine] = {}
+        self._sessions: dict[str, Shelved] = {}
 
-    def put(self, engine: Engine, former: str | None) -> str:
-        """Keep a session.
-
-        Args:
-            engine: Its engine.
-            former: Its handle so far, which is forgotten, or None.
-
-        Returns:
-            Its handle.
-        """
-        if former is not None:
-            self._engines.pop(former, None)
+    def put(self, engine: Engine) -> str:
+        """Return a handle for a session as it is now."""
         handle = secrets.token_urlsafe(24)
-        self._engines[handle] = engine
-        while len(self._engines) > _KEPT:
-            del self._engines[next(iter(self._engines))]
+        self._sessions[handle] = Shelved(engine, tuple(engine.conversation))
+        while len(self._sessions) > _KEPT:
+            del self._sessions[next(iter(self._sessions))]
         return handle
 
-    def take(self, handle: str) -> Engine | None:
-        """Return the session of a handle, or None where there is none; a handle is good once."""
-        return self._engines.pop(handle, None)
+    def get(self, handle: str) -> Shelved | None:
+        """Return what a handle stands for, or None where it is not known."""
+        return self._sessions.get(handle)
