@@ -10,10 +10,12 @@ This fits one version of aiortc (`VERSION`), to which the package is pinned.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 import aiortc
 from aiortc import RTCRtpReceiver
+from aiortc.rtcicetransport import RTCIceParameters
 from aiortc.rtcrtpparameters import RTCRtpReceiveParameters
 from aiortc.rtp import RtpPacket as ReceivedPacket
 
@@ -59,18 +61,34 @@ class PacketTap:
     def __init__(self, receiver: RTCRtpReceiver, clock: Clock, deliver: Callable[[RtpPacket], None]) -> None:
         self.at_ns = clock.now_ns()
         """When the datagram arrived that is being handled: handling one is not interrupted by another."""
+        self.path_lost = False
+        """Whether the connection ended because no network path was left, and not by the other side's word."""
         self._clock = clock
         self._deliver = deliver
         self._codecs: dict[int, Codec] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
         ice = receiver.transport.transport
+        self._connect = ice.start
         self._receive_next = ice._recv
         self._queue_datagram = ice._connection.data_received
         self._start = receiver.receive
         self._handle = receiver._handle_rtp_packet
         self._stop_decoder = receiver._handle_disconnect
         vars(ice._connection).update(data_received=self._on_datagram)
-        vars(ice).update(_recv=self._on_next)
+        vars(ice).update(_recv=self._on_next, start=self._on_connect)
         vars(receiver).update(receive=self._on_start, _handle_rtp_packet=self._on_packet)
+
+    async def settled(self) -> None:
+        """Wait until what aiortc does by itself to set the connection up has come to its end."""
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+
+    async def _on_connect(self, parameters: RTCIceParameters) -> None:
+        """A task that sets the connection up begins; aiortc itself keeps no hold of it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connecting.add(task)
+        await self._connect(parameters)
 
     def _on_datagram(self, data: bytes, component: int) -> None:
         """The socket has read a datagram that is none of ICE's own."""
@@ -80,7 +98,11 @@ class PacketTap:
 
     async def _on_next(self) -> bytes:
         """The task that undoes DTLS and SRTP takes the next datagram."""
-        data = await self._receive_next()
+        try:
+            data = await self._receive_next()
+        except ConnectionError:
+            self.path_lost = True
+            raise
         assert isinstance(data, _Datagram)
         self.at_ns = data.at_ns
         return data
@@ -92,7 +114,7 @@ class PacketTap:
             if known is not None and codec.payloadType is not None:
                 self._codecs[codec.payloadType] = known
         await self._start(parameters)
-        self._stop_decoder()
+        await asyncio.to_thread(self._stop_decoder)  # it waits for its thread, if not for long
 
     async def _on_packet(self, packet: ReceivedPacket, arrival_time_ms: int) -> None:
         """A packet is to be handled."""

@@ -37,7 +37,7 @@ class WebRtcTransport:
 
     `setup_ns` names the steps: ``offer`` (our description, candidates gathered), ``answer`` (the HTTP round
     trip), ``ice`` (from the answer until a pair of candidates works), ``dtls``, ``channel`` (from then until
-    the data channel is open) and, later, ``first_rtp`` (from the end of DTLS until the first packet of audio).
+    the data channel is open) and, later, ``first_rtp`` (from the end of DTLS until the first packet).
 
     Args:
         clock: Stamps arrivals.
@@ -128,6 +128,8 @@ class WebRtcTransport:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                     await self._connection.close()
+                    if self._tap is not None:
+                        await self._tap.settled()
 
     async def _open(self, dial: Dial, address: Address) -> None:
         if dial.signalling is None:
@@ -214,7 +216,7 @@ class WebRtcTransport:
             self._stepped("channel", "up")
         if connection.connectionState == "failed":
             if connection.iceConnectionState == "failed":
-                why = "expected a network path to the endpoint, but ICE found none, or lost it"
+                why = "expected a network path to the endpoint, but ICE found none"
                 self._ended(FailureKind.ICE_FAILED, why)
             else:
                 why = (
@@ -222,7 +224,7 @@ class WebRtcTransport:
                 )
                 self._ended(FailureKind.DTLS_FAILED, why + "it shares no way of encryption with us")
         elif connection.connectionState == "closed":
-            self._ended(FailureKind.CLOSED, "the endpoint ended the WebRTC connection")
+            self._gone()
         self._changed.set()
 
     def _on_message(self, message: Message) -> None:
@@ -244,6 +246,13 @@ class WebRtcTransport:
         assert connection is not None
         if connection.sctp is not None and connection.sctp.state == "connected":
             self._ended(FailureKind.CHANNEL_CLOSED, "the endpoint closed the data channel")
+        else:
+            self._gone()
+
+    def _gone(self) -> None:
+        """The whole connection is gone."""
+        if self._tap is not None and self._tap.path_lost:
+            self._ended(FailureKind.ICE_FAILED, "the network path to the endpoint was lost")
         else:
             self._ended(FailureKind.CLOSED, "the endpoint ended the WebRTC connection")
 
