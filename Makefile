@@ -5,9 +5,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SHORT ?= -m "not slow"
+STRANGERS := tests/e2e/strangers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format e2e e2e-short bench clean
+.PHONY: help demo test lint format strangers e2e e2e-short bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +34,18 @@ help: ## Show the targets.
 	@$(PIP) --editable '.[local,dev,bench]'
 	@touch $@
 
+.venv-strangers/ready: .venv/python $(STRANGERS)/requirements.txt
+	@echo "setting up .venv-strangers (programs of others, in an environment of their own) …"
+	@$(PYTHON) -m venv .venv-strangers
+	@.venv-strangers/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(STRANGERS)/requirements.txt
+	@touch $@
+
+$(STRANGERS)/node_modules/ready: $(STRANGERS)/package.json $(STRANGERS)/package-lock.json
+	@if command -v npm >/dev/null; then \
+	  echo "setting up $(STRANGERS)/node_modules (programs of others) …"; \
+	  cd $(STRANGERS) && npm ci --loglevel=error && touch node_modules/ready; \
+	else echo "there is no npm here: the tests that need its packages are skipped"; fi
+
 demo: .venv/local ## Hold the bundled sample's conversations with the built-in endpoint; ends with a report.
 	@$(BIN)/live-eval run --endpoint reference --data sample
 
@@ -49,7 +62,9 @@ format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-e2e: .venv/dev ## Run whole conversations with strangers' clients and models.
+strangers: .venv-strangers/ready $(STRANGERS)/node_modules/ready ## Set up the programs of others that e2e talks to.
+
+e2e: .venv/dev strangers ## Run whole conversations with strangers' clients and models.
 	@$(BIN)/python -m pytest tests/e2e
 
 e2e-short: .venv/dev ## The part of e2e that takes a minute.
@@ -59,5 +74,5 @@ bench: .venv/bench ## Measure what the project claims; each benchmark ends with 
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove what was set up and cached; runs in recordings/ stay.
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-strangers $(STRANGERS)/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,125 @@
+"""Our endpoint for strangers to talk to, and strangers for our harness: each in a process of its own.
+
+`make e2e` sets the strangers up; where one is absent, its tests are skipped and say why.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+import soundfile
+
+from live_eval.audio import read_audio, resample
+from live_eval.store import RunReader, StoredTurn
+from tests.e2e.helpers import SAMPLE, STRANGERS, served
+
+MODULES = STRANGERS / "node_modules"
+PYTHON = Path(__file__).parents[2] / ".venv-strangers/bin/python"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+Serving: TypeAlias = Callable[..., AbstractContextManager[str]]
+Run: TypeAlias = Callable[..., StoredTurn]
+Wav: TypeAlias = Callable[..., Path]
+
+
+# -- Our endpoint --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The reference endpoint with its models; the value is its host and port."""
+    command = [sys.executable, "-m", "live_eval", "endpoint", "--port", "0", "--until-stdin-ends"]
+    with served(command, r'"port": (\d+)', tmp_path_factory.mktemp("endpoint")) as port:
+        yield f"127.0.0.1:{port}"
+
+
+# -- Strangers -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def strangers_python() -> Path:
+    """The Python in whose environment the strangers live."""
+    if not PYTHON.exists():
+        pytest.skip("the strangers' Python packages are not set up: make strangers")
+    return PYTHON
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node.js, with the strangers' packages set up."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("there is no node on this machine")
+    if not MODULES.is_dir():
+        pytest.skip("the strangers' npm packages are not set up: make strangers")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """A Chromium."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"there is no Chromium on this machine ({', '.join(BROWSERS)}, or CHROMIUM=PATH)")
+    return found
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Serving:
+    """Runs a server for a test: see `served`."""
+
+    def serve(
+        command: Sequence[str | Path], ready: str, environment: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[str]:
+        return served(command, ready, tmp_path, environment)
+
+    return serve
+
+
+# -- Our harness ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_turn(tmp_path: Path) -> Run:
+    """Holds one turn as a user does, on the command line, and returns it as the run keeps it.
+
+    Its arguments are flags of ``live-eval run``.
+    """
+
+    def run(*flags: str | Path, folder: str = "run") -> StoredTurn:
+        out = tmp_path / folder
+        usual = ("--limit", "1", "--word-times", "off", "--judges", "", "--no-report", "--retries", "0")
+        command = [sys.executable, "-m", "live_eval", "run", *usual, "--out", out, *flags]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 3), done.stdout + done.stderr
+        with RunReader.open(out) as run:
+            (turn,) = run.turns()
+        return turn
+
+    return run
+
+
+# -- Recordings ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wav(tmp_path: Path) -> Wav:
+    """Writes a recording of the sample as a WAV file, for strangers that know no FLAC."""
+
+    def write(name: str, rate_hz: int, *, lead_s: float = 0.0, trail_s: float = 0.0) -> Path:
+        pcm = resample(read_audio(SAMPLE / name).audio, rate_hz).int16()
+        silences = [np.zeros(round(rate_hz * seconds), np.int16) for seconds in (lead_s, trail_s)]
+        path = tmp_path / f"{Path(name).stem}.wav"
+        soundfile.write(path, np.concatenate([silences[0], pcm, silences[1]]), rate_hz)
+        return path
+
+    return write

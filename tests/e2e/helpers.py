@@ -1,0 +1,113 @@
+"""How strangers are run, and how what they heard is compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from live_eval.audio import Audio, int16_to_float
+
+__all__ = [
+    "MEETING",
+    "MEETING_REPLY",
+    "MEETING_SAYS",
+    "PHONE",
+    "PHONE_CASE",
+    "PHONE_REPLY",
+    "PHONE_RESPONSE",
+    "PHONE_SAYS",
+    "SAMPLE",
+    "STRANGERS",
+    "recognised",
+    "served",
+    "told",
+    "words",
+]
+
+STRANGERS = Path(__file__).parent / "strangers"
+SAMPLE = Path(__file__).parents[2] / "live_eval/sample/data_synthesis/audio"
+
+PHONE = "whisper/le_103_whisper_technology_neutral.flac"
+PHONE_CASE = "le_103/neutral"
+PHONE_SAYS = "My new phone arrived in the mail this afternoon."
+PHONE_RESPONSE = "whisper/le_103_whisper_technology_neutral_response.flac"
+PHONE_REPLY = "Nice. Do you want help setting it up?"
+MEETING = "fast/le_101_fast_work_neutral.flac"
+MEETING_SAYS = "The meeting has been moved to the small room upstairs."
+MEETING_REPLY = "Thanks, I will note the new room."
+
+_START_S = 60.0
+
+
+@contextmanager
+def served(
+    command: Sequence[str | Path], ready: str, folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Run a server until the context ends.
+
+    Args:
+        command: What to run.
+        ready: What it says once it is there; the context's value is what the first group matched.
+        folder: Where its log goes.
+        environment: Variables beside ours.
+    """
+    log = folder / f"{Path(command[-1]).stem}.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            list(map(str, command)),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+        ) as process,
+    ):
+        try:
+            deadline = time.monotonic() + _START_S
+            while (found := re.search(ready, log.read_text("utf-8", errors="replace"))) is None:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.fail(
+                        f"{command} was not ready: {log.read_text('utf-8', errors='replace')[-3000:]}"
+                    )
+                time.sleep(0.05)
+            yield found[1]
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def words(text: str | None) -> str:
+    """Return a text as word error counts it."""
+    normalised: str = EnglishTextNormalizer()(text or "")
+    return normalised
+
+
+def recognised(pcm: NDArray[np.int16], rate_hz: int) -> str:
+    """Return what our recogniser hears."""
+    from live_eval.recognition import Recogniser
+
+    return Recogniser().transcribe(Audio(int16_to_float(pcm), rate_hz)).text
+
+
+def told(command: Sequence[str | Path], timeout_s: float = 90.0) -> list[dict[str, Any]]:
+    """Return the JSON lines that a program wrote, which must have ended well."""
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -1,0 +1,299 @@
+"""Our harness against `@copilotkit/aimock`: vendors' services as others mock them, as they observed them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from live_eval.audio import read_audio, resample
+from live_eval.errors import FailureKind
+from live_eval.registry import load
+from live_eval.runfile import validate
+from live_eval.suite import make_plan
+from live_eval.timeline import ResponseStatus
+from tests.e2e.conftest import Run, Serving
+from tests.e2e.helpers import PHONE, PHONE_CASE, PHONE_REPLY, PHONE_RESPONSE, PHONE_SAYS, SAMPLE, STRANGERS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+AIMOCK = STRANGERS / "node_modules/@copilotkit/aimock/dist/cli.js"
+REPLY = PHONE_REPLY
+
+
+class Aimock(Protocol):
+    """Runs it with fixtures; the context's value is its base URL."""
+
+    def __call__(
+        self, *fixtures: Mapping[str, Any], flags: tuple[str, ...] = (), keys: str | None = None
+    ) -> AbstractContextManager[str]: ...
+
+
+@pytest.fixture
+def aimock(node: str, serving: Serving, tmp_path: Path) -> Aimock:
+    @contextmanager
+    def run(
+        *fixtures: Mapping[str, Any], flags: tuple[str, ...] = (), keys: str | None = None
+    ) -> Iterator[str]:
+        path = tmp_path / "fixtures.json"
+        path.write_text(json.dumps({"fixtures": fixtures}), "utf-8")
+        environment = {} if keys is None else {"AIMOCK_API_KEYS": keys}
+        command = [node, AIMOCK, "--port", "0", "--validate-on-load", "--fixtures", path, *flags]
+        with serving(command, r"listening on (http://\S+)", environment) as address:
+            yield f"{address}/v1"
+
+    return run
+
+
+# -- Realtime GA ---------------------------------------------------------------------------------------
+
+TEXT = (
+    "--endpoint",
+    "openai",
+    "--modality",
+    "text",
+    "--turn-mode",
+    "manual",
+    "--transcription-model",
+    "none",
+)
+
+
+def says(response: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Return what answers every `response.create`."""
+    return {"match": {"endpoint": "realtime"}, "response": response, **more}
+
+
+def test_a_text_reply_over_realtime_ga(aimock: Aimock, run_turn: Run) -> None:
+    """Our GA session, commit and `response.create` are what others understand, and we read their events.
+
+    Strange in it: `session.updated` without output modalities, `committed` without an item, usage of zero.
+    """
+    with aimock(says({"content": REPLY}, chunkSize=8, latency=20)) as url:
+        turn = run_turn(*TEXT, "--base-url", url)
+    assert turn.failure is None
+    assert turn.warnings == ()
+    assert turn.reply_text == REPLY
+    (response,) = turn.responses
+    assert response.status is ResponseStatus.COMPLETED
+    assert turn.timing.transcript.ns is not None
+    assert turn.trace.committed_ns is not None
+
+
+ERROR = {"error": {"message": "Overloaded.", "type": "server_error"}, "status": 500}
+FAILURES = {
+    "an error": (says(ERROR), FailureKind.RESPONSE_FAILED),
+    "a torn connection": (says({"content": REPLY}, chunkSize=4, truncateAfterChunks=3), FailureKind.CLOSED),
+    "no answer known": (
+        says({"content": REPLY}) | {"match": {"model": "other"}},
+        FailureKind.RESPONSE_FAILED,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_what_fails_there_has_its_name_here(aimock: Aimock, run_turn: Run, what: str) -> None:
+    """A failed response, and a TCP connection that ends in mid-reply without a close frame."""
+    fixture, kind = FAILURES[what]
+    with aimock(fixture) as url:
+        turn = run_turn(*TEXT, "--base-url", url)
+    assert turn.failure is not None
+    assert turn.failure.kind is kind, turn.failure
+
+
+def test_handshakes_refused(aimock: Aimock, run_turn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong key and a rate limit at the handshake; and the right key, which lets us in."""
+    with aimock(says({"content": REPLY}), keys="sk-right") as url:
+        for key, kind in (("sk-wrong", FailureKind.AUTHENTICATION), ("sk-right", None)):
+            monkeypatch.setenv("OPENAI_API_KEY", key)
+            turn = run_turn(*TEXT, "--base-url", url, folder=key)
+            assert (turn.failure.kind if turn.failure else None) is kind, turn.failure
+            assert key not in str(turn.failure)
+
+
+def test_the_beta_dialect_is_refused_by_name(aimock: Aimock, run_turn: Run) -> None:
+    """OpenAI's own refusal of the beta dialect, as observed in 2026: an error event, then close 4000."""
+    with aimock(says({"content": REPLY})) as url:
+        turn = run_turn("--endpoint", "openai-beta", "--base-url", url)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.NO_SESSION
+    assert "beta_api_shape_disabled" in turn.failure.message
+    assert "--endpoint openai" in turn.failure.message, "it says what to do next"
+
+
+# -- GPT-Live ------------------------------------------------------------------------------------------
+
+LIVE = ("--endpoint", "openai-live", "--model", "gpt-live-1", "--voice", "marin", "--case", PHONE_CASE)
+RATE = 24_000
+CHUNK = 960  # 40 ms
+SILENCE_S = 20
+
+
+class Tape:
+    """A session as aimock plays it: a server's event goes out once the client's audio has come so far.
+
+    What the client sends is part of it, byte by byte: another first message, another sample, and it stops.
+    """
+
+    def __init__(self, url: str = "ws://127.0.0.1/v1") -> None:
+        endpoint = {"name": "openai-live", "base_url": url, "model": "gpt-live-1", "voice": "marin"}
+        plan = make_plan(validate({"endpoint": endpoint}))
+        (start,) = load(plan.spec.dialect)(plan.settings(url)).opened(0)
+        begun = json.loads(start.message)
+        self.config: dict[str, Any] = begun["session"]
+        self.session = self.config | {"id": "live-1", "expires_at": 2_000_000_000, "status": "active"}
+        self._entries: list[dict[str, Any]] = []
+        self._bindings: list[dict[str, Any]] = []
+        self._commands = 0
+        self.client(begun)
+        self.server("session.started", 0, session=self.session)
+
+    def client(self, event: Mapping[str, Any]) -> None:
+        self._bind("/event_id", f"client-{len(self._entries)}", "define", "client", event)
+        self._entries.append({"direction": "client", "atMs": 0, "event": event})
+        self._commands += event["type"] != "session.input_audio.append"
+
+    def hears(self, pcm: NDArray[np.int16]) -> None:
+        for at in range(0, len(pcm), 5 * RATE):
+            audio = base64.b64encode(pcm[at : at + 5 * RATE].tobytes()).decode()
+            self.client({"type": "session.input_audio.append", "audio": audio})
+
+    def server(self, kind: str, heard: int, **fields: Any) -> None:
+        """Say something once `heard` samples have come since the last command."""
+        event = {"type": kind, **fields}
+        if kind != "session.output_audio.delta":
+            event["event_id"] = f"server-{len(self._entries)}"
+        self._bind("/event_id", f"server-{len(self._entries)}", "define", "server", event)
+        if "session" in event:
+            action = "define" if kind == "session.started" else "reference"
+            self._bind("/session/id", "session", action, "server", event)
+        barrier = {"command": self._commands, "audioBytes": 2 * heard}
+        self._entries.append({"direction": "server", "atMs": 0, "event": event, "barrier": barrier})
+
+    def _bind(self, pointer: str, name: str, action: str, owner: str, event: Mapping[str, Any]) -> None:
+        if pointer != "/event_id" or "event_id" in event:
+            binding = {"pointer": pointer, "name": name, "action": action, "owner": owner}
+            self._bindings.append({"entry": len(self._entries), **binding})
+
+    def ends(self, heard: int, reason: str) -> dict[str, Any]:
+        """Return the fixture."""
+        self.server("session.closed", heard, session=self.session, usage={"seconds": 9}, reason=reason)
+        live = {
+            "version": 1,
+            "model": "gpt-live-1",
+            "mode": "client",
+            "audio": {"encoding": "pcm16le", "sampleRateHz": RATE, "channels": 1},
+            "configuration": self.config,
+            "entries": self._entries,
+            "bindings": self._bindings,
+            "capture": {
+                "complete": True,
+                "source": "authored",
+                "terminalEntry": len(self._entries) - 1,
+            },
+        }
+        response = {"live": live, "liveTiming": "immediate"}
+        return {"match": {"endpoint": "openai-live", "model": "gpt-live-1"}, "response": response}
+
+
+def pcm_of(name: str) -> NDArray[np.int16]:
+    return resample(read_audio(SAMPLE / name).audio, RATE).int16()
+
+
+def conversation(*, hangs_up: bool) -> tuple[dict[str, Any], NDArray[np.int16]]:
+    """Return a tape and the stream of audio that the server sends in it."""
+    user, reply = pcm_of(PHONE), pcm_of(PHONE_RESPONSE)
+    user = np.concatenate([user, np.zeros(-len(user) % 480, np.int16)])
+    begins = (len(user) + RATE // 2) // CHUNK * CHUNK
+    reply = np.concatenate([reply, np.zeros(-len(reply) % CHUNK, np.int16)])
+    spoken = np.concatenate([np.zeros(begins, np.int16), reply, np.zeros(SILENCE_S * RATE // 2, np.int16)])
+    tape = Tape()
+    tape.hears(user)
+    tape.hears(np.zeros(SILENCE_S * RATE, np.int16))
+    for at in range(0, begins + len(reply) // 2 if hangs_up else len(spoken), CHUNK):
+        if at == begins // 2 // CHUNK * CHUNK:
+            said = {"start_ms": 0, "end_ms": 3_000}
+            tape.server("session.input_transcript.delta", at, delta=PHONE_SAYS, **said)
+        if at == begins:
+            said = {"start_ms": at // 24, "end_ms": at // 24 + 2_000}
+            for piece in REPLY.split(" "):
+                tape.server("session.output_transcript.delta", at, delta=f" {piece}", **said)
+        pcm = base64.b64encode(spoken[at : at + CHUNK].tobytes()).decode()
+        tape.server("session.output_audio.delta", at, delta=pcm)
+    if hangs_up:
+        return tape.ends(begins + len(reply) // 2, "remote_hangup"), spoken
+    tape.client({"type": "session.close", "event_id": "session.close#1"})
+    return tape.ends(0, "close_requested"), spoken
+
+
+def test_recorded_speech_over_gpt_live(aimock: Aimock, run_turn: Run) -> None:
+    """Our `session.start` and every sample of our audio are as others expect; its stream becomes a turn.
+
+    Strange in it: a stream that never pauses and names no response, transcripts in pieces without an end.
+    """
+    fixture, stream = conversation(hangs_up=False)
+    with aimock(fixture) as url:
+        turn = run_turn(*LIVE, "--base-url", url)
+    assert turn.failure is None, turn.failure
+    assert turn.heard_text == PHONE_SAYS
+    assert turn.reply_text is not None
+    assert turn.reply_text.strip() == PHONE_REPLY
+    (response,) = turn.responses
+    assert response.status is ResponseStatus.COMPLETED
+    assert turn.reply_file is not None
+    heard, rate_hz = soundfile.read(turn.reply_file, dtype="int16")
+    assert rate_hz == RATE
+    at = _place(heard, stream)
+    assert (stream[at : at + len(heard)] == heard).all(), "every sample of the reply is kept as it was sent"
+    first, last = _audible(stream)
+    assert at <= first < last <= at + len(heard)
+    # A chunk leaves once the user's audio has come as far as where it stands in the stream.
+    trace, begins = turn.trace, first // CHUNK * CHUNK
+    assert trace.t0_ns is not None
+    assert trace.voice_end_ns is not None
+    assert turn.timing.voice_to_voice.ns is not None
+    leaves_ns = trace.t0_ns + begins * 1_000_000_000 // RATE - trace.voice_end_ns
+    late_ms = (turn.timing.voice_to_voice.ns - leaves_ns) / 1e6 - (first - begins) * 1_000 / RATE
+    assert -1 < late_ms < 50, "the reply's first audible sound is timed as the tape has it"
+
+
+def _place(needle: NDArray[np.int16], hay: NDArray[np.int16]) -> int:
+    """Return where a sound stands in another, by correlation."""
+    from scipy.signal import correlate
+
+    return int(np.argmax(correlate(hay.astype(float), needle.astype(float), "valid", "fft")))
+
+
+def _audible(pcm: NDArray[np.int16]) -> tuple[int, int]:
+    """Return where the first and the last window of 10 ms begin that are louder than -50 dBFS."""
+    windows = pcm[: len(pcm) // 240 * 240].reshape(-1, 240).astype(float)
+    loud = np.flatnonzero(np.sqrt((windows**2).mean(axis=1)) > 32_768 * 10 ** (-50 / 20))
+    return 240 * int(loud[0]), 240 * int(loud[-1])
+
+
+def test_gpt_live_hangs_up_in_mid_reply(aimock: Aimock, run_turn: Run) -> None:
+    """The session's own farewell, before the reply's end, is a failure; what had come is kept."""
+    fixture, _ = conversation(hangs_up=True)
+    with aimock(fixture) as url:
+        turn = run_turn(*LIVE, "--base-url", url)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.CLOSED
+    assert "remote_hangup" in turn.warnings[-1].message
+    assert turn.has_reply
+
+
+def test_gpt_live_knows_no_such_model(aimock: Aimock, run_turn: Run) -> None:
+    """A session refused by the connection's end alone."""
+    with aimock(says({"content": REPLY})) as url:
+        turn = run_turn(*LIVE, "--base-url", url, "--model", "gpt-live-9")
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.CLOSED
+    assert "before the session was ready: code 1008" in turn.failure.message
