@@ -8,9 +8,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from live_eval.errors import UsageError
 
-__all__ = ["merged", "websocket_url"]
+__all__ = ["http_url", "merged", "websocket_url"]
 
-_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
+_HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 
 
 def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
@@ -27,20 +28,43 @@ def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
     >>> websocket_url("http://127.0.0.1:8000/v1/", "realtime", {"model": "m"})
     'ws://127.0.0.1:8000/v1/realtime?model=m'
     """
+    return _url(base_url, path, query, _WEBSOCKET)
+
+
+def http_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
+    """Return the address of a resource under a base URL, for requests over HTTP.
+
+    Args:
+        base_url: ``http``, ``https``, ``ws`` or ``wss``; its own path and query are kept.
+        path: Appended to the base's path, unless that ends with it already.
+        query: Set in the query.
+
+    Raises:
+        UsageError: The base URL is none; the message does not show its query, which may hold a key.
+
+    >>> http_url("wss://api.openai.com/v1", "realtime/calls", {})
+    'https://api.openai.com/v1/realtime/calls'
+    """
+    return _url(base_url, path, query, _HTTP)
+
+
+def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[str, str]) -> str:
     shown = base_url.partition("?")[0]
     try:
         parts = urlsplit(base_url)
-        good = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        good = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
     if not good:
-        raise UsageError(f"base_url: expected an address like wss://HOST/v1, but {shown!r} was given")
+        raise UsageError(
+            f"base_url: expected an address like {schemes['wss']}://HOST/v1, but {shown!r} was given"
+        )
     folder = parts.path.rstrip("/")
     whole = folder if folder.endswith(f"/{path}") else f"{folder}/{path}"
     kept = [
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query
     ]
-    return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, whole, urlencode([*kept, *query.items()]), ""))
+    return urlunsplit((schemes[parts.scheme], parts.netloc, whole, urlencode([*kept, *query.items()]), ""))
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
