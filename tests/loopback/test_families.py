@@ -1,0 +1,339 @@
+"""Each family of dialects against the reference endpoint, over a real socket, with the real client."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+from live_eval.audio import frames_of
+from live_eval.capture import TurnRecord, finish
+from live_eval.clock import SystemClock
+from live_eval.dialect import ClientSpec, EndpointSettings
+from live_eval.errors import FailureKind
+from live_eval.loop import LoopProbe
+from live_eval.reference.answering import ToneAnswering
+from live_eval.reference.app import Endpoint
+from live_eval.reference.hearing import Hearing
+from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.signals import calibration_speech
+from live_eval.reference.truth import TrueTurn, TruthFile, read_truth
+from live_eval.registry import client, load
+from live_eval.session import Session, UserTurn
+from live_eval.timeline import ResponseStatus
+from live_eval.turn import TurnLimits
+from live_eval.types import Case, Secret, SpeechEdges, TurnMode, Variant
+
+MS = 1_000_000
+LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A dialect as these tests know it.
+
+    Args:
+        spec: What the client says of itself.
+        base: What its base URL has behind the port.
+        lossy: Whether its audio is.
+        continuous: Whether energy tells its turns.
+        error_is_fatal: Whether the endpoint's errors end the connection.
+        closed: What a connection that the endpoint closes in mid-reply counts as.
+    """
+
+    spec: ClientSpec
+    base: str = "/v1"
+    lossy: bool = False
+    continuous: bool = False
+    error_is_fatal: bool = False
+    closed: FailureKind = FailureKind.CLOSED
+
+
+FAMILIES = (
+    Family(spec=client("openai")),
+    Family(spec=client("openai-beta")),
+    Family(spec=client("gemini-live"), base="", error_is_fatal=True, closed=FailureKind.ENDPOINT_ERROR),
+    Family(spec=client("openai-live"), continuous=True),
+    Family(spec=client("moshi"), base="", lossy=True, continuous=True),
+)
+WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if not family.continuous)
+
+
+def each(families: tuple[Family, ...] = FAMILIES) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("family", families, ids=lambda family: family.spec.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running endpoint.
+
+    Args:
+        origin: Where it is.
+        truth: Where it writes its truth.
+    """
+
+    origin: str
+    truth: Path
+
+    async def known(self, record: TurnRecord) -> list[TrueTurn]:
+        """Return the truth of a turn's session."""
+        turns = await asyncio.to_thread(lambda: list(read_truth(self.truth)))
+        return [turn for turn in turns if turn.session_id == record.capture.session_id]
+
+
+@asynccontextmanager
+async def endpoint(folder: Path, *, token: str | None = None, **settings: Any) -> AsyncIterator[Served]:
+    """Serve in this process; the truth is whole once the context has ended."""
+    hearing = await asyncio.to_thread(Hearing, None, "there is no recogniser in this test")
+    path = folder / "truth.jsonl"
+    truth = await asyncio.to_thread(TruthFile, path)
+    serving = Endpoint(
+        ReferenceSettings(calibrate=True, **{"reply_ms": 300, **settings}),
+        hearing,
+        ToneAnswering(),
+        token=Secret(token) if token else None,
+        truth=truth,
+    )
+    runner = web.AppRunner(serving.application(), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield Served(f"ws://127.0.0.1:{runner.addresses[0][1]}", path)
+    finally:
+        await runner.cleanup()
+        await asyncio.to_thread(truth.close)
+
+
+def user_turn(family: Family, *, speech_ms: int = 400, again_after_ms: int | None = None) -> UserTurn:
+    """Return speech whose end the endpoint knows; with `again_after_ms`, silence and as much speech again."""
+    spec = family.spec
+    speech = calibration_speech(speech_ms, spec.input_rate_hz, spec.frame_ms, lossy=family.lossy)
+    frames = frames_of(speech.audio.int16(), spec.input_rate_hz * spec.frame_ms // 1000)
+    if again_after_ms is not None:
+        pause = [bytes(len(frames[0]))] * (again_after_ms // spec.frame_ms)
+        frames = [*frames, *pause, *frames]
+    frame_ns = spec.frame_ms * MS
+    edges = SpeechEdges(onset_ns=0, voice_end_ns=len(frames) * frame_ns, method="annotation")
+    return UserTurn(frames=frames, frame_ns=frame_ns, edges=edges)
+
+
+async def hold(
+    served: Served,
+    family: Family,
+    turn: UserTurn | None = None,
+    *,
+    mode: TurnMode | None = None,
+    query: Mapping[str, object] | None = None,
+    key: str | None = None,
+    limits: TurnLimits = LIMITS,
+) -> TurnRecord:
+    """Hold a turn with the real client."""
+    spec = family.spec
+    dialect, transport = await asyncio.to_thread(lambda: (load(spec.dialect), load(spec.transport)))
+    mode = mode or spec.turn_modes[0]
+    parameters = "&".join(f"{name}={value}" for name, value in (query or {}).items())
+    settings = EndpointSettings(
+        base_url=f"{served.origin}{family.base}?{parameters}",
+        model="live-eval-reference",
+        turn_mode=mode,
+        key=Secret(key) if key else None,
+    )
+    clock = SystemClock()
+    probe = LoopProbe(clock)
+    session = Session(dialect(settings), transport, clock, turn_mode=mode, limits=limits, probe=probe)
+    probing = asyncio.create_task(probe.run())
+    try:
+        capture = await session.hold(turn or user_turn(family))
+    finally:
+        probing.cancel()
+    case = Case(case_id="case", script_id="case", variant=Variant.NEUTRAL, audio_path=Path("constructed"))
+    return await asyncio.to_thread(
+        lambda: finish(replace(capture, log=session.log()), case, None, repeat=0, attempt=1)
+    )
+
+
+def statuses(record: TurnRecord) -> list[ResponseStatus]:
+    return [response.marks.status for response in record.capture.responses]
+
+
+def warned(record: TurnRecord) -> list[FailureKind]:
+    return [warning.kind for warning in record.capture.warnings]
+
+
+# -- Connect -------------------------------------------------------------------------------------------
+
+
+@each()
+async def test_connect(family: Family, tmp_path: Path) -> None:
+    """The session is ready, and the client knows it by the endpoint's own name."""
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family)
+    assert record.failure is None
+    assert record.capture.trace.ready_ns is not None
+    (true,) = await served.known(record)
+    assert true.voice_end_by == ("energy" if family.lossy else "mark")
+
+
+@each()
+async def test_connect_with_a_token(family: Family, tmp_path: Path) -> None:
+    """The key stands where the endpoint looks for it, and a wrong one is called so."""
+    async with endpoint(tmp_path, token="right") as served:
+        right = await hold(served, family, key="right")
+        wrong = await hold(served, family, key="wrong")
+    assert right.failure is None
+    assert wrong.failure is not None
+    assert wrong.failure.kind is FailureKind.AUTHENTICATION
+
+
+@each()
+async def test_connect_refused_for_now(family: Family, tmp_path: Path) -> None:
+    async with endpoint(tmp_path, fault=Fault.REFUSE_429) as served:
+        record = await hold(served, family)
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.RATE_LIMITED
+
+
+# -- Turns ---------------------------------------------------------------------------------------------
+
+
+def assert_true(record: TurnRecord, true: TrueTurn, family: Family) -> None:
+    """Hold what was measured against the endpoint's own truth, within the error bars of both sides."""
+    bar_ns = 10 * MS + record.timing.lag_ns + (true.lag_ns or 0)
+    measured_ns = record.timing.voice_to_voice.ns
+    assert measured_ns is not None
+    assert true.voice_to_voice_ns is not None
+    assert abs(measured_ns - true.voice_to_voice_ns) < bar_ns
+    if family.continuous:
+        assert record.timing.first_byte.ns is None
+    else:
+        assert record.timing.first_byte.ns is not None
+        assert true.first_byte_ns is not None
+        assert abs(record.timing.first_byte.ns - true.first_byte_ns) < bar_ns
+
+
+@each()
+async def test_turn(family: Family, tmp_path: Path) -> None:
+    """A turn that the endpoint's detector ends is answered, and timed as the endpoint knows it was."""
+    query = {"delay_ms": 150, "lead_silence_ms": 60, "reply_ms": 500}
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family, query=query)
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    (true,) = await served.known(record)
+    assert_true(record, true, family)
+    assert record.reply is not None
+    rate_hz = record.capture.responses[0].codec.rate_hz if record.capture.responses[0].codec else 0
+    loud = np.abs(record.reply.astype(np.int32)) > 1_000
+    assert 480 < np.ptp(np.flatnonzero(loud)) * 1000 / rate_hz < 520
+    assert record.capture.responses[0].text == "A tone."
+
+
+@each(WITH_MANUAL_TURNS)
+async def test_manual_turn(family: Family, tmp_path: Path) -> None:
+    """A turn that the client ends is answered."""
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family, mode=TurnMode.MANUAL, query={"delay_ms": 100})
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    (true,) = await served.known(record)
+    assert true.voice_end_by == "mark"
+    assert_true(record, true, family)
+
+
+@each()
+async def test_barge_in(family: Family, tmp_path: Path) -> None:
+    """The user speaks over the reply: it stops, and what they said then is answered."""
+    turn = user_turn(family, again_after_ms=640)
+    query = {"cadence": Cadence.REALTIME, "chunk_ms": 40, "delay_ms": 40, "reply_ms": 1_000}
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family, turn, query=query)
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.CANCELLED, ResponseStatus.COMPLETED]
+    assert record.timing.headline == 1
+    cancelled, answered = await served.known(record)
+    assert (cancelled.status, cancelled.reason) == ("cancelled", "turn_detected")
+    assert_true(record, answered, family)
+
+
+# -- What goes wrong -----------------------------------------------------------------------------------
+
+
+@each()
+async def test_error(family: Family, tmp_path: Path) -> None:
+    """The endpoint reports an error in mid-reply: the turn fails only where the session does."""
+    async with endpoint(tmp_path, fault=Fault.ERROR_EVENT) as served:
+        record = await hold(served, family)
+    if family.error_is_fatal:
+        assert record.failure is not None
+        assert record.failure.kind is FailureKind.ENDPOINT_ERROR
+        assert "on purpose" in record.failure.message
+        return
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    assert warned(record) == [FailureKind.NOT_FATAL_ERROR]
+
+
+@each()
+async def test_malformed_message(family: Family, tmp_path: Path) -> None:
+    """A message that cannot be read fails the turn, and the reply goes on to its end all the same."""
+    async with endpoint(tmp_path, fault=Fault.MALFORMED_JSON) as served:
+        record = await hold(served, family)
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.MALFORMED_MESSAGE
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+
+
+@each()
+async def test_unknown_event(family: Family, tmp_path: Path) -> None:
+    async with endpoint(tmp_path, fault=Fault.UNKNOWN_EVENT) as served:
+        record = await hold(served, family)
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    assert warned(record) == [FailureKind.UNKNOWN_EVENT]
+
+
+@each()
+async def test_close(family: Family, tmp_path: Path) -> None:
+    """The endpoint closes the connection in mid-reply: the turn failed, and what came of it is kept."""
+    async with endpoint(tmp_path, fault=Fault.CLOSE_MID_REPLY) as served:
+        record = await hold(served, family)
+    assert record.failure is not None
+    assert record.failure.kind is family.closed
+    assert len(record.capture.responses) == 1
+    assert record.capture.responses[0].chunks
+
+
+@each()
+async def test_silence_is_no_answer(family: Family, tmp_path: Path) -> None:
+    limits = TurnLimits(reply_s=0.5, silence_s=0.4)
+    async with endpoint(tmp_path, fault=Fault.SILENT) as served:
+        record = await hold(served, family, limits=limits)
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.NO_RESPONSE
+
+
+@each()
+async def test_session_expired(family: Family, tmp_path: Path) -> None:
+    """A session that lasts as long as it may ends the turn that it was in."""
+    async with endpoint(tmp_path, session_limit_s=1, notice_s=0) as served:
+        record = await hold(served, family, user_turn(family, speech_ms=2_000))
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.SESSION_EXPIRED
+
+
+async def test_gemini_goes_on_over_another_connection(tmp_path: Path) -> None:
+    """Told that the connection ends, the client moves in mid-speech; the turn is answered all the same."""
+    (family,) = (family for family in FAMILIES if family.spec.name == "gemini-live")
+    turn = user_turn(family, speech_ms=3_500)
+    async with endpoint(tmp_path, session_limit_s=8, notice_s=7) as served:
+        record = await hold(served, family, turn, query={"delay_ms": 100})
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    (true,) = await served.known(record)
+    assert_true(record, true, family)
+    assert sum("setup" in message.body for message in record.capture.log) == 2
