@@ -84,7 +84,6 @@ _MARGIN_NS = 6 * _SECOND_NS  # before the connection's end, where no reply is un
 _LAST_MOMENT_NS = 3 * _SECOND_NS  # where one is
 _KEPT_MESSAGES = 6_000  # two minutes of frames of 20 ms
 
-_AFTER_READY = ("serverContent", "voiceActivity", "voiceActivityDetectionSignal")
 _KNOWN = ("setupComplete", "toolCallCancellation")
 _HANDLES = ("handle", "newHandle", "new_handle")
 _RAW_HANDLE = re.compile(r'((?:handle|newHandle|new_handle)"\s*:\s*")[^"]*')
@@ -167,11 +166,11 @@ class GeminiLive:
         for name, handler in self._handlers.items():
             if name not in event:
                 continue
-            if name in _AFTER_READY and not self._ready:
+            if self._open or name == "error":
+                outputs.extend(handler(event.child(name), at_ns))
+            elif not self._ready:
                 text = f"{name} came before the session was ready; it is ignored"
                 outputs.append(EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False))
-            else:
-                outputs.extend(handler(event.child(name), at_ns))
         outputs.extend(UnknownEvent(name[:_NAME_CHARACTERS]) for name in self._unknown(values))
         if event.wrong:
             outputs.append(self._malformed("; ".join(event.wrong)))
@@ -270,7 +269,7 @@ class GeminiLive:
         outputs: list[Output] = []
         if not self._ready:
             self._ready = True
-            outputs.append(SessionReady(session.text("sessionId"), self.settings.model))
+            outputs.append(SessionReady(session.text("sessionId")))
         late = (*self._unsaved, *self._waiting)
         self._unsaved.clear()
         self._waiting.clear()

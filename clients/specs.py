@@ -80,9 +80,14 @@ OPENAI_LIVE = ClientSpec(
     dialect="clients.openai_live:OpenAILive",
     transport=_WEBSOCKET,
     base_url="wss://api.openai.com/v1",
+    model="gpt-live-1",
+    voice="marin",
+    transcription_model="built-in",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.FULL_DUPLEX,),
-    docs_url="https://platform.openai.com/docs/guides/realtime",
+    limits="full duplex: replies are found by their energy; the session's end is told when it starts; "
+    "instructions of at most 16,384 tokens; audio only",
+    docs_url="https://developers.openai.com/api/docs/guides/live-conversations",
 )
 
 OPENAI_CHAT_AUDIO = ClientSpec(
@@ -196,10 +201,15 @@ GEMINI_LIVE = ClientSpec(
     dialect="clients.gemini_live:GeminiLive",
     transport=_WEBSOCKET,
     base_url="wss://generativelanguage.googleapis.com",
+    model="gemini-3.8-live",
+    voice="Kore",
+    transcription_model="built-in",
     key_variable="GEMINI_API_KEY",
     input_rate_hz=16_000,
     session_limit_s=900,
-    docs_url="https://ai.google.dev/gemini-api/docs/live",
+    limits="15 minutes of audio without contextWindowCompression; a connection lasts about 10 minutes, "
+    "and the session goes on over a new one",
+    docs_url="https://ai.google.dev/gemini-api/docs/live-api",
 )
 
 MOSHI = ClientSpec(
