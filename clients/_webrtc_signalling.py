@@ -15,11 +15,11 @@ from aiortc.sdp import MediaDescription, SessionDescription, candidate_to_sdp
 
 from clients._http_client import read_body
 from clients._http_errors import Address
-from clients._webrtc_tap import CODECS
 from live_eval.audio import Codec
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, SdpBody, Signalling
 from live_eval.errors import ConnectError, FailureKind
+from live_eval.rtc_tap import RTC_CODECS
 
 __all__ = ["Answer", "Signaller", "configuration"]
 
@@ -198,7 +198,7 @@ class Signaller:
             why = f"expected a session description that accepts the data channel {self._signalling.channel!r}"
             raise self._no_answer(why, sdp)
         accepted = {codec.mimeType.lower() for codec in audio.rtp.codecs}
-        best = next((codec for name, codec in CODECS.items() if name in accepted), None)
+        best = next((codec for name, codec in RTC_CODECS.items() if name in accepted), None)
         if best is None or audio.port == 0:
             raise self._address.failure(FailureKind.CODEC_REFUSED, _no_codec(audio))
         if audio.direction not in ("recvonly", "sendrecv"):
@@ -214,7 +214,7 @@ class Signaller:
 
 
 def _no_codec(audio: MediaDescription) -> str:
-    ours = ", ".join(name.partition("/")[2] for name in CODECS)
+    ours = ", ".join(name.partition("/")[2] for name in RTC_CODECS)
     theirs = ", ".join(codec.name for codec in audio.rtp.codecs) or "no codec"
     if audio.port == 0:
         return f"expected the audio section (with {ours}) to be accepted, but the answer rejects it (port 0)"

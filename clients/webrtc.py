@@ -1,6 +1,6 @@
 """WebRTC transport: audio on a track and messages on a data channel, over aiortc.
 
-The endpoint's packets are returned as they came, stamped in the socket's callback (`clients._webrtc_tap`);
+The endpoint's packets are returned as they came, stamped in the socket's callback (`live_eval.rtc_tap`);
 nothing is decoded here, and no jitter buffer holds them back. The user's frames are encoded and sent as they
 are handed over (`clients._webrtc_track`).
 """
@@ -17,17 +17,17 @@ from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from clients._http_client import failure_of, http_session
 from clients._http_errors import Address
 from clients._webrtc_signalling import Answer, Signaller, configuration
-from clients._webrtc_tap import CODECS, PacketTap, check_version
 from clients._webrtc_track import UserTrack
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.rtc_tap import RTC_CODECS, RtcTap, check_aiortc
 from live_eval.rtp import RtpPacket
 from live_eval.transport import Arrival
 
 __all__ = ["WebRtcTransport"]
 
-check_version()
+check_aiortc()
 
 _CLOSE_TIMEOUT_S = 2.0
 
@@ -54,7 +54,7 @@ class WebRtcTransport:
         self._changed = asyncio.Event()
         self._connection: RTCPeerConnection | None = None
         self._track: UserTrack | None = None
-        self._tap: PacketTap | None = None
+        self._tap: RtcTap | None = None
         self._channel: RTCDataChannel | None = None
 
     @property
@@ -140,9 +140,9 @@ class WebRtcTransport:
         transceiver = connection.addTransceiver(self._track, direction="sendrecv")
         capable = transceiver.receiver.getCapabilities("audio")
         assert capable is not None
-        ours = [codec for codec in capable.codecs if codec.mimeType.lower() in CODECS]
+        ours = [codec for codec in capable.codecs if codec.mimeType.lower() in RTC_CODECS]
         transceiver.setCodecPreferences(ours)
-        self._tap = PacketTap(transceiver.receiver, self._clock, self._on_packet)
+        self._tap = RtcTap(transceiver.receiver, self._clock.now_ns, self._on_packet)
         connection.on("iceconnectionstatechange", self._on_state)
         connection.on("connectionstatechange", self._on_state)
         if dial.signalling.channel is not None:
