@@ -56,7 +56,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timeline import ResponseStatus
 
-__all__ = ["OpenAIRealtime"]
+__all__ = ["OpenAIRealtime", "SessionShape"]
 
 _Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 

@@ -95,7 +95,12 @@ def test_every_kind_of_failure_is_documented() -> None:
     assert [kind.value for kind in FailureKind if f"`{kind.value}`" not in text] == []
 
 
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").glob("*.md"),
+    *ROOT.glob("*/README.md"),
+    *ROOT.glob("examples/*/README.md"),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
