@@ -87,7 +87,7 @@ class RtcTap:
         vars(receiver).update(receive=self._received, _handle_rtp_packet=self._packet)
 
     async def settled(self) -> None:
-        """Wait until the tasks have ended in which aiortc sets the connection up, and which it does not keep."""
+        """Wait until the tasks have ended in which aiortc sets the connection up; it does not await them."""
         if self._connecting:
             await asyncio.wait(self._connecting)
 
