@@ -22,6 +22,7 @@ from live_eval.errors import LiveEvalError, UsageError
 from live_eval.loop import LoopProbe
 from live_eval.reference.admission import Refusal, is_loopback, refusal_of, refused
 from live_eval.reference.answering import Answering
+from live_eval.reference.calls import Calls
 from live_eval.reference.engine import Engine, EngineConfig
 from live_eval.reference.face import Face
 from live_eval.reference.hearing import Hearing
@@ -83,6 +84,7 @@ class Endpoint:
         self._shelf = Shelf()
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
+        self._calls = Calls(self)
 
     def application(self) -> web.Application:
         """Return the application, to be served or tested."""
@@ -90,6 +92,7 @@ class Endpoint:
         app.router.add_get("/healthz", self._health)
         for path, routes in groupby(ROUTES, lambda route: route.path):
             app.router.add_get(path, self._door(tuple(routes)))
+        self._calls.mount(app)
         app.on_shutdown.append(self._close_all)
         app.on_cleanup.append(self._let_go)
         return app
@@ -101,25 +104,38 @@ class Endpoint:
     async def _close_all(self, app: web.Application) -> None:
         for socket in tuple(self._open):
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the endpoint stops")
+        await self._calls.close()
 
     async def _let_go(self, app: web.Application) -> None:
         await self._answering.close()
         await self._hearing.close()
 
     async def _health(self, request: web.Request) -> web.Response:
-        body = {"status": "ok", "sessions": len(self._open), "calibrate": self._settings.calibrate}
+        body = {
+            "status": "ok",
+            "sessions": len(self._open) + len(self._calls),
+            "calibrate": self._settings.calibrate,
+        }
         return web.Response(body=orjson.dumps(body), content_type="application/json")
 
     # -- Coming in --------------------------------------------------------------------------------------
 
-    def admit(self, request: web.Request, parameters: Collection[str]) -> ReferenceSettings | Refusal:
+    @property
+    def clock(self) -> Clock:
+        """The clock of every session."""
+        return self._clock
+
+    def admit(
+        self, request: web.Request, parameters: Collection[str], *, known: bool = False
+    ) -> ReferenceSettings | Refusal:
         """Return how the session that a request asks for is to go, or why there is none.
 
         Args:
             request: The request.
             parameters: Parameters of its URL that belong to the dialect, not to us.
+            known: Whether the client has shown its authority already.
         """
-        refusal = refusal_of(request, self._token)
+        refusal = None if known else refusal_of(request, self._token)
         if refusal is not None:
             return refusal
         query = {key: value for key, value in request.query.items() if key not in parameters}

@@ -240,7 +240,7 @@ class Link:
 
     async def _tell(self, event: Event) -> None:
         if self._player is not None and isinstance(event, AudioPiece):
-            if self._player.push(event):
+            if await self._player.push(event):
                 self._truths.queued(event)
             return
         messages = self._face.render(event)
@@ -273,10 +273,9 @@ class Link:
             self._known(self._truths.dropped(playback.response.response_id))
 
     async def _played(self, playback: Playback) -> None:
-        """The player begins a response, or has played it."""
+        """The player begins a response, or has played it: that changes nothing in the engine."""
         assert self._sound is not None
-        async with self._lock:
-            await self._carry_out(self._sound.playback(playback))
+        await self._carry_out(self._sound.playback(playback))
 
     def _left(self, piece: AudioPiece, at_ns: int) -> None:
         """A piece of a reply is about to leave as a packet."""

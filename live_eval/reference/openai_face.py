@@ -16,7 +16,7 @@ import pybase64
 from pydantic import ValidationError
 
 from live_eval.reference.conversation import Item, ItemStatus, Part, PartKind, Role, sample_bytes
-from live_eval.reference.engine import Engine, ResponseRequest
+from live_eval.reference.engine import Engine, EngineConfig, ResponseRequest
 from live_eval.reference.events import Close, Event, Output, Problem, Say
 from live_eval.reference.openai_schema import (
     CLIENT_EVENTS,
@@ -54,6 +54,8 @@ class OpenAiFace:
     words_type: ClassVar[type[Words]] = Words
     client_events: ClassVar[Mapping[str, type[ClientEvent]]] = CLIENT_EVENTS
     decoder_delay_samples = 0
+    retrieves_audio: ClassVar[bool] = True
+    """Whether a retrieved item of the user's holds its audio."""
 
     def __init__(self, engine: Engine, model: str, expires_at: int) -> None:
         self.engine = engine
@@ -138,7 +140,7 @@ class OpenAiFace:
                 problem = self._session.update(params)
                 if problem is not None:
                     return [problem]
-                engine.configure(self._session.engine_config())
+                engine.configure(self._engine_config())
                 return [self._session_event("session.updated")]
             case Empty(type="input_audio_buffer.commit"):
                 return engine.commit(at_ns)
@@ -155,7 +157,7 @@ class OpenAiFace:
                 if item is None:
                     message = f"Item with id {item_id!r} not found."
                     return [Problem("item_retrieve_invalid_item_id", message, "item_id")]
-                told = words.item(item, with_audio=True)
+                told = words.item(item, with_audio=self.retrieves_audio)
                 return [Say(words.say("conversation.item.retrieved", item=told))]
             case ItemTruncate(item_id=item_id, content_index=index, audio_end_ms=end_ms):
                 problem = engine.truncate(item_id, index, end_ms)
@@ -216,7 +218,7 @@ class OpenAiFace:
             elif role is Role.ASSISTANT:
                 parts.append(Part(PartKind.AUDIO, content.transcript))
             else:
-                codec = self.engine.config.input_codec
+                codec = self._session.engine_config().input_codec
                 data = decoded(content.audio or "", codec)
                 if isinstance(data, str):
                     return Problem("invalid_value", data, f"{place}.audio")
@@ -224,6 +226,9 @@ class OpenAiFace:
                 parts.append(Part(PartKind.AUDIO, content.transcript, data, codec, length_ms))
         status = ItemStatus(given.status) if given.status is not None else ItemStatus.COMPLETED
         return Item(given.id or self.engine.new_name("item"), role, parts, status)
+
+    def _engine_config(self) -> EngineConfig:
+        return self._session.engine_config()
 
     def _session_event(self, kind: str) -> Say:
         return Say(self._words.say(kind, session=self._words.session(self._session.shown)))

@@ -141,7 +141,9 @@ def codec_of(given: Format) -> Codec:
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Return a codec as the dialect spells it."""
+    """Return a codec as the dialect spells it; it has no word for that of a media track."""
+    if codec.name is CodecName.OPUS:
+        codec = PCM_24K
     if codec.name is CodecName.PCM16:
         return {"type": "audio/pcm", "rate": codec.rate_hz}
     return {"type": "audio/pcmu" if codec.name is CodecName.PCMU else "audio/pcma"}

@@ -52,7 +52,7 @@ class Media(Protocol):
         """Wait for the user's next packet; None once the connection has ended."""
         ...
 
-    def send(self, packet: bytes, timestamp: int, leaves: Callable[[int], None]) -> None:
+    def say(self, packet: bytes, timestamp: int, leaves: Callable[[int], None]) -> None:
         """Hand 20 ms of Opus to the network, now.
 
         Args:
@@ -95,7 +95,8 @@ class Player:
         media: The track.
         clock: The clock.
         idle: What flows while nothing is said.
-        tell: Called when the track begins to carry a response (before its first packet) or has played it.
+        tell: Called when the track is about to carry a response (before its first packet), and when it has
+            played it.
         left: Called with each piece of a reply and the time at which its packet is about to be sent.
     """
 
@@ -133,11 +134,14 @@ class Player:
             await self._tick()
             self._due_ns += _PACKET_NS
 
-    def push(self, piece: AudioPiece) -> bool:
+    async def push(self, piece: AudioPiece) -> bool:
         """Add a piece of a reply, whose payload is one packet; return whether it is to be played."""
         if piece.response.response_id in self._hushed:
             return False
         self._queue.append(piece)
+        # A client must know of a reply before its first packet comes: it is told as early as can be.
+        if self._playing is None:
+            await self._turn()
         self._roused.set()
         return True
 
@@ -167,15 +171,18 @@ class Player:
             self._due_ns += late_ns if self._idle is IdleRtp.NONE else late_ns // _PACKET_NS * _PACKET_NS
 
     async def _tick(self) -> None:
-        # Telling gives way to others, who may push or clear meanwhile: look again after each.
-        while (turn := self._turning()) is not None:
-            await self._tell(turn)
+        await self._turn()
         if self._queue:
             piece = self._queue.popleft()
             self._played += 1
-            self._send(piece.payload, partial(self._left, piece))
+            self._say(piece.payload, partial(self._left, piece))
         elif self._idle is IdleRtp.SILENCE:
-            self._send(silence(), lambda at_ns: None)
+            self._say(silence(), lambda at_ns: None)
+
+    async def _turn(self) -> None:
+        # Telling gives way to others, who may push or clear meanwhile: look again after each.
+        while (turning := self._turning()) is not None:
+            await self._tell(turning)
 
     def _turning(self) -> Playback | None:
         """Begin or end a response where it is time to; return what is to be told."""
@@ -193,6 +200,6 @@ class Player:
         played = self._played if response is self._playing else 0
         return Playback(state, response, played * _PACKET_NS // 1_000_000)
 
-    def _send(self, packet: bytes, leaves: Callable[[int], None]) -> None:
+    def _say(self, packet: bytes, leaves: Callable[[int], None]) -> None:
         timestamp = (self._due_ns - self._origin_ns) * OPUS_RATE_HZ // 1_000_000_000
-        self._media.send(packet, timestamp, leaves)
+        self._media.say(packet, timestamp, leaves)

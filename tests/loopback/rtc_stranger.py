@@ -1,0 +1,150 @@
+"""A plain aiortc client that knows nothing of this project: what a stranger would write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from fractions import Fraction
+from typing import Any
+
+import aiohttp
+import numpy as np
+from aiortc import (
+    MediaStreamTrack,
+    RTCConfiguration,
+    RTCDataChannel,
+    RTCPeerConnection,
+    RTCSessionDescription,
+)
+from aiortc.mediastreams import MediaStreamError
+from av import AudioFrame
+from numpy.typing import NDArray
+
+__all__ = ["Stranger", "calling", "offered"]
+
+RATE_HZ = 48_000
+FRAME = 960
+Json = dict[str, Any]
+
+
+class Microphone(MediaStreamTrack):
+    """Speaks what it is given at the pace of speech, and silence after it."""
+
+    kind = "audio"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._frames: list[NDArray[np.int16]] = []
+        self._at = 0
+        self._start_s: float | None = None
+
+    def say(self, pcm: NDArray[np.int16]) -> None:
+        padded = np.pad(pcm, (0, -len(pcm) % FRAME))
+        self._frames += list(padded.reshape(-1, FRAME))
+
+    async def recv(self) -> AudioFrame:
+        loop = asyncio.get_running_loop()
+        self._start_s = self._start_s if self._start_s is not None else loop.time()
+        await asyncio.sleep(self._start_s + self._at / RATE_HZ - loop.time())
+        pcm = self._frames.pop(0) if self._frames else np.zeros(FRAME, np.int16)
+        frame = AudioFrame.from_ndarray(pcm.reshape(1, -1), format="s16", layout="mono")
+        frame.sample_rate, frame.pts, frame.time_base = RATE_HZ, self._at, Fraction(1, RATE_HZ)
+        self._at += FRAME
+        return frame
+
+
+class Stranger:
+    """One connection.
+
+    Args:
+        label: Of the data channel that it opens, or None for none.
+    """
+
+    def __init__(self, label: str | None = "oai-events") -> None:
+        self.peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self.microphone = Microphone()
+        self.peer.addTrack(self.microphone)
+        self.channel: RTCDataChannel | None = None
+        self.events: asyncio.Queue[Json] = asyncio.Queue()
+        self.channel_closed = asyncio.Event()
+        self.heard: list[NDArray[np.int16]] = []
+        self._listening: asyncio.Task[None] | None = None
+        if label is not None:
+            self.channel = self.peer.createDataChannel(label)
+            self.channel.on("message", lambda message: self.events.put_nowait(json.loads(message)))
+            self.channel.on("close", self.channel_closed.set)
+        self.changed = asyncio.Event()
+        self.peer.on("connectionstatechange", self.changed.set)
+        self.peer.on("track", self._listen)
+
+    def _listen(self, track: MediaStreamTrack) -> None:
+        self._listening = asyncio.create_task(self._hear(track))
+
+    async def _hear(self, track: MediaStreamTrack) -> None:
+        while True:
+            try:
+                frame = await track.recv()
+            except MediaStreamError:
+                return
+            assert isinstance(frame, AudioFrame)
+            self.heard.append(frame.to_ndarray()[0, :: len(frame.layout.channels)].astype(np.int16))
+
+    @property
+    def loudest(self) -> int:
+        """The largest amplitude heard so far."""
+        return max((int(np.abs(pcm.astype(int)).max()) for pcm in self.heard), default=0)
+
+    async def offer(self) -> str:
+        await self.peer.setLocalDescription()
+        return str(self.peer.localDescription.sdp)
+
+    async def accept(self, answer: str) -> None:
+        await self.peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+
+    async def becomes(self, state: str) -> None:
+        """Wait until the connection has a state."""
+        while self.peer.connectionState != state:
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def event(self, kind: str) -> list[Json]:
+        """Return the events up to and with the first of a type."""
+        found: list[Json] = []
+        while not found or found[-1]["type"] != kind:
+            found.append(await self.events.get())
+        return found
+
+    def send(self, **event: Any) -> None:
+        assert self.channel is not None
+        self.channel.send(json.dumps(event))
+
+    async def close(self) -> None:
+        await self.peer.close()
+        if self._listening is not None:
+            self._listening.cancel()  # aiortc ends a track only where its connection has come about
+
+
+async def offered(url: str, offer: str, **headers: str) -> aiohttp.ClientResponse:
+    """Post an offer as OpenAI's clients do."""
+    async with aiohttp.ClientSession() as http:
+        given = {"Content-Type": "application/sdp", **headers}
+        async with http.post(url, data=offer, headers=given) as response:
+            await response.read()
+            return response
+
+
+@asynccontextmanager
+async def calling(base_url: str, **query: Any) -> AsyncIterator[Stranger]:
+    """Hold a call with OpenAI's signalling; the first event is yet to come."""
+    parameters = "".join(f"&{key}={value}" for key, value in query.items())
+    stranger = Stranger()
+    try:
+        response = await offered(f"{base_url}/realtime/calls?model=m{parameters}", await stranger.offer())
+        assert response.status == 201, await response.text()
+        assert response.headers["Location"].startswith("/v1/realtime/calls/rtc_")
+        await stranger.accept(await response.text())
+        yield stranger
+    finally:
+        await stranger.close()
