@@ -21,6 +21,7 @@ _WINDOW_MS = 10
 _LASTS_WINDOWS = 3
 _KEPT_BEFORE_NS = 100_000_000
 _KEPT_AFTER_NS = 200_000_000
+_BREATH_NS = 300_000_000
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
 
 
@@ -71,6 +72,10 @@ class EnergySegmenter:
         self._loud = 0
         self._before: deque[Chunk] = deque()
         self._quiet: list[Chunk] = []
+        self.voice_end_ns: int | None = None
+        """When the user's speech ends. What sounded while the user spoke has ended once it was silent for a
+        breath after that: else a "mm-hm" and the answer that follows it within `silence_ns` were one reply,
+        with a negative latency."""
         self.stretches: list[Stretch] = []
         """Every stretch so far; the last one may still last."""
 
@@ -102,11 +107,16 @@ class EnergySegmenter:
     def tick(self, at_ns: int) -> None:
         """Time has passed: a stretch ends where nothing audible came for too long."""
         stretch = self.open
-        if stretch is not None and at_ns - stretch.audible_ns >= self._silence_ns:
+        if stretch is not None and at_ns - stretch.audible_ns >= self._patience_ns(stretch, at_ns):
             until_ns = stretch.audible_ns + _KEPT_AFTER_NS
             stretch.chunks += [chunk for chunk in self._quiet if chunk.at_ns <= until_ns]
             self._quiet.clear()
             stretch.ended_ns = at_ns
+
+    def _patience_ns(self, stretch: Stretch, at_ns: int) -> int:
+        """Return how long `stretch` may be silent."""
+        spoken_over = self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns <= at_ns
+        return min(_BREATH_NS, self._silence_ns) if spoken_over else self._silence_ns
 
     def _hears(self, pcm: NDArray[np.int16]) -> bool:
         """Return whether anything in these samples is audible; short windows go on in the next chunk."""

@@ -118,6 +118,8 @@ class Stream:
     def user_speaks(self, onset_ns: int, voice_end_ns: int) -> None:
         """It is known when the user begins and ends to speak."""
         self._onset_ns, self._voice_end_ns = onset_ns, voice_end_ns
+        if self._segmenter is not None:
+            self._segmenter.voice_end_ns = voice_end_ns
 
     def audio(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
         """A chunk arrived.
@@ -134,6 +136,7 @@ class Stream:
         if self._decoder is None or self._segmenter is None:
             self._decoder = Decoder(codec)
             self._segmenter = EnergySegmenter(codec.rate_hz, self._silence_ns)
+            self._segmenter.voice_end_ns = self._voice_end_ns
             self._pcm = Codec(CodecName.PCM16, codec.rate_hz)
         pcm = self._decoder.decode(data)
         if placed is not None and placed.concealed_samples:

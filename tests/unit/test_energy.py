@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from live_eval.energy import Chunk, EnergySegmenter
@@ -17,8 +18,14 @@ def sound(*stretches: tuple[int, bool]) -> NDArray[np.int16]:
     return np.concatenate(pieces)
 
 
-def cut(pcm: NDArray[np.int16], chunk_ms: int = CHUNK_MS, silence_ms: int = 500) -> EnergySegmenter:
+def cut(
+    pcm: NDArray[np.int16],
+    chunk_ms: int = CHUNK_MS,
+    silence_ms: int = 500,
+    voice_end_ms: int | None = None,
+) -> EnergySegmenter:
     segmenter = EnergySegmenter(RATE_HZ, silence_ms * MS)
+    segmenter.voice_end_ns = None if voice_end_ms is None else voice_end_ms * MS
     step = RATE_HZ * chunk_ms // 1000
     for number, at in enumerate(range(0, len(pcm), step), 1):
         segmenter.push(Chunk(number * chunk_ms * MS, pcm[at : at + step]))
@@ -51,6 +58,17 @@ def test_a_longer_pause_parts_two_replies() -> None:
     assert first.ended_ns is not None
     assert first.ended_ns < second.began_ns
     assert second.ended_ns is not None
+
+
+@pytest.mark.parametrize(
+    ("pause_ms", "voice_end_ms", "stretches"),
+    [(400, 500, 2), (400, 690, 2), (400, 200, 1), (400, 1_000, 1), (200, 400, 1)],
+)
+def test_a_breath_at_the_end_of_the_users_speech_parts_what_was_said_into_it_from_the_reply(
+    pause_ms: int, voice_end_ms: int, stretches: int
+) -> None:
+    pcm = sound((300, True), (pause_ms, False), (300, True), (600, False))
+    assert len(cut(pcm, voice_end_ms=voice_end_ms).stretches) == stretches
 
 
 def test_a_click_is_no_sound() -> None:

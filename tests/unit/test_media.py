@@ -194,6 +194,20 @@ def test_what_the_user_spoke_over_is_cut_off(from_ms: int, to_ms: int, why: str)
     assert turn.failure is None
 
 
+def test_an_answer_that_soon_follows_a_murmur_is_a_reply_of_its_own() -> None:
+    turn = in_stream()
+    stream(turn, 0, 1_400, loud=False)
+    stream(turn, 1_400, 1_700, loud=True)
+    stream(turn, 1_700, 2_300, loud=False)
+    stream(turn, 2_300, 3_000, loud=True)
+    stream(turn, 3_000, 6_000, loud=False)
+    murmur, answer = turn.responses
+    assert murmur.marks.status is ResponseStatus.CANCELLED
+    assert answer.marks.status is ResponseStatus.COMPLETED
+    assert answer.marks.created_ns == 2_320 * MS
+    assert turn.failure is None
+
+
 def test_words_belong_to_the_reply_that_sounds_or_to_the_next() -> None:
     turn = in_stream()
     turn.on_event(StreamText("Well, "), 2_300 * MS)
