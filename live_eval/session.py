@@ -277,12 +277,17 @@ class Session:
 
     async def _until_ready(self) -> None:
         deadline_ns = self._clock.now_ns() + round(self._limits.ready_s * _SECOND_NS)
-        alarm = asyncio.create_task(self._clock.sleep_until(deadline_ns))
         ready = asyncio.create_task(self._ready.wait())
         try:
-            await asyncio.wait((alarm, ready), return_when=asyncio.FIRST_COMPLETED)
+            while not self._ready.is_set() and self._clock.now_ns() < deadline_ns:
+                alarm_ns = min([deadline_ns, *self._timers.values()])
+                alarm = asyncio.create_task(self._clock.sleep_until(alarm_ns))
+                try:
+                    await asyncio.wait((alarm, ready), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    alarm.cancel()
+                await self._fire_timers()
         finally:
-            alarm.cancel()
             ready.cancel()
         if self._state.ready_ns is None:
             self._state.fail(
