@@ -69,6 +69,7 @@ GEMINI_REFUSALS = {
 _MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame holds 125 bytes, two of them the code
 _RATES_HZ = range(8_000, 48_001)
 _DEFAULT_RATE_HZ = 16_000
+_URL_ALPHABET = str.maketrans("-_", "+/")
 _PCM = re.compile(r"audio/(?:pcm|l16)(?:;\s*rate=(\d{4,6}))?", re.IGNORECASE)
 
 _LOW_THRESHOLD = 0.7
@@ -196,7 +197,9 @@ class GeminiFace:
             expected = f"audio/pcm;rate=R with R from {_RATES_HZ[0]} to {_RATES_HZ[-1]}"
             return [_refusal(f"Unsupported mime type {blob.mime_type[:40]!r}; expected {expected}.")]
         codec = Codec(CodecName.PCM16, rate_hz)
-        data = decoded(blob.data, codec)
+        # JSON of protocol buffers takes both alphabets of base64, and Google's SDK writes that of URLs.
+        standard = blob.data.translate(_URL_ALPHABET) + "=" * (-len(blob.data) % 4)
+        data = decoded(standard, codec)
         if isinstance(data, str):
             return [_refusal(f"Invalid value at 'realtimeInput.audio.data': {data}")]
         if codec != self.engine.config.input_codec:
