@@ -256,6 +256,7 @@ FASTRTC_WEBRTC = replace(
     name="fastrtc-webrtc",
     title="A fastrtc stream over WebRTC",
     dialect="clients.fastrtc_webrtc:FastRtcWebRtc",
+    limits="one caller at a time, unless the stream says otherwise",
     docs_url="https://fastrtc.org",
 )
 
