@@ -28,7 +28,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 Serving: TypeAlias = Callable[..., AbstractContextManager[str]]
 Run: TypeAlias = Callable[..., StoredTurn]
-Wav: TypeAlias = Callable[..., Path]
+Talk: TypeAlias = Callable[..., Path]
 
 
 # -- Our endpoint --------------------------------------------------------------------------------------
@@ -112,14 +112,21 @@ def run_turn(tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def wav(tmp_path: Path) -> Wav:
-    """Writes a recording of the sample as a WAV file, for strangers that know no FLAC."""
+def talk(tmp_path: Path) -> Talk:
+    """Writes recordings of the sample, and seconds of silence, as one WAV file: strangers know no FLAC.
 
-    def write(name: str, rate_hz: int, *, lead_s: float = 0.0, trail_s: float = 0.0) -> Path:
-        pcm = resample(read_audio(SAMPLE / name).audio, rate_hz).int16()
-        silences = [np.zeros(round(rate_hz * seconds), np.int16) for seconds in (lead_s, trail_s)]
-        path = tmp_path / f"{Path(name).stem}.wav"
-        soundfile.write(path, np.concatenate([silences[0], pcm, silences[1]]), rate_hz)
+    Its arguments are the rate, and names and seconds in the order in which they are to be heard.
+    """
+
+    def write(rate_hz: int, *parts: str | float) -> Path:
+        sounds = [
+            resample(read_audio(SAMPLE / part).audio, rate_hz).int16()
+            if isinstance(part, str)
+            else np.zeros(round(rate_hz * part), np.int16)
+            for part in parts
+        ]
+        path = tmp_path / f"talk-{len(list(tmp_path.iterdir()))}.wav"
+        soundfile.write(path, np.concatenate(sounds), rate_hz)
         return path
 
     return write

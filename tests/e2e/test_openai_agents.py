@@ -9,7 +9,7 @@ import jiwer
 import numpy as np
 import pytest
 
-from tests.e2e.conftest import Wav
+from tests.e2e.conftest import Talk
 from tests.e2e.helpers import (
     MEETING,
     MEETING_REPLY,
@@ -28,7 +28,7 @@ pytest.importorskip("hibari")
 pytestmark = [pytest.mark.local, pytest.mark.slow]
 
 
-def test_a_voice_agent_holds_a_conversation(reference: str, strangers_python: Path, wav: Wav) -> None:
+def test_a_voice_agent_holds_a_conversation(reference: str, strangers_python: Path, talk: Talk) -> None:
     """An agents SDK, with its defaults, can be pointed at us: it hears, understands and keeps its history.
 
     Strange in it: it names its model in `session.update` alone, asks for `semantic_vad`, sets tracing by a
@@ -37,7 +37,7 @@ def test_a_voice_agent_holds_a_conversation(reference: str, strangers_python: Pa
     """
     client = STRANGERS / "agents_client.py"
     url = f"ws://{reference}/v1/realtime"
-    recordings = [wav(PHONE, 24_000), wav(MEETING, 24_000)]
+    recordings = [talk(24_000, PHONE), talk(24_000, MEETING)]
     lines = told([strangers_python, client, url, *recordings])
     kinds = [line["type"] for line in lines]
     assert not {"error", "exception"} & set(kinds), lines
