@@ -1,9 +1,12 @@
 """Measure the harness against known times: its own bias and spread, for a transport and a load.
 
 The reference endpoint runs in its own process, with settings that differ from turn to turn, and writes its
-truth: the arrival of the marked last sample of the user's speech, its send stamps, and the reply's known
-onset, all on the machine's monotonic clock. Turns are held, finished and stored just as in a run; what is
-measured is held against that truth.
+truth: the arrival of the end of the user's speech (a marked sample, or over a lossy codec the last packet
+that sounds), its send stamps, and the reply's known onset, all on the machine's monotonic clock. Turns are
+held, finished and stored just as in a run; what is measured is held against that truth.
+
+Over Opus a reply is heard 6.5 ms later than it was put in, by the endpoint's truth as by the client. What
+is left of the codec is what it smears before the reply's onset: the client hears that up to 3 ms early.
 """
 
 from __future__ import annotations
@@ -25,26 +28,26 @@ from numpy.typing import NDArray
 from live_eval.audio import frames_of
 from live_eval.capture import TurnRecord, finish
 from live_eval.clock import Clock, SystemClock
-from live_eval.dialect import EndpointSettings
-from live_eval.errors import LiveEvalError
+from live_eval.dialect import EndpointSettings, TransportKind
+from live_eval.errors import LiveEvalError, UsageError
 from live_eval.loop import LoopProbe, undisturbed
 from live_eval.reference.process import ReferenceProcess
 from live_eval.reference.signals import MarkedSpeech, calibration_speech
+from live_eval.reference.stand_ins import STAND_INS
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, UserTurn
 from live_eval.store import RunWriter
 from live_eval.transport import Transport
 from live_eval.turn import TurnLimits
-from live_eval.types import Case, SpeechEdges, TurnMode, Variant
+from live_eval.types import Case, SpeechEdges, Variant
 
-__all__ = ["Calibration", "CalibrationPlan", "calibrate"]
+__all__ = ["TRANSPORTS", "Calibration", "CalibrationPlan", "calibrate"]
 
-TRANSPORTS = {"ws": "reference"}
-"""The endpoint that stands for each transport."""
+TRANSPORTS = {"ws": "reference", "webrtc": "openai-webrtc"}
+"""The client that stands for each transport."""
 
-_FRAME_MS = 20
-_RATE_HZ = 24_000
+_SHORT = {TransportKind.WEBSOCKET: "ws", TransportKind.WEBRTC: "webrtc"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class CalibrationPlan:
     """What to measure.
 
     Args:
-        transport: One of `TRANSPORTS`.
+        endpoint: The client to calibrate; one that the reference endpoint can stand in for.
         sessions: Sessions at a time.
         turns: Turns in all.
         speech_ms: Shortest and longest speech of the user.
@@ -64,7 +67,7 @@ class CalibrationPlan:
         seed: Seed of what differs between turns.
     """
 
-    transport: str = "ws"
+    endpoint: str = TRANSPORTS["ws"]
     sessions: int = 1
     turns: int = 200
     speech_ms: tuple[int, int] = (600, 1_400)
@@ -82,7 +85,8 @@ class Calibration:
 
     Args:
         plan: What was asked for.
-        errors_ns: Measured minus true, by latency, int64, shape (turns,).
+        errors_ns: Measured minus true, by latency, int64, shape (turns,). Without ``first_byte`` where
+            media is continuous: it has none.
         lag_ns: The turns' lag, int64, shape (turns,).
         failed: Turns that were not captured or have no truth, with their reasons.
         session_s: Seconds for which audio was streamed, summed over the sessions.
@@ -111,7 +115,8 @@ class Calibration:
     def as_json(self) -> dict[str, Any]:
         """Return the figures: bias is the mean error, p50 and p99 are of absolute errors, in ms."""
         return {
-            "transport": self.plan.transport,
+            "transport": _SHORT[client(self.plan.endpoint).transport_kind],
+            "endpoint": self.plan.endpoint,
             "sessions": self.plan.sessions,
             "turns": self.plan.turns,
             "n": len(self.lag_ns),
@@ -138,7 +143,16 @@ async def calibrate(
 
     Raises:
         LiveEvalError: The endpoint could not be started, or not one turn could be compared.
+        UsageError: The plan cannot be carried out.
     """
+    stand_in = STAND_INS.get(plan.endpoint)
+    if stand_in is None:
+        raise UsageError(
+            f"the reference endpoint cannot stand in for {plan.endpoint!r}; it can for: "
+            + ", ".join(sorted(STAND_INS))
+        )
+    if stand_in.exclusive and plan.sessions > 1:
+        raise UsageError(f"{plan.endpoint} has one session at a time, but {plan.sessions} are asked for")
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")
     try:
         return await _measure(plan, transport, Path(folder.name))
@@ -151,7 +165,7 @@ async def _measure(
 ) -> Calibration:
     truth = folder / "truth.jsonl"
     async with ReferenceProcess(calibrate=True, truth=truth, log_folder=folder) as endpoint:
-        bench = await asyncio.to_thread(_Bench, plan, endpoint.base_url, transport)
+        bench = await asyncio.to_thread(_Bench, plan, endpoint.origin, transport)
         writer = await asyncio.to_thread(RunWriter.create, folder / "run", {"calibration": True})
         try:
             before = _cpu_s()
@@ -159,7 +173,7 @@ async def _measure(
             cpu = _Cpu(*(after - earlier for after, earlier in zip(_cpu_s(), before, strict=True)))
         finally:
             await asyncio.to_thread(writer.close)
-    known = await asyncio.to_thread(lambda: {turn.session_id: turn for turn in read_truth(truth)})
+    known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth)})
     return _compare(plan, records, known, cpu)
 
 
@@ -169,17 +183,18 @@ class _Bench:
     def __init__(
         self,
         plan: CalibrationPlan,
-        base_url: str,
+        origin: str,
         transport: Callable[[Clock], Transport] | None,
     ) -> None:
         self._plan = plan
-        self._base_url = base_url
+        self._stand_in = STAND_INS[plan.endpoint]
+        self._base_url = origin + self._stand_in.base
         self._clock: Clock = SystemClock()
         self._random = random.Random(plan.seed)
         self._probe = LoopProbe(self._clock)
-        spec = client(TRANSPORTS[plan.transport])
-        self._dialect = load(spec.dialect)
-        self._transport = transport or load(spec.transport)
+        self._spec = client(plan.endpoint)
+        self._dialect = load(self._spec.dialect)
+        self._transport = transport or load(self._spec.transport)
         self._writing = ThreadPoolExecutor(1, "writer")
         self._records: list[TurnRecord] = []
 
@@ -200,15 +215,22 @@ class _Bench:
         # Sessions begin spread over about a second, off the grid of frames: they are not to march in step.
         start_ns = self._clock.now_ns() + 1_017_000_000 * worker // self._plan.sessions
         await self._clock.sleep_until(start_ns)
+        spec = self._spec
         for number in queue:
-            speech = calibration_speech(self._random.randint(*self._plan.speech_ms), _RATE_HZ, _FRAME_MS)
+            speech = calibration_speech(
+                self._random.randint(*self._plan.speech_ms),
+                spec.input_rate_hz,
+                spec.frame_ms,
+                lossy=self._stand_in.lossy,
+            )
             record = await self._turn(number, speech, writer)
             self._records.append(record)
 
     async def _turn(self, number: int, speech: MarkedSpeech, writer: RunWriter) -> TurnRecord:
         pick = self._random
+        spec = self._spec
         query = (
-            f"delay_ms={pick.randint(*self._plan.delay_ms)}"
+            f"label={_turn_name(number)}&delay_ms={pick.randint(*self._plan.delay_ms)}"
             f"&lead_silence_ms={pick.randint(*self._plan.lead_silence_ms)}"
             f"&reply_ms={self._plan.reply_ms}&chunk_ms={self._plan.chunk_ms}"
             f"&cadence={pick.choice(self._plan.cadences)}"
@@ -217,21 +239,21 @@ class _Bench:
             self._dialect(EndpointSettings(base_url=f"{self._base_url}?{query}")),
             self._transport,
             self._clock,
-            turn_mode=TurnMode.SERVER_VAD,
-            limits=TurnLimits(reply_s=10, stall_s=5),
+            turn_mode=spec.turn_modes[0],
+            limits=TurnLimits(reply_s=10, stall_s=5, silence_s=0.5),
             probe=self._probe,
         )
         edges = SpeechEdges(
             onset_ns=0,
-            voice_end_ns=speech.voice_end_sample * 1_000_000_000 // _RATE_HZ,
+            voice_end_ns=speech.voice_end_sample * 1_000_000_000 // spec.input_rate_hz,
             method="annotation",
         )
-        frames = frames_of(speech.audio.int16(), _RATE_HZ * _FRAME_MS // 1000)
-        capture = await session.hold(UserTurn(frames=frames, frame_ns=_FRAME_MS * 1_000_000, edges=edges))
+        frames = frames_of(speech.audio.int16(), spec.input_rate_hz * spec.frame_ms // 1000)
+        capture = await session.hold(UserTurn(frames=frames, frame_ns=spec.frame_ms * 1_000_000, edges=edges))
         gc.collect(1)
         case = Case(
-            case_id=f"turn-{number}",
-            script_id=f"turn-{number}",
+            case_id=_turn_name(number),
+            script_id=_turn_name(number),
             variant=Variant.NEUTRAL,
             audio_path=Path("calibration"),
         )
@@ -247,29 +269,31 @@ class _Bench:
 def _compare(
     plan: CalibrationPlan, records: Sequence[TurnRecord], truth: Mapping[str, TrueTurn], cpu: _Cpu
 ) -> Calibration:
-    errors: dict[str, list[int]] = {"first_byte": [], "voice_to_voice": []}
+    frame_ns = client(plan.endpoint).frame_ms * 1_000_000
+    errors: dict[str, list[int]] = {}
     lags: list[int] = []
     failed: list[str] = []
     session_s = 0.0
     for record in records:
-        true = truth.get(record.capture.session_id or "")
+        true = truth.get(record.turn_id)
         timing, trace = record.timing, record.capture.trace
-        session_s += len(trace.frame_sent_ns) * _FRAME_MS / 1000
+        session_s += len(trace.frame_sent_ns) * frame_ns / 1e9
         if record.failure is not None:
             failed.append(f"{record.turn_id}: {record.failure.kind}: {record.failure.message}")
             continue
-        measured = (timing.first_byte.ns, timing.voice_to_voice.ns)
-        known = (true.first_byte_ns, true.voice_to_voice_ns) if true is not None else (None, None)
+        pairs = {"voice_to_voice": (timing.voice_to_voice.ns, true.voice_to_voice_ns if true else None)}
+        if not trace.continuous:
+            pairs["first_byte"] = (timing.first_byte.ns, true.first_byte_ns if true else None)
         compared = {
             name: ours_ns - its_ns
-            for name, ours_ns, its_ns in zip(errors, measured, known, strict=True)
+            for name, (ours_ns, its_ns) in sorted(pairs.items())
             if ours_ns is not None and its_ns is not None
         }
-        if len(compared) < len(errors):
-            failed.append(f"{record.turn_id}: no {', no '.join(errors.keys() - compared.keys())} on one side")
+        if len(compared) < len(pairs):
+            failed.append(f"{record.turn_id}: no {', no '.join(pairs.keys() - compared.keys())} on one side")
             continue
         for name, error_ns in compared.items():
-            errors[name].append(error_ns)
+            errors.setdefault(name, []).append(error_ns)
         lags.append(timing.lag_ns)
     if not lags:
         raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[:1]}")
@@ -283,6 +307,10 @@ def _compare(
         cpu_s=cpu.process_s,
         loop_cpu_s=cpu.thread_s,
     )
+
+
+def _turn_name(number: int) -> str:
+    return f"turn-{number}"
 
 
 def _figures(errors_ns: NDArray[np.int64]) -> dict[str, float]:

@@ -13,24 +13,34 @@ __all__ = ["command"]
 
 
 @click.command()
-@click.option("--transport", type=click.Choice(["ws"]), default="ws", show_default=True, help="What to use.")
+@click.option(
+    "--transport", type=click.Choice(["ws", "webrtc"]), default="ws", show_default=True, help="What to use."
+)
+@click.option(
+    "--endpoint", help="The client to calibrate instead, such as gemini-live, moshi or pipecat-webrtc."
+)
 @click.option("--sessions", type=click.IntRange(1), default=1, show_default=True, help="Sessions at a time.")
 @click.option("--turns", type=click.IntRange(1), default=200, show_default=True, help="Turns in all.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of what differs between turns.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(transport: str, sessions: int, turns: int, seed: int, as_json: bool) -> None:
+def command(
+    transport: str, endpoint: str | None, sessions: int, turns: int, seed: int, as_json: bool
+) -> None:
     """Measure the harness's own error against known times.
 
     Holds turns with the reference endpoint, in its own process, whose delay and lead silence differ from
     turn to turn, and compares the latencies with the endpoint's own truth. Errors are measured minus true;
-    bias is their mean, p50 and p99 are of absolute errors.
+    bias is their mean, p50 and p99 are of absolute errors. Where media is continuous (a bot over WebRTC,
+    full duplex) there is no first byte to compare.
 
     Exit status: 0 when every turn was compared, 3 when some failed.
     """
-    from live_eval.calibrate import CalibrationPlan, calibrate
+    from live_eval.calibrate import TRANSPORTS, CalibrationPlan, calibrate
     from live_eval.loop import run
 
-    plan = CalibrationPlan(transport=transport, sessions=sessions, turns=turns, seed=seed)
+    plan = CalibrationPlan(
+        endpoint=endpoint or TRANSPORTS[transport], sessions=sessions, turns=turns, seed=seed
+    )
     result = run(calibrate(plan))
     figures = result.as_json()
     if as_json:
@@ -46,7 +56,7 @@ def _print(figures: dict[str, object]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{figures['n']} turns over {figures['transport']}, {figures['sessions']} at a time")
+    table = Table(title=f"{figures['n']} turns with {figures['endpoint']}, {figures['sessions']} at a time")
     for heading in ("ms", "bias", "p50", "p99"):
         table.add_column(heading, justify="left" if heading == "ms" else "right")
     rows: dict[str, dict[str, float]] = figures["errors_ms"]  # type: ignore[assignment]

@@ -69,9 +69,18 @@ class ReferenceProcess:
         Raises:
             LiveEvalError: It has not been started.
         """
+        return f"{self.origin}/v1"
+
+    @property
+    def origin(self) -> str:
+        """The same without a path: dialects have paths of their own.
+
+        Raises:
+            LiveEvalError: It has not been started.
+        """
         if self._port is None:
             raise LiveEvalError("the reference endpoint has not been started: enter the context first")
-        return f"ws://127.0.0.1:{self._port}/v1"
+        return f"ws://127.0.0.1:{self._port}"
 
     @property
     def process_id(self) -> int:
