@@ -21,21 +21,39 @@ _FATAL: dict[str, FailureKind] = {
     "permission_error": FailureKind.AUTHENTICATION,
     "billing_hard_limit_reached": FailureKind.RATE_LIMITED,
     "insufficient_quota": FailureKind.RATE_LIMITED,
+    "resource_exhausted": FailureKind.RATE_LIMITED,
+    "session_limit_reached": FailureKind.RATE_LIMITED,
     "rate_limit_error": FailureKind.RATE_LIMITED,
     "rate_limit_exceeded": FailureKind.RATE_LIMITED,
+    "DeploymentNotFound": FailureKind.UNKNOWN_MODEL,
+    "InvalidApiKey": FailureKind.AUTHENTICATION,
+    "ModelNotFound": FailureKind.UNKNOWN_MODEL,
+    "Throttling": FailureKind.RATE_LIMITED,
     "invalid_model": FailureKind.UNKNOWN_MODEL,
     "model_not_found": FailureKind.UNKNOWN_MODEL,
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }
+# Caps of sessions have no code that all vendors share, but they all say so.
+_EXPIRED = re.compile(
+    r"maximum (session )?duration|session[\w ]{0,20} (expired|timed out|time limit)|会话(已)?(超时|过期)",
+    re.IGNORECASE,
+)
 _WAIT = re.compile(
     r"try again in (?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?", re.IGNORECASE
 )
 
 
-def fatal_kind(code: str | None, error_type: str | None = None) -> FailureKind | None:
-    """Return what an error counts as that ends the session wherever it comes, or None for others."""
-    return _FATAL.get(code or "") or _FATAL.get(error_type or "")
+def fatal_kind(code: str | None, error_type: str | None = None, said: str = "") -> FailureKind | None:
+    """Return what an error counts as that ends the session wherever it comes, or None for others.
+
+    Args:
+        code: The error's code.
+        error_type: Its type.
+        said: Its message, or the reason of a close.
+    """
+    kind = _FATAL.get(code or "") or _FATAL.get(error_type or "")
+    return kind or (FailureKind.SESSION_EXPIRED if _EXPIRED.search(said) else None)
 
 
 def error_in(reason: str) -> str | None:

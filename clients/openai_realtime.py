@@ -56,9 +56,9 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timeline import ResponseStatus
 
-__all__ = ["OpenAIRealtime", "SessionShape"]
+__all__ = ["Handler", "OpenAIRealtime", "SessionShape"]
 
-_Handler: TypeAlias = Callable[[Fields, int], list[Output]]
+Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 
 _TEXT_CHARACTERS = 500
 _NAME_CHARACTERS = 100
@@ -121,6 +121,8 @@ class OpenAIRealtime:
     """How settings are written and read."""
     spellings: ClassVar[Mapping[str, str]] = {}
     """This dialect's names of events, by the GA name, where they differ."""
+    silent: ClassVar[frozenset[str]] = frozenset()
+    """Further events of this dialect that say nothing we need."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
@@ -176,7 +178,9 @@ class OpenAIRealtime:
                 raise MalformedError("expected an event with a 'type', but one without a name for it came")
             handler = self._handlers.get(name)
             if handler is None:
-                return () if name in _KNOWN else (UnknownEvent(name[:_NAME_CHARACTERS]),)
+                return (
+                    () if name in _KNOWN or name in self.silent else (UnknownEvent(name[:_NAME_CHARACTERS]),)
+                )
             if not self._ready and name not in _BEFORE_READY:
                 message = f"{name} came before the session was ready; it is ignored"
                 return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, message, fatal=False),)
@@ -244,7 +248,7 @@ class OpenAIRealtime:
         self._over = True
         word = error_in(reason)
         said = f"code {code}, reason {self._clean(reason)!r}{hint(word)}"
-        kind = fatal_kind(word)
+        kind = fatal_kind(word, said=reason)
         if kind is not None:
             message = f"the endpoint closed the connection: {said}"
             return (EndpointProblem(kind, message, fatal=True, code=word),)
@@ -269,7 +273,7 @@ class OpenAIRealtime:
 
     # -- Events of the endpoint --------------------------------------------------------------------------
 
-    def _table(self) -> dict[str, _Handler]:
+    def _table(self) -> dict[str, Handler]:
         """Return what handles which event, by its GA name."""
         heard = "conversation.item.input_audio_transcription"
         return {
@@ -316,11 +320,13 @@ class OpenAIRealtime:
         terms = self.shape.read(session)
         unusable = session.wrong[unrelated:]
         del session.wrong[unrelated:]
+        kind = FailureKind.NO_SESSION
         if terms.input is not None and terms.input != self._input:
             unusable.append(f"it takes {_in_words(terms.input)}, and not {_in_words(self._input)}")
+            kind = FailureKind.WRONG_RATE if terms.input.name is self._input.name else kind
         if unusable:
             message = f"the endpoint's session cannot be used: {self._clean(unusable[0])}"
-            return [self._fatal(FailureKind.NO_SESSION, message)]
+            return [self._fatal(kind, message)]
         self._output = terms.output or self._output
         self._ready = True
         return [SessionReady(self._session_id, self._model)]
@@ -334,7 +340,7 @@ class OpenAIRealtime:
         code, error_type = error.text("code"), error.text("type")
         message = self._clean(describe(error)) or "the endpoint reported an error and did not say which"
         asked = self._requests.get(error.text("event_id") or "")
-        kind = fatal_kind(code, error_type)
+        kind = fatal_kind(code, error_type, message)
         if kind is not None:
             return [self._fatal(kind, message, code, retry_after_s(message))]
         if not self._ready:

@@ -16,12 +16,16 @@ from live_eval.audio import CodecName
 from live_eval.dialect import EndpointSettings
 from live_eval.types import Modality
 
-__all__ = ["OpenAIRealtimeBeta"]
+__all__ = ["FlatShape", "OpenAIRealtimeBeta"]
 
 
-class _FlatShape(SessionShape):
+class FlatShape(SessionShape):
     """The beta shape of a session: one flat object."""
 
+    pcm: ClassVar[str] = "pcm16"
+    """What PCM is called."""
+    asks_for_beta: ClassVar[bool] = True
+    """Whether the handshake carries the header by which OpenAI knew the beta."""
     codecs: ClassVar[Mapping[str, CodecName]] = {
         "pcm16": CodecName.PCM16,
         "g711_ulaw": CodecName.PCMU,
@@ -29,19 +33,20 @@ class _FlatShape(SessionShape):
     }
 
     def headers(self, settings: EndpointSettings) -> dict[str, str]:
-        """Return the headers of the handshake, with the one that asks for the beta."""
-        return super().headers(settings) | {"OpenAI-Beta": "realtime=v1"}
+        """Return the headers of the handshake."""
+        beta = {"OpenAI-Beta": "realtime=v1"} if self.asks_for_beta else {}
+        return super().headers(settings) | beta
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
         """Return the `session` object to ask for, before the user's ``extra``."""
         speaks = settings.modality is Modality.AUDIO
         session: dict[str, Any] = {
             "modalities": ["text", "audio"] if speaks else ["text"],
-            "input_audio_format": "pcm16",
+            "input_audio_format": self.pcm,
             "turn_detection": self.turn_detection(settings),
         }
         if speaks:
-            session["output_audio_format"] = "pcm16"
+            session["output_audio_format"] = self.pcm
             if settings.voice is not None:
                 session["voice"] = settings.voice
         if settings.transcription_model is not None:
@@ -66,7 +71,7 @@ class _FlatShape(SessionShape):
 class OpenAIRealtimeBeta(OpenAIRealtime):
     """One session's protocol state, beta dialect; a `Dialect`."""
 
-    shape: ClassVar[SessionShape] = _FlatShape()
+    shape: ClassVar[SessionShape] = FlatShape()
     spellings: ClassVar[Mapping[str, str]] = {
         "response.output_audio.delta": "response.audio.delta",
         "response.output_audio.done": "response.audio.done",
