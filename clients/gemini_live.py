@@ -301,7 +301,8 @@ class GeminiLive:
     def _plan_move(self, at_ns: int) -> list[Output]:
         if self._handle is None or self._ends_at_ns is None:
             return []
-        return [SetTimer(_MOVE, max(at_ns, self._ends_at_ns - _MARGIN_NS))]
+        move_ns = self._ends_at_ns - _MARGIN_NS
+        return [SetTimer(_MOVE, move_ns)] if move_ns > at_ns else self._move(at_ns)
 
     def _move(self, at_ns: int) -> list[Output]:
         """Replace the connection, unless a reply may still end before the connection does."""

@@ -45,7 +45,8 @@ SAID = {
         "audio": {"data": pybase64.b64encode_as_string(FRAME), "mimeType": "audio/pcm;rate=16000"}
     }
 }
-START, END = {"realtimeInput": {"activityStart": {}}}, {"realtimeInput": {"activityEnd": {}}}
+START: dict[str, Any] = {"realtimeInput": {"activityStart": {}}}
+END: dict[str, Any] = {"realtimeInput": {"activityEnd": {}}}
 
 
 class Endpoint:
@@ -474,8 +475,7 @@ def test_a_move_waits_until_shortly_before_the_end() -> None:
 def test_a_short_notice_moves_at_once(left: str) -> None:
     endpoint = Endpoint()
     endpoint.handle()
-    (timer,) = endpoint.go_away(left, at_ms=1_000)
-    assert timer == SetTimer("move to a new connection", 1_000 * MS)
+    assert isinstance(endpoint.go_away(left, at_ms=1_000)[-1], Reconnect)
 
 
 def test_without_a_handle_the_session_just_ends() -> None:
@@ -500,8 +500,7 @@ def test_what_the_user_said_since_the_handle_and_meanwhile_is_said_on_the_new_co
     endpoint.frame()
     endpoint.handle()  # it restores this frame
     endpoint.frame()
-    endpoint.go_away("1s")
-    assert isinstance(endpoint.moves(0)[-1], Reconnect)
+    assert isinstance(endpoint.go_away("1s")[-1], Reconnect)
     assert endpoint.frame() == []
     assert endpoint.audio() == []  # the old connection is not heard any more
     resumed = sent(endpoint.dialect.opened(100 * MS))[0]["setup"]
@@ -519,7 +518,6 @@ def test_what_was_answered_is_not_said_again() -> None:
     endpoint.audio()
     endpoint.content(turnComplete=True)
     endpoint.go_away("1s")
-    endpoint.moves(0)
     endpoint.dialect.opened(0)
     assert endpoint.say({"setupComplete": {}}) == []
 
@@ -529,8 +527,7 @@ def test_a_reply_that_cannot_end_in_time_is_cut_off_and_its_question_is_heard_ag
     endpoint.handle()
     endpoint.content(inputTranscription={"text": "Why?"})
     endpoint.audio()
-    endpoint.go_away("1s")
-    lost, done, problem, _ = endpoint.moves(0)
+    lost, done, problem, _ = endpoint.go_away("1s")
     assert lost == InputTranscript("", True, "user_1")
     assert isinstance(done, ResponseDone)
     assert done.status is ResponseStatus.CANCELLED
@@ -548,7 +545,6 @@ def test_a_session_that_cannot_be_resumed_is_expired() -> None:
     endpoint = Endpoint()
     endpoint.handle()
     endpoint.go_away("1s")
-    endpoint.moves(0)
     endpoint.dialect.opened(0)
     (problem,) = endpoint.dialect.closed(1007, "Request contains an invalid argument.", 0)
     assert isinstance(problem, EndpointProblem)
