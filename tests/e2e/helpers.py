@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import itertools
 import json
 import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from live_eval.audio import Audio, int16_to_float
+from live_eval.audio import Audio, frames_of, int16_to_float, read_audio, resample
 
 __all__ = [
     "MEETING",
@@ -30,6 +33,8 @@ __all__ = [
     "PHONE_SAYS",
     "SAMPLE",
     "STRANGERS",
+    "frames",
+    "pace",
     "recognised",
     "served",
     "told",
@@ -89,6 +94,21 @@ def served(
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def frames(name: str) -> list[bytes]:
+    """Return a recording of the sample in frames of 20 ms: int16 mono at 24 000 Hz."""
+    return frames_of(resample(read_audio(SAMPLE / name).audio, 24_000).int16(), 480)
+
+
+async def pace(name: str, *, speed: float = 1.0) -> AsyncIterator[str]:
+    """Yield a recording of the sample in frames as base64, `speed` times as fast as speech, then silence."""
+    recording = await asyncio.to_thread(frames, name)
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    for number in itertools.count():
+        yield base64.b64encode(recording[number] if number < len(recording) else bytes(960)).decode()
+        await asyncio.sleep(begin + 0.02 / speed * (number + 1) - loop.time())
 
 
 def words(text: str | None) -> str:

@@ -2,63 +2,42 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import jiwer
 import numpy as np
 import pytest
-import pytest_asyncio
 from numpy.typing import NDArray
 from openai import AsyncOpenAI
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
 from openai.types.realtime import RealtimeServerEvent
-from whisper_normalizer.english import EnglishTextNormalizer
 
-from live_eval.audio import Audio, frames_of, int16_to_float, read_audio, resample
-from live_eval.reference.process import ReferenceProcess
+from tests.e2e.helpers import (
+    MEETING,
+    MEETING_REPLY,
+    MEETING_SAYS,
+    PHONE,
+    PHONE_REPLY,
+    PHONE_SAYS,
+    frames,
+    pace,
+    recognised,
+    words,
+)
 
 pytest.importorskip("faster_whisper")
 pytest.importorskip("hibari")
-pytestmark = [pytest.mark.local, pytest.mark.asyncio(loop_scope="module")]
-
-SAMPLE = Path(__file__).parents[2] / "live_eval/sample/data_synthesis/audio"
-PHONE = SAMPLE / "whisper/le_103_whisper_technology_neutral.flac"
-PHONE_SAYS = "My new phone arrived in the mail this afternoon."
-PHONE_REPLY = "Nice. Do you want help setting it up?"
-MEETING = SAMPLE / "fast/le_101_fast_work_neutral.flac"
-MEETING_SAYS = "The meeting has been moved to the small room upstairs."
-MEETING_REPLY = "Thanks, I will note the new room."
-
-SILENCE = bytes(960)
+pytestmark = pytest.mark.local
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def base_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    folder = tmp_path_factory.mktemp("endpoint")
-    async with ReferenceProcess(log_folder=folder) as process:
-        yield process.base_url.replace("ws://", "http://")
+@pytest.fixture
+def base_url(reference: str) -> str:
+    return f"http://{reference}/v1"
 
 
-def words(text: str | None) -> str:
-    normalised: str = EnglishTextNormalizer()(text or "")
-    return normalised
-
-
-def frames(path: Path) -> list[bytes]:
-    return frames_of(resample(read_audio(path).audio, 24_000).int16(), 480)
-
-
-async def speak(connection: AsyncRealtimeConnection, path: Path, *, pace: float = 1.0) -> None:
-    """Stream a recording at `pace` times the pace of speech, then silence until cancelled."""
-    recording = await asyncio.to_thread(frames, path)
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    for number in range(3_000):
-        frame = recording[number] if number < len(recording) else SILENCE
-        await connection.input_audio_buffer.append(audio=base64.b64encode(frame).decode())
-        await asyncio.sleep(begin + 0.02 / pace * (number + 1) - loop.time())
+async def speak(connection: AsyncRealtimeConnection, name: str, *, speed: float = 1.0) -> None:
+    async for audio in pace(name, speed=speed):
+        await connection.input_audio_buffer.append(audio=audio)
 
 
 async def until(connection: AsyncRealtimeConnection, kind: str) -> list[RealtimeServerEvent]:
@@ -94,12 +73,12 @@ async def test_a_conversation_of_two_turns(base_url: str) -> None:
         assert updated.type == "session.updated"
         assert updated.session.type == "realtime"
         assert updated.session.instructions == "Be kind."
-        for path, said, reply in (
+        for name, said, reply in (
             (PHONE, PHONE_SAYS, PHONE_REPLY),
             (MEETING, MEETING_SAYS, MEETING_REPLY),
         ):
             async with asyncio.TaskGroup() as tasks:
-                speaking = tasks.create_task(speak(connection, path))
+                speaking = tasks.create_task(speak(connection, name))
                 events = await until(connection, "response.done")
                 speaking.cancel()
             (heard,) = of(events, "conversation.item.input_audio_transcription.completed")
@@ -110,16 +89,10 @@ async def test_a_conversation_of_two_turns(base_url: str) -> None:
             assert done.response.status == "completed"
             assert done.response.output[0].content[0].transcript == reply
             assert done.response.usage.total_tokens > 0
-            assert jiwer.wer(words(reply), words(await recognised(audio_of(events)))) <= 0.2
-
-
-async def recognised(pcm: NDArray[np.int16]) -> str:
-    def recognise() -> str:
-        from live_eval.recognition import Recogniser
-
-        return Recogniser().transcribe(Audio(int16_to_float(pcm), 24_000)).text
-
-    return await asyncio.to_thread(recognise)
+            assert (
+                jiwer.wer(words(reply), words(await asyncio.to_thread(recognised, audio_of(events), 24_000)))
+                <= 0.2
+            )
 
 
 async def test_a_manual_turn_answered_in_words(base_url: str) -> None:
@@ -149,10 +122,10 @@ async def test_a_user_speaks_over_the_reply(base_url: str) -> None:
         model="live-eval-reference", extra_query={"cadence": "realtime", "lead_silence_ms": 5_000}
     )
     async with client, connecting as connection, asyncio.TaskGroup() as tasks:
-        speaking = tasks.create_task(speak(connection, PHONE, pace=4))
+        speaking = tasks.create_task(speak(connection, PHONE, speed=4))
         await until(connection, "response.output_audio.delta")
         speaking.cancel()
-        speaking = tasks.create_task(speak(connection, MEETING, pace=4))
+        speaking = tasks.create_task(speak(connection, MEETING, speed=4))
         cut_off: Any = (await until(connection, "response.done"))[-1]
         assert cut_off.response.status == "cancelled"
         assert cut_off.response.status_details.reason == "turn_detected"
