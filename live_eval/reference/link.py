@@ -179,8 +179,9 @@ class Link:
         notice_s = min(settings.notice_s, settings.session_limit_s)
         end_ns = self._clock.now_ns() + settings.session_limit_s * _SECOND_NS
         await self._clock.sleep_until(end_ns - notice_s * _SECOND_NS)
-        async with self._lock:
-            await self._carry_out(self._face.expires_soon(notice_s))
+        if notice_s > 0:
+            async with self._lock:
+                await self._carry_out(self._face.expires_soon(notice_s))
         await self._clock.sleep_until(end_ns)
         async with self._lock:
             await self._carry_out(self._face.expired())

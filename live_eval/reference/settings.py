@@ -115,7 +115,8 @@ class ReferenceSettings:
         reply_ms: Length of the constructed reply, its lead silence not counted.
         fault: What to do wrong, or None.
         session_limit_s: The endpoint ends a session after this long.
-        notice_s: Dialects that announce the session's end (Gemini's ``goAway``) do so this long before.
+        notice_s: Dialects that announce the session's end (Gemini's ``goAway``) do so this long before;
+            0 for no announcement.
         idle_rtp: What a media track carries while nothing is said.
         label: The client's own name for the session, kept with its truth: not every dialect tells the
             client the endpoint's.
