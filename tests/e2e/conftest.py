@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +27,7 @@ PYTHON = Path(__file__).parents[2] / ".venv-strangers/bin/python"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 Serving: TypeAlias = Callable[..., AbstractContextManager[str]]
+Bot: TypeAlias = Callable[[int], AbstractContextManager[str]]
 Run: TypeAlias = Callable[..., StoredTurn]
 Talk: TypeAlias = Callable[..., Path]
 
@@ -83,6 +84,20 @@ def serving(tmp_path: Path) -> Serving:
         return served(command, ready, tmp_path, environment)
 
     return serve
+
+
+@pytest.fixture
+def echo_bot(strangers_python: Path, serving: Serving) -> Bot:
+    """Runs a pipecat bot that says what it hears so many milliseconds later; the value is its address."""
+
+    @contextmanager
+    def run(delay_ms: int) -> Iterator[str]:
+        command = [strangers_python, STRANGERS / "echo_bot.py", "-t", "webrtc", "--host", "127.0.0.1"]
+        environment = {"ECHO_DELAY_MS": str(delay_ms)}
+        with serving([*command, "--port", "0"], r"Uvicorn running on (http://\S+)", environment) as url:
+            yield url
+
+    return run
 
 
 # -- Our harness ---------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def served(
         folder: Where its log goes.
         environment: Variables beside ours.
     """
-    log = folder / f"{Path(command[-1]).stem}.log"
+    log = folder / f"{len(list(folder.iterdir()))}.log"
     with (
         log.open("wb") as output,
         subprocess.Popen(
