@@ -33,8 +33,9 @@ _TEXTS = tuple(
             FailureKind.UNKNOWN_MODEL,
         ),
         (
-            r"deadline[ _]e(xpired|xceeded)|goaway|session (duration|has |is )?\s?expired|session not found"
-            r"|maximum (session )?duration",
+            # A connection that has lasted as long as it may is ABORTED (LiveServerGoAway.time_left).
+            r"deadline[ _]e(xpired|xceeded)|goaway|operation was aborted|maximum (session )?duration"
+            r"|session (duration |has |is )?expired|session not found",
             FailureKind.SESSION_EXPIRED,
         ),
     )

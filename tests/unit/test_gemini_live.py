@@ -421,6 +421,7 @@ def test_both_names_of_pcm_are_known(mime: str) -> None:
             "Connection aborted because the client failed to close the connection after receiving a GoAway",
             FailureKind.SESSION_EXPIRED,
         ),
+        (1008, "The operation was aborted.", FailureKind.SESSION_EXPIRED),
         (1007, "Request contains an invalid argument.", FailureKind.NO_SESSION),
         (1008, "Requested entity was not found.", FailureKind.ENDPOINT_ERROR),
         (1011, "Internal error encountered.", FailureKind.ENDPOINT_ERROR),
