@@ -136,6 +136,8 @@ class WebRtcBot:
             return (self.problem(FailureKind.MALFORMED_MESSAGE, str(error)),)
         if outputs is None:
             outputs = [] if name in self.known else [UnknownEvent(name[:_NAME_CHARACTERS])]
+        elif not all(isinstance(output, EndpointProblem) for output in outputs):
+            outputs = [*self.ready(), *outputs]  # a bot that takes part in a session has one
         if fields.wrong:
             outputs.append(self.problem(FailureKind.MALFORMED_MESSAGE, "; ".join(fields.wrong)))
         return outputs

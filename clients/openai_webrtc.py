@@ -131,16 +131,21 @@ class OpenAIWebRtc(OpenAIRealtime):
 
     def _on_playback_started(self, event: Fields, at_ns: int) -> list[Output]:
         outputs: list[Output] = []
-        self._sounding = self._reply(event, "response_id", outputs)
+        self._sounding = self._of_buffer(event, outputs)
         return [*outputs, PlaybackStarted(self._sounding.response_id)]
 
     def _on_playback_ended(self, event: Fields, *, cleared: bool) -> list[Output]:
         outputs: list[Output] = []
-        reply = self._reply(event, "response_id", outputs)
+        reply = self._of_buffer(event, outputs)
         if reply is self._sounding:
             self._sounding = None
         outputs.append(PlaybackStopped(reply.response_id))
         return [*outputs, *self._interrupted(reply)] if cleared else outputs
+
+    def _of_buffer(self, event: Fields, outputs: list[Output]) -> Reply:
+        """Return the response that an event of the buffer is about; some servers do not name it."""
+        unnamed = None if "response_id" in event else self._sounding or self._replies.last()
+        return unnamed or self._reply(event, "response_id", outputs)
 
     def _interrupted(self, reply: Reply) -> list[Output]:
         """Tell once that a response was stopped; one that sounds goes on until its buffer is cleared."""
