@@ -7,9 +7,7 @@ import contextlib
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 
 import aioice.ice
@@ -17,17 +15,10 @@ import aiortc
 import numpy as np
 import orjson
 import pytest
-from aiohttp import BodyPartReader, web
+from aiohttp import web
 from aiortc import (
-    MediaStreamTrack,
-    RTCConfiguration,
-    RTCDataChannel,
     RTCPeerConnection,
-    RTCRtpReceiver,
-    RTCSessionDescription,
 )
-from av import Packet
-from av.stream import Stream
 from numpy.typing import NDArray
 
 from clients.webrtc import WebRtcTransport
@@ -36,132 +27,15 @@ from live_eval.clock import Pacer, SystemClock
 from live_eval.codecs import Decoder
 from live_eval.dialect import Dial, SdpBody, Signalling
 from live_eval.errors import ConnectError, FailureKind, PluginError, TransportClosedError
-from live_eval.rtc_tap import RtcTap, check_aiortc
+from live_eval.rtc_tap import check_aiortc
 from live_eval.rtp import RtpPacket
 from live_eval.transport import Arrival
+from tests.loopback.rtc_peer import Peer, endpoint, served
 
 KEY = "sk-test-5e4f1b"
 OPUS = Codec(CodecName.OPUS, 48_000)
 FRAME_NS = 20_000_000
 JSON = Signalling(SdpBody.JSON, SdpBody.JSON, fields={"webrtc_id": "w-1"}, channel="events")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass
-class Peer:
-    """An endpoint that answers offers; what it sends back can be bent first."""
-
-    bend: Callable[[str], str] = lambda sdp: sdp
-    codecs: Sequence[str] = ()
-    echo: bool = True
-    before_answer: Callable[[RTCPeerConnection], None] = lambda connection: None
-    requests: list[web.Request] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
-    forms: list[dict[str, tuple[str, str]]] = field(default_factory=list)
-    offers: list[str] = field(default_factory=list)
-    channels: list[RTCDataChannel] = field(default_factory=list)
-    connections: list[RTCPeerConnection] = field(default_factory=list)
-    heard: list[asyncio.Queue[RtpPacket]] = field(default_factory=list)
-    taps: list[RtcTap] = field(default_factory=list)
-    messages: list[str | bytes] = field(default_factory=list)
-
-    async def offer(self, request: web.Request) -> web.Response:
-        self.requests.append(request)
-        if request.content_type == "application/sdp":
-            return web.Response(text=await self.answer(await request.text()), status=201)
-        if request.content_type == "multipart/form-data":
-            parts: dict[str, tuple[str, str]] = {}
-            async for part in await request.multipart():
-                assert isinstance(part, BodyPartReader)
-                parts[str(part.name)] = part.headers["Content-Type"].partition(";")[0], await part.text()
-            self.forms.append(parts)
-            return web.Response(text=await self.answer(parts["sdp"][1]), status=201)
-        self.bodies.append(await request.read())
-        offered = orjson.loads(self.bodies[-1])
-        answered = {"sdp": await self.answer(offered["sdp"]), "type": "answer", "pc_id": "pc-7"}
-        return web.json_response(answered)
-
-    async def patch(self, request: web.Request) -> web.Response:
-        self.requests.append(request)
-        self.bodies.append(await request.read())
-        return web.json_response({"detail": "no such route"}, status=405)
-
-    async def answer(self, sdp: str) -> str:
-        self.offers.append(sdp)
-        connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self.connections.append(connection)
-        self.heard.append(asyncio.Queue())
-        connection.on("datachannel", self.on_channel)
-        connection.on("track", lambda track: self.on_track(connection, track))
-        await connection.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
-        transceiver = connection.getTransceivers()[0]
-        self.taps.append(RtcTap(transceiver.receiver, SystemClock().now_ns, self.heard[-1].put_nowait))
-        if self.codecs:
-            capable = RTCRtpReceiver.getCapabilities("audio")
-            assert capable is not None
-            chosen = [codec for codec in capable.codecs if codec.mimeType in self.codecs]
-            transceiver.setCodecPreferences(chosen)
-            transceiver._codecs = [codec for codec in transceiver._codecs if codec.mimeType in self.codecs]
-        self.before_answer(connection)
-        await connection.setLocalDescription()
-        return self.bend(connection.localDescription.sdp)
-
-    def on_track(self, connection: RTCPeerConnection, track: MediaStreamTrack) -> None:
-        if self.echo:
-            connection.addTrack(Echo(self.heard[-1]))
-
-    def on_channel(self, channel: RTCDataChannel) -> None:
-        self.channels.append(channel)
-
-        @channel.on("message")
-        def answer(message: str | bytes) -> None:
-            self.messages.append(message)
-            channel.send(message)
-
-
-class Echo(MediaStreamTrack):
-    """Sends back each packet as it came."""
-
-    kind = "audio"
-
-    def __init__(self, heard: asyncio.Queue[RtpPacket]) -> None:
-        super().__init__()
-        self._heard = heard
-        self._first: int | None = None
-
-    async def recv(self) -> Packet[Stream]:
-        packet = await self._heard.get()
-        self._first = packet.timestamp if self._first is None else self._first
-        echoed: Packet[Stream] = Packet(packet.payload)
-        echoed.pts = packet.timestamp - self._first
-        echoed.time_base = Fraction(1, packet.codec.rate_hz)
-        return echoed
-
-
-@contextlib.asynccontextmanager
-async def served(post: Handler, patch: Handler | None = None) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_post("/offer", post)
-    if patch is not None:
-        app.router.add_patch("/offer", patch)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/offer"
-    finally:
-        await runner.cleanup()
-
-
-@contextlib.asynccontextmanager
-async def endpoint(peer: Peer) -> AsyncIterator[str]:
-    async with served(peer.offer, peer.patch) as url:
-        try:
-            yield url
-        finally:
-            for connection, tap in zip(peer.connections, peer.taps, strict=True):
-                await connection.close()
-                await tap.settled()
 
 
 @contextlib.asynccontextmanager

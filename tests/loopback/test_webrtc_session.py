@@ -1,0 +1,122 @@
+"""Whole sessions over WebRTC: a bot that echoes, and what can go wrong once it is connected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from clients.fastrtc_webrtc import FastRtcWebRtc
+from clients.pipecat_webrtc import PipecatWebRtc
+from clients.webrtc import WebRtcTransport
+from live_eval.capture import TurnCapture
+from live_eval.clock import SystemClock
+from live_eval.dialect import Dialect, EndpointSettings
+from live_eval.errors import FailureKind
+from live_eval.session import Session, UserTurn
+from live_eval.turn import TurnLimits
+from live_eval.types import SpeechEdges, TurnMode
+from tests.loopback.rtc_peer import Peer, endpoint
+
+FRAME_NS = 20_000_000
+SECOND_NS = 1_000_000_000
+LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=2, silence_s=0.3, linger_s=0.1)
+EDGES = SpeechEdges(onset_ns=200_000_000, voice_end_ns=600_000_000)
+
+
+def turn() -> UserTurn:
+    """0.8 s with a tone from 0.2 to 0.6 s."""
+    pcm = (8_000 * np.sin(2 * np.pi * 440 * np.arange(38_400) / 48_000)).astype("<i2")
+    pcm[:9_600] = pcm[28_800:] = 0
+    return UserTurn(
+        frames=[pcm[at : at + 960].tobytes() for at in range(0, len(pcm), 960)],
+        frame_ns=FRAME_NS,
+        edges=EDGES,
+    )
+
+
+def rtvi(message: str | bytes) -> Sequence[str]:
+    """Answer as a bot that speaks RTVI."""
+    if message == "ping" or isinstance(message, bytes):
+        return ()
+    assert json.loads(message)["type"] == "client-ready"
+    said = [("bot-ready", {"version": "1.0.0"}), ("bot-tts-text", {"text": "as you say"})]
+    return [json.dumps({"label": "rtvi-ai", "type": kind, "data": data}) for kind, data in said]
+
+
+async def held(peer: Peer, make: Callable[[EndpointSettings], Dialect]) -> TurnCapture:
+    async with endpoint(peer) as url:
+        session = Session(
+            make(EndpointSettings(base_url=url.removesuffix("/offer"))),
+            WebRtcTransport,
+            SystemClock(),
+            turn_mode=TurnMode.FULL_DUPLEX,
+            limits=LIMITS,
+        )
+        return await session.hold(turn())
+
+
+async def test_a_turn_with_a_bot_that_echoes() -> None:
+    peer = Peer(delay_ns=SECOND_NS, answers=rtvi)
+    capture = await held(peer, PipecatWebRtc)
+    assert capture.failure is None
+    assert [response.text for response in capture.responses] == ["as you say "]
+    assert [request.path for request in peer.requests] == ["/api/offer", "/api/offer"]
+    assert peer.messages.count("ping") >= 2
+    reply, trace = capture.responses[0], capture.trace
+    assert trace.onset_ns is not None
+    assert reply.marks.created_ns == pytest.approx(trace.onset_ns + SECOND_NS, abs=150_000_000)
+    assert list(trace.setup_ns) == ["offer", "answer", "ice", "dtls", "channel", "first_rtp"]
+    assert capture.media is not None
+    assert capture.media.packets > 50
+    assert capture.media.lost == 0
+    assert capture.media.sent_packets == len(trace.frame_sent_ns)
+
+
+async def test_a_turn_with_a_bot_that_says_nothing_of_itself() -> None:
+    capture = await held(Peer(delay_ns=SECOND_NS, answers=lambda message: ()), PipecatWebRtc)
+    assert capture.failure is None
+    assert capture.trace.ready_ns is not None
+    assert capture.trace.ready_ns - capture.trace.dial_ns > 2 * SECOND_NS
+
+
+async def test_a_turn_with_a_stream() -> None:
+    def log(message: str | bytes) -> Sequence[str]:
+        return [json.dumps({"type": "log", "data": f"Server received: {message!r}"})]
+
+    peer = Peer(delay_ns=SECOND_NS, answers=log)
+    capture = await held(peer, FastRtcWebRtc)
+    assert capture.failure is None
+    assert len(capture.responses) == 1
+    assert json.loads(peer.bodies[0])["webrtc_id"]
+    assert peer.messages == ["handshake"]
+
+
+async def test_no_packet_ever_comes() -> None:
+    capture = await held(Peer(echo=False, answers=rtvi), PipecatWebRtc)
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.NO_RTP
+
+
+async def test_the_channel_closes_before_the_reply() -> None:
+    peer = Peer(echo=False)
+
+    def close(message: str | bytes) -> Sequence[str]:
+        if peer.messages.count("ping") == 2:
+            peer.channels[0].close()
+        return () if message == "ping" else rtvi(message)
+
+    peer.answers = close
+    capture = await held(peer, PipecatWebRtc)
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.CHANNEL_CLOSED
+
+
+async def test_no_codec_of_ours() -> None:
+    capture = await held(
+        Peer(bend=lambda sdp: sdp.replace("opus/", "L16/").replace("PCM", "X")), PipecatWebRtc
+    )
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.CODEC_REFUSED
