@@ -46,7 +46,7 @@ class Stretch:
 
     Args:
         began_ns: Arrival of the chunk in which it became audible.
-        chunks: Its chunks, with up to 100 ms before and 200 ms after the audible ones.
+        chunks: Its chunks, with those that sounded up to 100 ms before and 200 ms after the audible ones.
         audible_ns: Arrival of its last audible chunk so far.
         ended_ns: When it was known that it had ended; None while it lasts.
     """
@@ -91,7 +91,8 @@ class EnergySegmenter:
         stretch = self.open
         if stretch is None:
             self._before.append(chunk)
-            while chunk.at_ns - self._before[0].at_ns > _KEPT_BEFORE_NS:
+            # A chunk sounds until the next one arrives: what became audible now may have begun in it.
+            while len(self._before) > 1 and chunk.at_ns - self._before[1].at_ns > _KEPT_BEFORE_NS:
                 self._before.popleft()
             if audible:
                 self.stretches.append(Stretch(chunk.at_ns, list(self._before), chunk.at_ns))

@@ -42,8 +42,21 @@ def test_a_stretch_of_sound_is_found_with_a_little_before_and_after() -> None:
     assert stretch.ended_ns == 1_600 * MS
     kept = np.concatenate([chunk.pcm for chunk in stretch.chunks])
     assert np.count_nonzero(kept) == np.count_nonzero(pcm)
-    assert stretch.chunks[0].at_ns >= stretch.began_ns - 100 * MS
+    assert stretch.chunks[1].at_ns >= stretch.began_ns - 100 * MS
     assert stretch.chunks[-1].at_ns == 1_300 * MS
+
+
+def test_the_chunk_in_which_the_sound_began_is_kept_however_long_and_late_chunks_are() -> None:
+    pcm = sound((482, False), (400, True), (218, False))
+    segmenter = EnergySegmenter(RATE_HZ, 500 * MS)
+    arrivals_ms = (100, 200, 300, 400, 499, 601, 700, 800, 900, 1_000, 1_100)
+    step = RATE_HZ // 10
+    for at_ms, at in zip(arrivals_ms, range(0, len(pcm), step), strict=True):
+        segmenter.push(Chunk(at_ms * MS, pcm[at : at + step]))
+    (stretch,) = segmenter.stretches
+    kept = np.concatenate([chunk.pcm for chunk in stretch.chunks])
+    assert np.count_nonzero(kept) == np.count_nonzero(pcm)
+    assert stretch.began_ns == 601 * MS  # 18 ms of it came before: too little to be told from a click
 
 
 def test_a_pause_within_a_reply_is_part_of_it() -> None:
