@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Protocol
 
 from live_eval.audio import Codec, CodecName
@@ -52,13 +52,15 @@ class Media(Protocol):
         """Wait for the user's next packet; None once the connection has ended."""
         ...
 
-    def say(self, packet: bytes, timestamp: int, leaves: Callable[[int], None]) -> None:
+    async def say(self, packet: bytes, timestamp: int) -> int | None:
         """Hand 20 ms of Opus to the network, now.
 
         Args:
             packet: The packet.
             timestamp: In samples of 48 kHz.
-            leaves: Called with the time at which it is about to be sent; not called where it never is.
+
+        Returns:
+            When it left, once it has; None where it does not.
         """
         ...
 
@@ -89,7 +91,7 @@ class Player:
 
     Packets leave on a grid of 20 ms. A reply begins with the next packet of the grid; where none flow
     meanwhile (`IdleRtp.NONE`) the grid begins anew with it. What the host could not send in time it sends at
-    once where it is part of a reply, and never where it is silence.
+    once, silence too: a gap in the timestamps would say that the track had fallen silent.
 
     Args:
         media: The track.
@@ -97,7 +99,7 @@ class Player:
         idle: What flows while nothing is said.
         tell: Called when the track is about to carry a response (before its first packet), and when it has
             played it.
-        left: Called with each piece of a reply and the time at which its packet is about to be sent.
+        left: Called with each piece of a reply whose packet has left, and when that was.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Player:
         self._hushed: set[str] = set()
         self._playing: Response | None = None
         self._played = 0
+        self._leaving = False
         self._roused = asyncio.Event()
         self._origin_ns = self._due_ns = clock.now_ns()
 
@@ -128,8 +131,7 @@ class Player:
             if self._idle is IdleRtp.NONE and not self._queue and not self._has_played_all:
                 self._roused.clear()
                 await self._roused.wait()
-            if not self._queue or self._playing is None:
-                self._give_up(self._clock.now_ns() - self._due_ns)
+                self._due_ns = max(self._due_ns, self._clock.now_ns())
             await self._clock.sleep_until(self._due_ns)
             await self._tick()
             self._due_ns += _PACKET_NS
@@ -139,8 +141,9 @@ class Player:
         if piece.response.response_id in self._hushed:
             return False
         self._queue.append(piece)
-        # A client must know of a reply before its first packet comes: it is told as early as can be.
-        if self._playing is None:
+        # A client must know of a reply before its first packet comes, and after the last that is none: it is
+        # told as early as that.
+        if self._playing is None and not self._leaving:
             await self._turn()
         self._roused.set()
         return True
@@ -165,19 +168,18 @@ class Player:
         """Whether of what is being played nothing is left, nor will come."""
         return self._playing is not None and self._playing.response_id in self._whole and not self._queue
 
-    def _give_up(self, late_ns: int) -> None:
-        """Leave out the silence that could not be sent in time."""
-        if late_ns > 0:
-            self._due_ns += late_ns if self._idle is IdleRtp.NONE else late_ns // _PACKET_NS * _PACKET_NS
-
     async def _tick(self) -> None:
         await self._turn()
         if self._queue:
             piece = self._queue.popleft()
             self._played += 1
-            self._say(piece.payload, partial(self._left, piece))
+            left_ns = await self._say(piece.payload)
+            if left_ns is not None:
+                self._left(piece, left_ns)
         elif self._idle is IdleRtp.SILENCE:
-            self._say(silence(), lambda at_ns: None)
+            await self._say(silence())
+            if self._playing is None:
+                await self._turn()
 
     async def _turn(self) -> None:
         # Telling gives way to others, who may push or clear meanwhile: look again after each.
@@ -200,6 +202,9 @@ class Player:
         played = self._played if response is self._playing else 0
         return Playback(state, response, played * _PACKET_NS // 1_000_000)
 
-    def _say(self, packet: bytes, leaves: Callable[[int], None]) -> None:
+    async def _say(self, packet: bytes) -> int | None:
         timestamp = (self._due_ns - self._origin_ns) * OPUS_RATE_HZ // 1_000_000_000
-        self._media.say(packet, timestamp, leaves)
+        self._leaving = True
+        left_ns = await self._media.say(packet, timestamp)
+        self._leaving = False
+        return left_ns

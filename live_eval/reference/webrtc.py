@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import re
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -52,6 +51,7 @@ _DROPPED_EVERY = 10
 _UNSENT_MESSAGES = 1_000
 _FAREWELL_NS = 500_000_000
 _LOOK_NS = 5_000_000
+_CLOSE_TIMEOUT_S = 2.0
 
 
 class OfferError(LiveEvalError):
@@ -177,7 +177,11 @@ class RtcConnection:
         if self._fault is Fault.CLOSE_CHANNEL and channel is not None and channel.readyState == "open":
             channel.close()
             return
-        await self._peer.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._peer.close()
+                if self._tap is not None:
+                    await self._tap.settled()
         self._look()
 
     async def _farewell(self, channel: RTCDataChannel) -> None:
@@ -217,10 +221,13 @@ class RtcConnection:
         """Wait for the user's next packet; None once the connection has ended."""
         return await self._speech.get()
 
-    def say(self, packet: bytes, timestamp: int, leaves: Callable[[int], None]) -> None:
-        """Hand 20 ms of Opus to aiortc's sender, which sends them at once."""
-        if self._fault is not Fault.NO_RTP:
-            self._track.packets.put_nowait(_Leaving(packet, timestamp, leaves))
+    async def say(self, packet: bytes, timestamp: int) -> int | None:
+        """Hand 20 ms of Opus to aiortc's sender, which sends them at once; return when."""
+        if self._fault is Fault.NO_RTP:
+            return None
+        leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
+        self._track.packets.put_nowait(leaving)
+        return await leaving.left_ns
 
     def _heard(self, packet: RtpPacket) -> None:
         samples = samples_in(packet.payload, packet.codec)
@@ -241,7 +248,7 @@ class RtcConnection:
 class _Leaving:
     packet: bytes
     timestamp: int
-    leaves: Callable[[int], None]
+    left_ns: asyncio.Future[int]
 
 
 class _ReplyTrack(MediaStreamTrack):
@@ -258,7 +265,8 @@ class _ReplyTrack(MediaStreamTrack):
         leaving = await self.packets.get()
         packet: Packet[Any] = Packet(leaving.packet)
         packet.pts, packet.time_base = leaving.timestamp, _TIME_BASE
-        leaving.leaves(self._clock.now_ns())
+        if not leaving.left_ns.cancelled():
+            leaving.left_ns.set_result(self._clock.now_ns())
         return packet
 
 
