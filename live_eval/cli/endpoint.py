@@ -104,6 +104,13 @@ _DEFAULTS = ReferenceSettings()
     show_default=True,
     help="Sessions end after this.",
 )
+@click.option(
+    "--notice-s",
+    type=int,
+    default=_DEFAULTS.notice_s,
+    show_default=True,
+    help="Dialects that announce it (Gemini's goAway) do so this long before.",
+)
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Model threads.")
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when standard input ends.")
 def command(
@@ -124,18 +131,26 @@ def command(
     fault: str | None,
     truth: Path | None,
     session_limit_s: int,
+    notice_s: int,
     workers: int,
     until_stdin_ends: bool,
 ) -> None:
     """Serve the built-in reference endpoint.
 
-    It speaks OpenAI's Realtime GA dialect over WebSocket at /v1/realtime: it listens (voice detector, then
-    Whisper), finds a reply (the scripts of the sample and of --data, or a chat server) and says it. Timing
-    and faults can also be set for one session in the URL: ?delay_ms=200&fault=silent.
+    It listens (voice detector, then Whisper), finds a reply (the scripts of the sample and of --data, or a
+    chat server) and says it, in the dialect of whoever comes. Timing and faults can also be set for one
+    session in the URL: ?delay_ms=200&fault=silent. The base URLs, for --endpoint and --base-url:
 
-    Ready is one line of JSON on standard output, with the port.
+    \b
+    openai, openai-beta, openai-live    ws://127.0.0.1:8765/v1
+    gemini-live, moshi                  ws://127.0.0.1:8765
+    openai-webrtc                       http://127.0.0.1:8765/v1
+    pipecat-webrtc, fastrtc-webrtc      http://127.0.0.1:8765
+
+    Ready is one line of JSON on standard output, with the port and these addresses.
     """
     from live_eval.reference.app import Endpoint, is_loopback, serve
+    from live_eval.reference.stand_ins import STAND_INS
 
     settings = ReferenceSettings(
         delay_ms=delay_ms,
@@ -146,6 +161,7 @@ def command(
         reply_ms=reply_ms,
         fault=Fault(fault) if fault is not None else None,
         session_limit_s=session_limit_s,
+        notice_s=notice_s,
     )
     secret = Secret(token or os.environ.get(TOKEN_VARIABLE, ""))
     guarded = bool(secret.reveal())
@@ -163,8 +179,9 @@ def command(
 
     def announce(bound: int) -> None:
         where = f"[{host}]" if ":" in host else host
-        line = {"ready": True, "host": host, "port": bound, "base_url": f"ws://{where}:{bound}/v1"}
-        click.echo(json.dumps(line))
+        addresses = {name: stand_in.address(where, bound) for name, stand_in in STAND_INS.items()}
+        line = {"ready": True, "host": host, "port": bound, "base_url": addresses["reference"]}
+        click.echo(json.dumps(line | {"addresses": addresses}))
         sys.stdout.flush()
 
     with ExitStack() as stack:

@@ -16,6 +16,7 @@ class StandIn:
 
     Args:
         base: Path of the base URL that a client is given.
+        scheme: Its scheme.
         lossy: Whether the user's audio comes through a lossy codec.
         exclusive: Whether there is one session at a time.
     """
@@ -23,13 +24,18 @@ class StandIn:
     base: str
     lossy: bool = False
     exclusive: bool = False
+    scheme: str = "ws"
+
+    def address(self, host: str, port: int) -> str:
+        """Return the base URL."""
+        return f"{self.scheme}://{host}:{port}{self.base}"
 
 
 STAND_INS: Mapping[str, StandIn] = {
     "reference": StandIn("/v1"),
     **{route.dialect: StandIn(route.base, route.config.lossy_input, route.exclusive) for route in ROUTES},
-    "openai-webrtc": StandIn("/v1", lossy=True),
-    "pipecat-webrtc": StandIn("", lossy=True),
-    "fastrtc-webrtc": StandIn("", lossy=True),
+    "openai-webrtc": StandIn("/v1", lossy=True, scheme="http"),
+    "pipecat-webrtc": StandIn("", lossy=True, scheme="http"),
+    "fastrtc-webrtc": StandIn("", lossy=True, scheme="http"),
 }
 """By the client's name. The routes of WebRTC are `live_eval.reference.calls`'s own."""
