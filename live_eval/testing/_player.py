@@ -19,7 +19,10 @@ from live_eval.dialect import (
     Interrupted,
     Message,
     Output,
+    PlaybackStarted,
+    PlaybackStopped,
     RateLimits,
+    Reconnect,
     ReplyAudio,
     ReplyAudioDone,
     ReplyText,
@@ -28,6 +31,7 @@ from live_eval.dialect import (
     Send,
     SessionReady,
     SetTimer,
+    StreamAudio,
     UnknownEvent,
 )
 from live_eval.testing.cassettes import Call, Cassette, Closed, Received, Step
@@ -35,14 +39,22 @@ from live_eval.types import Secret
 
 __all__ = ["ACTIONS", "BASE_URL", "KEY", "ConformanceError", "DialectFactory", "Player", "frame_pcm"]
 
-ACTIONS = (Send, SetTimer, Close)
+ACTIONS = (Send, SetTimer, Close, Reconnect)
 BASE_URL = "ws://127.0.0.1:9/v1"
 KEY = "sk-conformance-0b5e7f6a"
 DialectFactory: TypeAlias = Callable[[EndpointSettings], Dialect]
 
 _OUTPUTS = get_args(Output)
 _BEFORE_READY = (EndpointProblem, UnknownEvent, RateLimits)
-_OF_A_RESPONSE = (ReplyAudio, ReplyAudioDone, ReplyText, ResponseDone, Interrupted)
+_OF_A_RESPONSE = (
+    Interrupted,
+    PlaybackStarted,
+    PlaybackStopped,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+)
 _FRAME_SAMPLES = 480
 _TOLD_AUDIO_BYTES = 16
 
@@ -58,11 +70,20 @@ class Player:
         factory: Makes the dialect.
         cassette: Whose settings the session has.
         reads_log: Whether to check what the dialect would log of each message, which takes longest.
+        frame_samples: Samples in a frame of the user's audio.
     """
 
-    def __init__(self, factory: DialectFactory, cassette: Cassette, *, reads_log: bool = True) -> None:
+    def __init__(
+        self,
+        factory: DialectFactory,
+        cassette: Cassette,
+        *,
+        reads_log: bool = True,
+        frame_samples: int = _FRAME_SAMPLES,
+    ) -> None:
         self.cassette = cassette
         self._reads_log = reads_log
+        self._frame_samples = frame_samples
         self.step = "before the first step"
         self.now_ns = 0
         self.timers: dict[str, int] = {}
@@ -70,7 +91,8 @@ class Player:
         self._ready = False
         self._ended: dict[str, bool] = {}
         self.dialect = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY)))
-        self.take(self.dialect.opened(0))
+        self.opening = self.take(self.dialect.opened(0))
+        """What the dialect does when the connection opens."""
 
     def fail(self, rule: str) -> ConformanceError:
         """Return the error that says which rule was broken where."""
@@ -96,7 +118,7 @@ class Player:
             outputs = self.dialect.received(message, self.now_ns)
         except Exception as error:
             raise self.fail(f"received({message[:200]!r}) raised {error!r}") from error
-        self._check_log(message, [out.data for out in outputs if isinstance(out, ReplyAudio)])
+        self._check_log(message, [out.data for out in outputs if isinstance(out, ReplyAudio | StreamAudio)])
         return self.take(outputs)
 
     def call(self, method: str, /, **arguments: Any) -> Sequence[Output]:
@@ -133,7 +155,8 @@ class Player:
         return self.call("timer", name=name)
 
     def take(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Hold outputs against the contract and keep them."""
+        """Hold outputs against the contract and keep them; reconnect where the dialect wants to."""
+        taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, _OUTPUTS):
                 raise self.fail(f"expected actions and events of live_eval.dialect, but {output!r} came")
@@ -143,15 +166,19 @@ class Player:
                 self._check_log(output.message, [])
             elif isinstance(output, SetTimer):
                 self._check_timer(output)
-            elif not isinstance(output, Close):
+            elif not isinstance(output, ACTIONS):
                 self._check_event(output)
             self.told.append(output)
-        return outputs
+            taken.append(output)
+            if isinstance(output, Reconnect):
+                self.dialect.dial()
+                taken.extend(self.take(self.dialect.opened(self.now_ns)))
+        return taken
 
     def _frames(self, count: int) -> Sequence[Output]:
         outputs: list[Output] = []
         for number in range(count):
-            outputs.extend(self.dialect.frame(frame_pcm(number), self.now_ns))
+            outputs.extend(self.dialect.frame(frame_pcm(number, self._frame_samples), self.now_ns))
         return self.take(outputs)
 
     def _check_timer(self, timer: SetTimer) -> None:
@@ -182,10 +209,12 @@ class Player:
                 if self._ended[event.response_id]:
                     raise self.fail(f"response {event.response_id!r} ended twice")
                 self._ended[event.response_id] = True
-        if isinstance(event, ReplyAudio) and not (
+        if isinstance(event, ReplyAudio | StreamAudio) and not (
             isinstance(event.data, bytes) and isinstance(event.codec, Codec)
         ):
-            raise self.fail("expected ReplyAudio to hold bytes and their codec")
+            raise self.fail(f"expected {type(event).__name__} to hold bytes and their codec")
+        if isinstance(event, StreamAudio) and not self.dialect.continuous_media:
+            raise self.fail("StreamAudio came of a dialect whose media are not continuous")
 
     def _check_log(self, message: Message, audio: Sequence[bytes]) -> None:
         if not self._reads_log:
@@ -204,6 +233,6 @@ class Player:
 
 
 @cache
-def frame_pcm(number: int) -> bytes:
-    """Return a frame of 20 ms at 24 kHz whose bytes take all values."""
-    return bytes((number + index) * 7 % 256 for index in range(2 * _FRAME_SAMPLES))
+def frame_pcm(number: int, samples: int = _FRAME_SAMPLES) -> bytes:
+    """Return a frame whose bytes take all values."""
+    return bytes((number + index) * 7 % 256 for index in range(2 * samples))

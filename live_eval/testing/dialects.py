@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import orjson
 
-from live_eval.dialect import Close, EndpointProblem, Message, Output, ReplyAudio, Send, UnknownEvent
+from live_eval.dialect import (
+    Close,
+    EndpointProblem,
+    Message,
+    Output,
+    ReplyAudio,
+    Send,
+    StreamAudio,
+    UnknownEvent,
+)
 from live_eval.errors import FailureKind
 from live_eval.testing._player import (
     ACTIONS,
@@ -31,6 +41,7 @@ __all__ = ["ConformanceError", "check_dialect"]
 
 _LOGGED_CHARACTERS = 2_000
 _FIRED_AT_MOST = 20
+_Start: TypeAlias = Callable[..., Player]
 
 _GARBAGE: tuple[Message, ...] = (
     "",
@@ -61,6 +72,7 @@ def check_dialect(
     cassettes: Iterable[Cassette],
     *,
     sent_audio: Callable[[Message], bytes] | None = None,
+    frame_samples: int = 480,
 ) -> None:
     """Hold a dialect against the contract.
 
@@ -69,6 +81,7 @@ def check_dialect(
         cassettes: Sessions to replay; at least one.
         sent_audio: Returns the PCM that a message sent for a frame carries, so that frames can be compared;
             not compared where not given (a codec that loses).
+        frame_samples: Samples in a frame: the specification's rate times its frame length.
 
     Raises:
         ConformanceError: The dialect breaks the contract.
@@ -78,29 +91,30 @@ def check_dialect(
         check_dialect(MyDialect, [read_cassette(path) for path in Path("golden").glob("*.jsonl")])
     """
     count = 0
+    start = partial(Player, factory, frame_samples=frame_samples)
     for count, cassette in enumerate(cassettes, 1):  # noqa: B007 (counted for the check below)
         _check_dial(factory, cassette)
-        told = _replay(factory, cassette)
-        if _replay(factory, cassette) != told:
+        told = _replay(start, cassette)
+        if _replay(start, cassette) != told:
             raise ConformanceError(f"{cassette.name}: two replays differ: the dialect is not pure")
         clean = [output for output in told if not _is_malformed(output)]
         for state in _states(cassette):
-            _check_calls(factory, cassette, state)
-            _check_garbage(factory, cassette, state, clean)
-        _check_mutants(factory, cassette)
+            _check_calls(start, cassette, state)
+            _check_garbage(start, cassette, state, clean)
+        _check_mutants(start, cassette)
         if sent_audio is not None:
-            _check_frames(factory, cassette, sent_audio)
+            _check_frames(start, cassette, sent_audio, frame_samples)
     if count == 0:
         raise ConformanceError("no cassette was given: there is nothing to hold the dialect against")
 
 
-def _replay(factory: DialectFactory, cassette: Cassette) -> list[Output]:
+def _replay(start: _Start, cassette: Cassette) -> list[Output]:
     """Play a cassette; what the dialect sends and tells must be what the cassette says."""
-    player = Player(factory, cassette)
+    player = start(cassette)
     checks_sent = any(isinstance(step, Sent) for step in cassette.steps)
     checks_events = any(isinstance(step, Expected) for step in cassette.steps)
-    sends: list[Message] = []
-    events: list[Output] = []
+    sends = [output.message for output in player.opening if isinstance(output, Send)]
+    events = [output for output in player.opening if not isinstance(output, ACTIONS)]
 
     def none_left() -> None:
         if checks_sent and sends:
@@ -138,9 +152,9 @@ def _check_dial(factory: DialectFactory, cassette: Cassette) -> None:
         raise ConformanceError(f"{cassette.name}: the repr of Dial holds the key")
 
 
-def _after(factory: DialectFactory, cassette: Cassette, state: int) -> Player:
+def _after(start: _Start, cassette: Cassette, state: int) -> Player:
     """Return a player that has played the first `state` steps."""
-    player = Player(factory, cassette, reads_log=False)
+    player = start(cassette, reads_log=False)
     for number, step in enumerate(cassette.steps[:state]):
         player.play(number, step)
     return player
@@ -156,18 +170,18 @@ def _states(cassette: Cassette) -> Iterator[int]:
             yield number
 
 
-def _check_calls(factory: DialectFactory, cassette: Cassette, state: int) -> None:
+def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
     """Everything the session may do is allowed in every state, until the connection has ended."""
-    player = _after(factory, cassette, state)
+    player = _after(start, cassette, state)
     for response_id in (*player.responses, "no-such-response"):
         for heard_ms in (0, 40, 10**9):
             player.call("interrupt", response_id=response_id, heard_ms=heard_ms)
     player.call("end_turn")
     player.call("timer", name="no-such-timer")
     player.call("frame", count=2)
-    _check_leave(_after(factory, cassette, state))
+    _check_leave(_after(start, cassette, state))
     for code, reason in ((None, ""), (4999, f"{KEY}\ud800" * 100)):
-        _after(factory, cassette, state).close(code, reason)
+        _after(start, cassette, state).close(code, reason)
 
 
 def _check_leave(player: Player) -> None:
@@ -186,13 +200,13 @@ def _check_leave(player: Player) -> None:
             raise player.fail(f"the end that we asked for is told as a failure: {output}")
 
 
-def _check_garbage(factory: DialectFactory, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
+def _check_garbage(start: _Start, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
     """Garbage is survived in every state; what is told to be malformed changes nothing else."""
-    player = _after(factory, cassette, state)
+    player = _after(start, cassette, state)
     for message in _GARBAGE:
         alone = player.receive(message)
         if not all(_is_malformed(output) for output in alone):
-            player = _after(factory, cassette, state)
+            player = _after(start, cassette, state)
     for number, step in enumerate(cassette.steps[state:], state):
         player.play(number, step)
     if [output for output in player.told if not _is_malformed(output)] != clean:
@@ -209,9 +223,9 @@ def _is_malformed(output: Output) -> bool:
     )
 
 
-def _check_mutants(factory: DialectFactory, cassette: Cassette) -> None:
+def _check_mutants(start: _Start, cassette: Cassette) -> None:
     """Messages that are nearly right are survived, one after the other."""
-    player = Player(factory, cassette)
+    player = start(cassette)
     for message in _GARBAGE:
         player.receive(message)
     for number, step in enumerate(cassette.steps):
@@ -264,19 +278,19 @@ def _changed(value: Any, path: tuple[str | int, ...], *replacement: object) -> A
 
 
 def _check_frames(
-    factory: DialectFactory,
+    start: _Start,
     cassette: Cassette,
     sent_audio: Callable[[Message], bytes],
+    frame_samples: int,
 ) -> None:
     """A frame's samples arrive as they are, and the log of it is short."""
     states = [number for number, step in enumerate(cassette.steps) if isinstance(step, Call)]
     for state in states[:1]:
-        player = _after(factory, cassette, state)
+        player = _after(start, cassette, state)
         for number in range(3):
-            sends = [
-                out.message for out in player.dialect.frame(frame_pcm(number), 0) if isinstance(out, Send)
-            ]
-            if b"".join(map(sent_audio, sends)) != frame_pcm(number):
+            pcm = frame_pcm(number, frame_samples)
+            sends = [out.message for out in player.dialect.frame(pcm, 0) if isinstance(out, Send)]
+            if b"".join(map(sent_audio, sends)) != pcm:
                 raise player.fail("a frame's samples are not those that were sent")
             for message in sends:
                 if len(json.dumps(player.dialect.redact(message))) > _LOGGED_CHARACTERS:
@@ -295,7 +309,7 @@ def _matches(event: Output, expected: Expected) -> bool:
     if type(event).__name__ != expected.name:
         return False
     for name, wanted in expected.fields.items():
-        if name == "bytes" and isinstance(event, ReplyAudio):
+        if name == "bytes" and isinstance(event, ReplyAudio | StreamAudio):
             came: object = len(event.data)
         else:
             came = getattr(event, name, None)
