@@ -87,6 +87,7 @@ class EnergySegmenter:
 
     def push(self, chunk: Chunk) -> None:
         """Add the next chunk of the stream."""
+        self.tick(chunk.at_ns)
         audible = self._hears(chunk.pcm)
         stretch = self.open
         if stretch is None:
@@ -103,21 +104,26 @@ class EnergySegmenter:
             self._quiet.clear()
         else:
             self._quiet.append(chunk)
-            self.tick(chunk.at_ns)
 
     def tick(self, at_ns: int) -> None:
-        """Time has passed: a stretch ends where nothing audible came for too long."""
-        stretch = self.open
-        if stretch is not None and at_ns - stretch.audible_ns >= self._patience_ns(stretch, at_ns):
-            until_ns = stretch.audible_ns + _KEPT_AFTER_NS
-            stretch.chunks += [chunk for chunk in self._quiet if chunk.at_ns <= until_ns]
-            self._quiet.clear()
-            stretch.ended_ns = at_ns
+        """Time has passed: a stretch ends where nothing audible came for too long.
 
-    def _patience_ns(self, stretch: Stretch, at_ns: int) -> int:
-        """Return how long `stretch` may be silent."""
-        spoken_over = self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns <= at_ns
-        return min(_BREATH_NS, self._silence_ns) if spoken_over else self._silence_ns
+        When it ended does not depend on when one asks.
+        """
+        stretch = self.open
+        if stretch is None or at_ns < (ends_ns := self._ends_ns(stretch)):
+            return
+        until_ns = stretch.audible_ns + _KEPT_AFTER_NS
+        stretch.chunks += [chunk for chunk in self._quiet if chunk.at_ns <= until_ns]
+        self._quiet.clear()
+        stretch.ended_ns = ends_ns
+
+    def _ends_ns(self, stretch: Stretch) -> int:
+        """Return when `stretch` has ended, if nothing audible comes any more."""
+        ends_ns = stretch.audible_ns + self._silence_ns
+        if self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns:
+            ends_ns = min(ends_ns, max(self.voice_end_ns, stretch.audible_ns + _BREATH_NS))
+        return ends_ns
 
     def _hears(self, pcm: NDArray[np.int16]) -> bool:
         """Return whether anything in these samples is audible; short windows go on in the next chunk."""

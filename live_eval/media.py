@@ -147,6 +147,7 @@ class Stream:
 
     def text(self, text: str, at_ns: int) -> None:
         """Words of the endpoint: they belong to the reply that sounds, or else to the next."""
+        self.tick(at_ns)
         self._unsaid.append((at_ns, text))
         self._say()
 
