@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from live_eval.redaction import SECRET_FIELDS
 from live_eval.types import Secret
 
 __all__ = ["hide", "redact_object", "redact_raw"]
@@ -13,7 +14,6 @@ __all__ = ["hide", "redact_object", "redact_raw"]
 _RAW_CHARACTERS = 500
 _SHOWN_CHARACTERS = 4_000
 _DEPTH = 24
-_SECRET_FIELDS = frozenset({"api_key", "authorization", "client_secret", "headers"})
 _HALF_MASKED_KEY = re.compile(r"[\w-]*\*{3,}[\w-]*")
 _LOGIN = re.compile(r"//[^/@\s]+@")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
@@ -57,7 +57,7 @@ def redact_object(
         The copy: audio is ``{"bytes": n}``, fields that hold secrets by their name are ``***``, and so is
         every occurrence of the key.
     """
-    copy = _walk(event, key, audio_fields, {*_SECRET_FIELDS, *secret_fields}, _DEPTH)
+    copy = _walk(event, key, audio_fields, {*SECRET_FIELDS, *secret_fields}, _DEPTH)
     assert isinstance(copy, dict)
     return copy
 

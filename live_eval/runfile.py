@@ -110,6 +110,7 @@ class OutputTable(_Table):
 
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
     resume: bool = Field(False, description="go on with the run in `out`")
+    record_wire: bool = Field(False, description="keep every message with its stamps, to replay the run")
     report: bool = Field(True, description="write report.html into the run folder")
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from live_eval.capture import LoggedMessage, TurnCapture
+from live_eval.cassettes import Call, Closed, Packet, Received, Sent, Step, Turn
 from live_eval.clock import Clock, Pacer
 from live_eval.dialect import Close, Dialect, Interrupted, Message, Output, Reconnect, Send, SetTimer
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
@@ -58,6 +60,7 @@ class Session:
         transcribes: Whether the endpoint was asked to transcribe the input.
         limits: How long to wait for what.
         probe: The process's probe of the event loop, or None where lag is not to be known.
+        records_wire: Whether to keep everything that happens, for `wire`.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Session:
         transcribes: bool = False,
         limits: TurnLimits | None = None,
         probe: LoopProbe | None = None,
+        records_wire: bool = False,
     ) -> None:
         self._dialect = dialect
         self._connect = transport
@@ -84,6 +88,7 @@ class Session:
         self._state = TurnState(self._limits, modality)
         self._timers: dict[str, int] = {}
         self._messages: list[tuple[int, bool, Message]] = []
+        self._wire: list[Step] | None = [] if records_wire else None
         self._closing = False
         self._leaving = False
         self._left = False
@@ -145,6 +150,25 @@ class Session:
             for at_ns, incoming, message in self._messages
         )
 
+    def wire(self) -> tuple[Step, ...]:
+        """Return everything that happened, in order; empty where it was not asked for."""
+        return tuple(self._wire or ())
+
+    def _note(self, step: type[Call] | type[Turn], at_ns: int, called: str, /, **arguments: Any) -> None:
+        """Keep what the session called of the dialect, or told the turn's state."""
+        if self._wire is not None:
+            self._wire.append(step(at_ns, called, arguments))
+
+    def _failed(self, kind: FailureKind, message: str, at_ns: int) -> None:
+        self._note(Turn, at_ns, "failed", kind=kind.value, message=message)
+        self._state.fail(kind, message, at_ns)
+
+    async def _open(self) -> None:
+        """The connection is there."""
+        now_ns = self._clock.now_ns()
+        self._note(Call, now_ns, "opened")
+        await self._carry_out(self._dialect.opened(now_ns), now_ns)
+
     async def _listen(self) -> None:
         """Receive until the connection ends."""
         while True:
@@ -160,8 +184,12 @@ class Session:
                     await self._ended(end)
                 return
             if isinstance(arrival, RtpPacket):
+                if self._wire is not None:
+                    self._wire.append(Packet(arrival))
                 self._state.on_packet(arrival)
                 continue
+            if self._wire is not None:
+                self._wire.append(Received(arrival.at_ns, arrival.message))
             self._messages.append((arrival.at_ns, True, arrival.message))
             await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
 
@@ -169,11 +197,13 @@ class Session:
         """The connection ended, and not by us."""
         self._state.retry_after_s = end.retry_after_s
         if end.kind is FailureKind.CLOSED:
+            if self._wire is not None:
+                self._wire.append(Closed(end.at_ns, end.code, end.reason))
             await self._carry_out(self._dialect.closed(end.code, end.reason, end.at_ns), end.at_ns)
             said = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
             self._state.closed(said, end.at_ns)
         else:
-            self._state.fail(end.kind, end.message, end.at_ns)
+            self._failed(end.kind, end.message, end.at_ns)
         self._ready.set()
 
     async def _reconnect(self) -> None:
@@ -185,13 +215,12 @@ class Session:
         try:
             await transport.connect(self._dialect.dial(), self._limits.connect_s)
         except ConnectError as error:
-            self._state.fail(
-                error.kind, f"the session could not be resumed: {error.message}", self._clock.now_ns()
-            )
+            message = f"the session could not be resumed: {error.message}"
+            self._failed(error.kind, message, self._clock.now_ns())
             return
         self._transport = transport
         await old.close()
-        await self._carry_out(self._dialect.opened(self._clock.now_ns()), self._clock.now_ns())
+        await self._open()
 
     async def _track_stats(self) -> MediaStats | None:
         track = self._transport.track
@@ -203,7 +232,7 @@ class Session:
         waits_s = limits.ready_s + 2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s
         bound_ns = len(turn.frames) * turn.frame_ns + round(waits_s * _SECOND_NS)
         await self._clock.sleep_until(self._clock.now_ns() + bound_ns)
-        self._state.fail(
+        self._failed(
             FailureKind.STALLED,
             f"the session did not end within {bound_ns / _SECOND_NS:g} s, and no limit of it was reached: "
             f"after {len(self._sent)} frames the endpoint took no more",
@@ -218,6 +247,8 @@ class Session:
                 case Send(message):
                     if await self._send(message):
                         self._messages.append((self._clock.now_ns(), False, message))
+                        if self._wire is not None:
+                            self._wire.append(Sent(self._clock.now_ns(), message))
                 case SetTimer(name, timer_ns):
                     if timer_ns is None:
                         self._timers.pop(name, None)
@@ -239,6 +270,7 @@ class Session:
     async def _stop_playing(self, response_id: str, at_ns: int) -> None:
         """Tell the endpoint how much of an interrupted response was heard, as a player would."""
         heard_ms = self._state.heard_ms(response_id, at_ns)
+        self._note(Call, at_ns, "interrupt", response_id=response_id, heard_ms=heard_ms)
         await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
     async def _send(self, message: Message) -> bool:
@@ -251,29 +283,41 @@ class Session:
 
     async def _talk(self, turn: UserTurn) -> None:
         """Open the session, speak, and keep the session alive until the turn is over."""
-        await self._carry_out(self._dialect.opened(self._clock.now_ns()), self._clock.now_ns())
+        await self._open()
         await self._until_ready()
         if self._state.failure is not None:
             return
         self._t0_ns = self._clock.now_ns() + _LEAD_NS
         self._pacer = Pacer(self._clock, self._t0_ns, turn.frame_ns)
-        self._state.user_speaks(self._t0_ns + turn.edges.onset_ns, self._t0_ns + turn.edges.voice_end_ns)
+        onset_ns, voice_end_ns = (self._t0_ns + at for at in (turn.edges.onset_ns, turn.edges.voice_end_ns))
+        self._note(Turn, self._t0_ns, "user_speaks", onset_ns=onset_ns, voice_end_ns=voice_end_ns)
+        self._state.user_speaks(onset_ns, voice_end_ns)
         for frame in turn.frames:
             await self._frame(self._pacer, frame, speech=True)
             if self._state.failure is not None:
                 return
         if self._turn_mode is TurnMode.MANUAL:
             now_ns = self._clock.now_ns()
+            self._note(Call, now_ns, "end_turn")
             await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
-        self._state.user_done(self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        self._note(Turn, now_ns, "user_done")
+        self._state.user_done(now_ns)
         silent = bytes(len(turn.frames[0])) if turn.frames else b""
         keep_talking = self._turn_mode is not TurnMode.MANUAL or self._dialect.needs_continuous_input
-        while not self._state.over(self._clock.now_ns()):
+        while not self._over():
             if keep_talking:
                 await self._frame(self._pacer, silent, speech=False)
             else:
                 await self._clock.sleep_until(self._clock.now_ns() + _TICK_NS)
                 await self._fire_timers()
+
+    def _over(self) -> bool:
+        now_ns = self._clock.now_ns()
+        if not self._state.over(now_ns):
+            return False
+        self._note(Turn, now_ns, "over")
+        return True
 
     async def _until_ready(self) -> None:
         deadline_ns = self._clock.now_ns() + round(self._limits.ready_s * _SECOND_NS)
@@ -290,7 +334,7 @@ class Session:
         finally:
             ready.cancel()
         if self._state.ready_ns is None:
-            self._state.fail(
+            self._failed(
                 FailureKind.NO_SESSION,
                 f"the endpoint accepted the connection, but its session was not ready within "
                 f"{self._limits.ready_s:g} s; {self._last_words()}",
@@ -309,6 +353,8 @@ class Session:
         track = self._transport.track
         if track is not None:
             track.send(frame, tick.skipped)
+        else:
+            self._note(Call, tick.deadline_ns, "frame", pcm=frame)
         for output in self._dialect.frame(frame, tick.deadline_ns) if track is None else ():
             if isinstance(output, Send):
                 if not await self._send(output.message):  # not logged: its times say all there is
@@ -325,6 +371,7 @@ class Session:
         now_ns = self._clock.now_ns()
         for name in [name for name, at_ns in self._timers.items() if at_ns <= now_ns]:
             del self._timers[name]
+            self._note(Call, now_ns, "timer", name=name)
             await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
 
     async def _leave(self, listening: asyncio.Task[None]) -> None:
@@ -335,6 +382,7 @@ class Session:
         self._closing = self._leaving = True
         self._timers.clear()
         now_ns = self._clock.now_ns()
+        self._note(Call, now_ns, "finish")
         await self._carry_out(self._dialect.finish(now_ns), now_ns)
         until_ns = now_ns + _FAREWELL_NS
         while self._timers and not (self._left or listening.done()) and self._clock.now_ns() < until_ns:

@@ -16,7 +16,7 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -25,6 +25,7 @@ from urllib.parse import urlsplit, urlunsplit
 from live_eval import __version__
 from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.capture import TurnCapture, TurnRecord, finish, turn_id
+from live_eval.cassettes import Cassette, Step, write_cassette
 from live_eval.clock import Clock, SystemClock
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
@@ -38,7 +39,7 @@ from live_eval.registry import load as load_object
 from live_eval.retry import LONGEST_WAIT_S, PASSING, Backoff, RateGate
 from live_eval.runfile import RunConfig
 from live_eval.session import Session, UserTurn
-from live_eval.store import RunWriter
+from live_eval.store import WIRE_FOLDER, RunWriter, file_stem
 from live_eval.timeline import TIMING_VERSION, TurnTrace
 from live_eval.turn import TurnLimits
 from live_eval.types import Case, Failure, Secret, SpeechEdges, TurnMode
@@ -131,6 +132,20 @@ class Plan:
             ice_servers=endpoint.ice_servers,
             key=self.key,
         )
+
+    def cassette(self, turn_id: str, attempt: int, steps: Sequence[Step], origin_ns: int) -> Cassette:
+        """Return the recording of an attempt with what it takes to replay it, without address and key."""
+        settings = asdict(replace(self.settings(""), key=None))
+        for secret in ("base_url", "key"):
+            del settings[secret]
+        recorded = {
+            "turn_id": turn_id,
+            "attempt": attempt,
+            "endpoint": self.spec.name,
+            "limits": asdict(self.limits()),
+            "origin_ns": origin_ns,
+        }
+        return Cassette(turn_id, f"turn {turn_id}, attempt {attempt}", tuple(steps), settings, recorded)
 
     def limits(self) -> TurnLimits:
         """Return how long to wait for what."""
@@ -265,13 +280,13 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     Args:
         plan: What to do.
         writer: The run's store.
-        folder: The run folder, for the log of the built-in endpoint where it is started.
+        folder: The run folder: for cassettes, and the log of the built-in endpoint where it is started.
         observer: Told how it goes.
 
     Returns:
         How many turns of the run (earlier ones included) were captured and failed.
     """
-    run = _Run(plan, writer, observer, SystemClock())
+    run = _Run(plan, writer, folder, observer, SystemClock())
     done = await asyncio.to_thread(writer.done)
     wanted = [job for job in plan.jobs if job.turn_id not in done]
     task = asyncio.current_task()
@@ -321,8 +336,9 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
 class _Run:
     """The workers of one run and what they share."""
 
-    def __init__(self, plan: Plan, writer: RunWriter, observer: Observer, clock: Clock) -> None:
+    def __init__(self, plan: Plan, writer: RunWriter, folder: Path, observer: Observer, clock: Clock) -> None:
         self._plan = plan
+        self._folder = folder
         self._writer = writer
         self._observer = observer
         self._clock = clock
@@ -414,6 +430,7 @@ class _Run:
             transcribes=settings.transcription_model is not None,
             limits=self._plan.limits(),
             probe=self._probe,
+            records_wire=self._plan.config.output.record_wire,
         )
         capture = await session.hold(turn)
         gc.collect(1)  # between turns: the collector is off while they are timed
@@ -421,9 +438,22 @@ class _Run:
             said = replace(capture.failure, message=self._redact(capture.failure.message))
             capture = replace(capture, failure=said)
         warnings = (*oddities, *capture.warnings)
-        return await self._in_writer(
-            lambda: keep(replace(capture, log=session.log(), warnings=warnings), user=user)
-        )
+
+        def finished() -> TurnRecord:
+            record = keep(replace(capture, log=session.log(), warnings=warnings), user=user)
+            if self._plan.config.output.record_wire:
+                self._write_wire(record, session.wire())
+            return record
+
+        return await self._in_writer(finished)
+
+    def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
+        folder = self._folder / WIRE_FOLDER
+        folder.mkdir(exist_ok=True)
+        name = f"{file_stem(record.turn_id, 1)}-{record.attempt}.jsonl"
+        origin_ns = record.capture.trace.dial_ns
+        cassette = self._plan.cassette(record.turn_id, record.attempt, steps, origin_ns)
+        write_cassette(folder / name, cassette, self._plan.key, origin_ns)
 
     def _user_turn(self, case: Case) -> tuple[Audio, UserTurn, list[Failure]]:
         edges = self._edges[case.case_id]

@@ -19,6 +19,7 @@ WRONG_USAGE = 2
 COMMANDS = {
     "run": "Hold conversations with an endpoint and score them.",
     "show": "Print the summary of a run.",
+    "replay": "Replay recorded sessions and compare them with what the run kept.",
     "report": "Write runs as one page to open, or as tables.",
     "export": "Write a run's turns as rows.",
     "score": "Score a run, again or with other judges.",

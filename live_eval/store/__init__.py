@@ -5,9 +5,11 @@ A run is a folder::
     recordings/<run>/
         run.sqlite       manifest, turns, responses, events, failures; not changed after the run has ended
         scores.sqlite    judgements, keyed by judge and judge version
+        wire/            with --record-wire: a cassette of each attempt
         audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left the user, right the endpoint)
 """
 
+from live_eval.store._encoding import file_stem
 from live_eval.store.reader import RunReader, StoredFailure, StoredResponse, StoredTurn
 from live_eval.store.schema import (
     AUDIO_FOLDER,
@@ -15,6 +17,7 @@ from live_eval.store.schema import (
     RUN_SCHEMA_VERSION,
     SCORES_FILE,
     SCORES_SCHEMA_VERSION,
+    WIRE_FOLDER,
 )
 from live_eval.store.scores import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus, ScoreStore
 from live_eval.store.writer import RunWriter
@@ -25,6 +28,7 @@ __all__ = [
     "RUN_SCHEMA_VERSION",
     "SCORES_FILE",
     "SCORES_SCHEMA_VERSION",
+    "WIRE_FOLDER",
     "JudgeProblem",
     "RunReader",
     "RunWriter",
@@ -35,4 +39,5 @@ __all__ = [
     "StoredFailure",
     "StoredResponse",
     "StoredTurn",
+    "file_stem",
 ]

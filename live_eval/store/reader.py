@@ -205,6 +205,9 @@ class RunReader:
     def __len__(self) -> int:
         return int(self._fetch("SELECT count(*) FROM turns")[0][0])
 
+    def __contains__(self, turn_id: object) -> bool:
+        return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
+
     def turns(self, *, retime: bool = False) -> Iterator[StoredTurn]:
         """Yield the turns in the order in which they were committed.
 

@@ -24,6 +24,7 @@ __all__ = [
     "SCORES_FILE",
     "SCORES_SCHEMA_VERSION",
     "SCORES_TABLES",
+    "WIRE_FOLDER",
     "create_database",
     "has_tables",
     "is_local_disk",
@@ -37,6 +38,7 @@ __all__ = [
 RUN_FILE = "run.sqlite"
 SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
+WIRE_FOLDER = "wire"
 RUN_SCHEMA_VERSION = 2
 SCORES_SCHEMA_VERSION = 1
 

@@ -1,6 +1,6 @@
 """For tests of clients and judges, ours and anyone's: a fake clock, connections in memory, conformance."""
 
-from live_eval.testing.cassettes import Cassette, read_cassette
+from live_eval.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.dialects import ConformanceError, check_dialect
 from live_eval.testing.judges import check_judge

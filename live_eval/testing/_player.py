@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, get_args
 import orjson
 
 from live_eval.audio import Codec
+from live_eval.cassettes import Call, Cassette, Closed, Received, Step
 from live_eval.dialect import (
     Close,
     Dialect,
@@ -34,7 +35,6 @@ from live_eval.dialect import (
     StreamAudio,
     UnknownEvent,
 )
-from live_eval.testing.cassettes import Call, Cassette, Closed, Received, Step
 from live_eval.types import Secret
 
 __all__ = ["ACTIONS", "BASE_URL", "KEY", "ConformanceError", "DialectFactory", "Player", "frame_pcm"]

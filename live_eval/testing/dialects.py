@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from live_eval.cassettes import Call, Cassette, Closed, Expected, Received, Sent
 from live_eval.dialect import (
     Close,
     EndpointProblem,
@@ -34,7 +35,6 @@ from live_eval.testing._player import (
     Player,
     frame_pcm,
 )
-from live_eval.testing.cassettes import Call, Cassette, Closed, Expected, Received, Sent
 from live_eval.types import Secret
 
 __all__ = ["ConformanceError", "check_dialect"]

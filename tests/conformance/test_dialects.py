@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import clients.specs
 from clients.openai_realtime import OpenAIRealtime
+from live_eval.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
 from live_eval.dialect import (
     ClientSpec,
     Close,
@@ -41,7 +42,6 @@ from live_eval.dialect import (
 from live_eval.errors import DataError, FailureKind
 from live_eval.registry import load
 from live_eval.testing._player import Player
-from live_eval.testing.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
 from live_eval.testing.dialects import ConformanceError, check_dialect
 from live_eval.timeline import ResponseStatus
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clients.fastrtc_webrtc import FastRtcWebRtc
+from live_eval.cassettes import read_cassette
 from live_eval.dialect import (
     EndpointProblem,
     EndpointSettings,
@@ -22,7 +23,6 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import FailureKind
-from live_eval.testing.cassettes import read_cassette
 from live_eval.testing.dialects import check_dialect
 
 GOLDEN = sorted((Path(__file__).parents[1] / "conformance" / "golden" / "fastrtc_webrtc").glob("*.jsonl"))

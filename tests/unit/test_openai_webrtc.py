@@ -11,6 +11,7 @@ from openai.types.realtime import RealtimeServerEvent, SessionUpdateEvent
 from pydantic import TypeAdapter
 
 from clients.openai_webrtc import OpenAIWebRtc
+from live_eval.cassettes import Received, read_cassette
 from live_eval.dialect import (
     EndpointProblem,
     EndpointSettings,
@@ -26,7 +27,6 @@ from live_eval.dialect import (
     Send,
 )
 from live_eval.errors import FailureKind, UsageError
-from live_eval.testing.cassettes import Received, read_cassette
 from live_eval.testing.dialects import check_dialect
 from live_eval.types import Modality, Secret, TurnMode
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clients.pipecat_webrtc import PipecatWebRtc
+from live_eval.cassettes import read_cassette
 from live_eval.dialect import (
     EndpointProblem,
     EndpointSettings,
@@ -24,7 +25,6 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import FailureKind
-from live_eval.testing.cassettes import read_cassette
 from live_eval.testing.dialects import check_dialect
 from live_eval.types import Secret
 

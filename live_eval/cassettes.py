@@ -1,0 +1,292 @@
+"""Cassettes: sessions on the wire, as JSON lines, to be replayed to a dialect.
+
+The first line is the header; each further line is one step, in the order in which things happened::
+
+    {"cassette": 1, "about": "a turn", "settings": {"turn_mode": "manual"}}
+    {"at_ms": 0, "direction": "in", "message": {"type": "session.created"}}
+    {"at_ms": 0, "direction": "out", "message": {"type": "session.update"}}
+    {"at_ms": 20, "call": "frame", "count": 50}
+    {"at_ms": 1020, "call": "end_turn"}
+    {"at_ms": 1300, "event": "ResponseStarted", "response_id": "resp_1"}
+    {"at_ms": 2000, "closed": {"code": 1000, "reason": ""}}
+
+* ``direction`` ``in`` is a message of the endpoint, ``out`` one that the dialect sends. ``message`` is a
+  string, the text as it went over the wire, or for the reader's sake an object, whose compact JSON did;
+  a binary message is base64 under ``binary`` instead.
+* ``call`` is what the session called of the dialect: ``opened`` (where it is left out, the connection opens
+  with the first step), ``frame`` (`count` frames, or the one whose ``pcm`` is given in base64; the messages
+  that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`), ``timer``
+  (`name`), ``finish``.
+* ``turn`` is what the session told the turn's state: ``user_speaks`` (`onset_ms`, `voice_end_ms`),
+  ``user_done``, ``over`` (nothing more was waited for), ``failed`` (`kind`, `message`).
+* ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are left out.
+* ``closed`` is the end of the connection.
+* ``event`` is an event that the dialect gives; the fields that are named must be equal (of audio, ``bytes``
+  is the size of the data).
+
+``out`` and ``event`` lines belong to the step before them; those before the first step are what the dialect
+does when the connection opens. A cassette without any of either kind leaves that kind unchecked; where there
+are some, all are there.
+
+Golden sessions are written by hand and hold what the dialect must tell. ``live-eval run --record-wire``
+writes what happened (``turn`` and ``rtp`` are in these alone), with ``turn_id``, ``attempt``, ``endpoint``
+and ``limits`` in the header and no ``event``: `live_eval.replay` holds them against the run. No cassette
+holds an address or a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+
+from live_eval.audio import Codec, CodecName
+from live_eval.dialect import EndpointSettings, Message
+from live_eval.errors import DataError
+from live_eval.redaction import conceal
+from live_eval.rtp import RtpPacket
+from live_eval.types import Modality, Secret, TurnMode
+
+__all__ = [
+    "Call",
+    "Cassette",
+    "Closed",
+    "Expected",
+    "Packet",
+    "Received",
+    "Sent",
+    "Step",
+    "Turn",
+    "read_cassette",
+    "write_cassette",
+]
+
+_VERSION = 1
+_CALLS = ("opened", "frame", "end_turn", "interrupt", "timer", "finish")
+_TURN = ("user_speaks", "user_done", "over", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message of the endpoint."""
+
+    at_ns: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that the dialect sends."""
+
+    at_ns: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that the session did."""
+
+    at_ns: int
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something that the session told the turn's state."""
+
+    at_ns: int
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet of the endpoint's media track; `at_ns` is its own."""
+
+    packet: RtpPacket
+
+    @property
+    def at_ns(self) -> int:
+        """When it arrived."""
+        return self.packet.at_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The end of the connection."""
+
+    at_ns: int
+    code: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An event that the dialect gives."""
+
+    at_ns: int
+    name: str
+    fields: Mapping[str, Any]
+
+
+Step: TypeAlias = Received | Sent | Call | Turn | Packet | Closed | Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Cassette:
+    """A session to be replayed.
+
+    Args:
+        name: For messages.
+        about: What it shows, in words.
+        steps: What happened, in order.
+        settings: The session's settings, as `EndpointSettings` names them, without address and key.
+        recorded: What a recording says of itself: ``turn_id``, ``attempt``, ``endpoint``, ``limits``,
+            ``origin_ns`` (what 0 is on the machine's clock); empty for a golden session.
+    """
+
+    name: str
+    about: str
+    steps: tuple[Step, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+
+    def endpoint_settings(self, base_url: str, key: Secret | None) -> EndpointSettings:
+        """Return the settings of the session."""
+        values = dict(self.settings)
+        if "turn_mode" in values:
+            values["turn_mode"] = TurnMode(values["turn_mode"])
+        if "modality" in values:
+            values["modality"] = Modality(values["modality"])
+        return EndpointSettings(base_url=base_url, key=key, **values)
+
+
+def read_cassette(path: Path) -> Cassette:
+    """Read a cassette.
+
+    Raises:
+        DataError: The file is none; the message names the file, the line and what was expected.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not objects or objects[0].get("cassette") != _VERSION:
+        raise DataError(f'{path}, line 1: expected the header of a cassette, {{"cassette": {_VERSION}}}')
+    header = objects[0]
+    steps = []
+    for number, line in enumerate(objects[1:], 2):
+        try:
+            steps.append(_step(line))
+        except (KeyError, TypeError, ValueError, binascii.Error) as error:
+            raise DataError(f"{path}, line {number}: not a step of a cassette: {error!r}") from None
+    known = ("cassette", "about", "settings")
+    recorded = {name: value for name, value in header.items() if name not in known}
+    return Cassette(path.stem, header.get("about", ""), tuple(steps), header.get("settings", {}), recorded)
+
+
+def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns: int = 0) -> None:
+    """Write a cassette; secrets become ``***``.
+
+    Args:
+        path: The file; written beside it first, then moved in place.
+        cassette: What to write. Its settings must hold neither address nor key.
+        key: The session's key.
+        origin_ns: The time that becomes 0.
+    """
+    header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
+    header["settings"] = dict(cassette.settings)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(orjson.dumps(header, default=str) + b"\n")
+        for step in cassette.steps:
+            line = {"at_ms": (step.at_ns - origin_ns) / 1_000_000, **_fields(step, key)}
+            file.write(orjson.dumps(line, default=str) + b"\n")
+    part.replace(path)
+
+
+def _fields(step: Step, key: Secret | None) -> dict[str, Any]:
+    match step:
+        case Received() | Sent():
+            message = conceal(step.message, key)
+            body = {"message": message} if isinstance(message, str) else {"binary": _base64(message)}
+            return {"direction": "in" if isinstance(step, Received) else "out", **body}
+        case Call():
+            arguments = {
+                name: _base64(value) if isinstance(value, bytes) else value
+                for name, value in step.arguments.items()
+            }
+            return {"call": step.name, **arguments}
+        case Turn():
+            return {"turn": step.name, **step.arguments}
+        case Packet(packet=packet):
+            return {
+                "rtp": {
+                    "sequence": packet.sequence,
+                    "timestamp": packet.timestamp,
+                    "ssrc": packet.ssrc,
+                    "codec": packet.codec.name.value,
+                    "rate_hz": packet.codec.rate_hz,
+                    "payload": _base64(packet.payload),
+                }
+            }
+        case Closed():
+            return {"closed": {"code": step.code, "reason": step.reason}}
+        case Expected():
+            return {"event": step.name, **step.fields}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {number}: expected JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{path}, line {number}: expected a JSON object")
+    return value
+
+
+def _step(line: dict[str, Any]) -> Step:
+    at_ns = round(line.pop("at_ms") * 1_000_000)
+    if "direction" in line:
+        kinds: dict[str, Callable[[int, Message], Step]] = {"in": Received, "out": Sent}
+        return kinds[line["direction"]](at_ns, _message(line))
+    if "call" in line:
+        name = line.pop("call")
+        if name not in _CALLS:
+            raise ValueError(f"unknown call {name!r}; there are {', '.join(_CALLS)}")
+        if "pcm" in line:
+            line["pcm"] = base64.b64decode(line["pcm"], validate=True)
+        return Call(at_ns, name, line)
+    if "turn" in line:
+        name = line.pop("turn")
+        if name not in _TURN:
+            raise ValueError(f"unknown word to the turn {name!r}; there are {', '.join(_TURN)}")
+        return Turn(at_ns, name, line)
+    if "rtp" in line:
+        return Packet(_packet(at_ns, line["rtp"]))
+    if "closed" in line:
+        return Closed(at_ns, line["closed"]["code"], line["closed"]["reason"])
+    return Expected(at_ns, line.pop("event"), line)
+
+
+def _packet(at_ns: int, fields: dict[str, Any]) -> RtpPacket:
+    codec = Codec(CodecName(fields["codec"]), fields["rate_hz"])
+    payload = base64.b64decode(fields["payload"], validate=True)
+    return RtpPacket(at_ns, fields["sequence"], fields["timestamp"], payload, codec, fields["ssrc"])
+
+
+def _message(line: dict[str, Any]) -> Message:
+    if "binary" in line:
+        return base64.b64decode(line["binary"], validate=True)
+    message = line["message"]
+    return message if isinstance(message, str) else orjson.dumps(message).decode()
