@@ -258,6 +258,7 @@ def make_plan(config: RunConfig) -> Plan:
         key=Secret(value) if value else None,
     )
     load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises where they cannot be
+    load_object(spec.transport)  # now, and not in the event loop
     return plan
 
 

@@ -1,0 +1,146 @@
+"""Runs that recorded their wire, over every kind of transport, and the same sessions replayed without one."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+import soundfile
+from click.testing import CliRunner
+
+from live_eval.cli.replay import command
+from live_eval.errors import StoreError
+from live_eval.reference.process import ReferenceProcess
+from live_eval.reference.signals import calibration_speech
+from live_eval.reference.stand_ins import STAND_INS
+from live_eval.replay import Replayed, replay_run
+from live_eval.runfile import validate
+from live_eval.store import RunReader, RunWriter
+from live_eval.suite import make_plan, play
+from tests.loopback.test_suite import Silent
+
+RATE_HZ = 24_000
+KEY = "live-eval-key-do-not-tell"
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
+    folder = tmp_path_factory.mktemp("endpoint")
+    async with ReferenceProcess(calibrate=True, log_folder=folder) as process:
+        yield urlsplit(process.base_url).port or 0
+
+
+@pytest.fixture
+def speech(tmp_path: Path) -> Path:
+    """A folder with two recordings of marked speech."""
+    folder = tmp_path / "speech"
+    folder.mkdir()
+    for number, length_ms in enumerate((300, 420)):
+        sound = calibration_speech(length_ms, RATE_HZ).audio.int16()
+        soundfile.write(folder / f"speech {number}.wav", sound, RATE_HZ)
+    return folder
+
+
+def run(endpoint: int, name: str, mode: str, data: Path, out: Path, query: str = "") -> None:
+    address = STAND_INS[name].address("127.0.0.1", endpoint)
+    config = validate(
+        {
+            "endpoint": {"name": name, "base_url": f"{address}{query}", "key_variable": "TEST_KEY"},
+            "data": {"path": str(data)},
+            "turns": {
+                "mode": mode,
+                "retries": 0,
+                "reply_silence": 0.3,
+                "word_times": "off",
+                "stall_timeout": 2,
+            },
+            "output": {"record_wire": True},
+        }
+    )
+    plan = make_plan(config)
+    with RunWriter.create(out, plan.manifest()) as writer:
+        asyncio.run(play(plan, writer, out, Silent()))
+        writer.end(finished=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("openai", "server_vad"),
+        ("openai", "manual"),
+        ("openai-beta", "manual"),
+        ("openai-webrtc", "manual"),
+        ("openai-live", "full_duplex"),
+        ("gemini-live", "manual"),
+        ("pipecat-webrtc", "full_duplex"),
+    ],
+)
+def test_a_replay_gives_the_same_events_and_latencies(
+    endpoint: int,
+    monkeypatch: pytest.MonkeyPatch,
+    speech: Path,
+    tmp_path: Path,
+    name: str,
+    mode: str,
+) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+    out = tmp_path / "run"
+    run(endpoint, name, mode, speech, out)
+    with RunReader.open(out) as reader:
+        assert [turn.failure for turn in reader.turns()] == [None, None]
+    outcomes = list(replay_run(out))
+    assert [outcome.differences for outcome in outcomes] == [(), ()]
+    assert all(outcome.events > 0 for outcome in outcomes)
+    for cassette in (out / "wire").iterdir():
+        text = cassette.read_text("utf-8")
+        assert KEY not in text
+        assert "127.0.0.1" not in text
+
+
+@pytest.mark.parametrize("fault", ["close_mid_reply", "failed_response", "malformed_json", "stall_mid_reply"])
+def test_failures_are_replayed_too(endpoint: int, speech: Path, tmp_path: Path, fault: str) -> None:
+    out = tmp_path / "run"
+    run(endpoint, "openai", "manual", speech, out, f"?fault={fault}")
+    with RunReader.open(out) as reader:
+        assert all(turn.failure is not None for turn in reader.turns())
+    assert [outcome.differences for outcome in replay_run(out)] == [(), ()]
+
+
+def doctor(cassette: Path) -> None:
+    """Let the first audio of the reply have come 5 ms later."""
+    lines = [json.loads(line) for line in cassette.read_text("utf-8").splitlines()]
+    done = False
+    for line in lines:
+        if "audio.delta" in str(line.get("message")) and not done:
+            line["at_ms"] += 5
+            done = True
+    assert done
+    cassette.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+
+
+def test_a_doctored_cassette_is_found_out(endpoint: int, speech: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run(endpoint, "openai", "manual", speech, out)
+    doctor(min((out / "wire").iterdir()))
+    altered, kept = list(replay_run(out))
+    assert kept.differences == ()
+    assert altered.differences is not None
+    assert any(difference.startswith("first_byte is") for difference in altered.differences)
+    result = CliRunner().invoke(command, [str(out)])
+    assert result.exit_code == 3
+    assert "2 sessions replayed" in result.output
+    assert "1 equal to what the run kept, 1 not" in result.output
+    whole = CliRunner().invoke(command, [str(out), "--turn", kept.turn_id, "--json"])
+    assert whole.exit_code == 0
+    (row,) = json.loads(whole.output)
+    assert Replayed(**row | {"differences": ()}) == kept
+
+
+def test_a_run_without_cassettes_says_how_to_get_them(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", {}):
+        pass
+    with pytest.raises(StoreError, match="--record-wire"):
+        list(replay_run(tmp_path / "run"))
