@@ -6,7 +6,8 @@ that sounds), its send stamps, and the reply's known onset, all on the machine's
 held, finished and stored just as in a run; what is measured is held against that truth.
 
 Over Opus a reply is heard 6.5 ms later than it was put in, by the endpoint's truth as by the client. What
-is left of the codec is what it smears before the reply's onset: the client hears that up to 3 ms early.
+is left of the codec is what it smears before the reply's onset, which the client hears: 0.3 ms on average,
+1.3 ms at most.
 """
 
 from __future__ import annotations

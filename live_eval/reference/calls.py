@@ -121,7 +121,7 @@ class Calls:
         except OfferError as error:
             return refused(_refusal("invalid_offer", str(error)))
         session = offer.session or (issued.session if issued is not None else {})
-        model = request.query.get("model") or session.get("model")
+        model = session.get("model") or request.query.get("model")
         face = OpenAiWebRtcFace(
             self._host.engine(_settings(settings), TRACK),
             model if isinstance(model, str) and model else MODEL,
@@ -270,7 +270,10 @@ async def _offer(request: web.Request) -> _Offer:
         raise OfferError(
             f"expected application/sdp or multipart/form-data, but {request.content_type!r} came"
         )
-    form = await request.post()
+    try:
+        form = await request.post()
+    except ValueError as error:
+        raise OfferError(f"expected a form with the part 'sdp'; {error}") from None
     sdp, session = (_field(form.get(name)) for name in ("sdp", "session"))
     if sdp is None:
         raise OfferError("expected the part 'sdp' in the form")

@@ -129,9 +129,11 @@ class Player:
         """Play until cancelled."""
         while True:
             if self._idle is IdleRtp.NONE and not self._queue and not self._has_played_all:
+                begins_anew = self._playing is None
                 self._roused.clear()
                 await self._roused.wait()
-                self._due_ns = max(self._due_ns, self._clock.now_ns())
+                if begins_anew:
+                    self._due_ns = max(self._due_ns, self._clock.now_ns())
             await self._clock.sleep_until(self._due_ns)
             await self._tick()
             self._due_ns += _PACKET_NS

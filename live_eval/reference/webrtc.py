@@ -79,6 +79,7 @@ class RtcConnection:
         self._placing = RtpTrack()
         self._decoder: Decoder | None = None
         self._changed = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
 
     # -- Coming about -----------------------------------------------------------------------------------
 
@@ -177,6 +178,12 @@ class RtcConnection:
         if self._fault is Fault.CLOSE_CHANNEL and channel is not None and channel.readyState == "open":
             channel.close()
             return
+        # Who closes may be cancelled because the connection ends: aiortc is to come to its end all the same.
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut())
+        await asyncio.shield(self._closing)
+
+    async def _shut(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._peer.close()

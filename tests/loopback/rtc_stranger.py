@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +23,7 @@ from aiortc.mediastreams import MediaStreamError
 from av import AudioFrame
 from numpy.typing import NDArray
 
-__all__ = ["Stranger", "calling", "offered"]
+__all__ = ["Answered", "Stranger", "calling", "offered"]
 
 RATE_HZ = 48_000
 FRAME = 960
@@ -37,18 +38,28 @@ class Microphone(MediaStreamTrack):
     def __init__(self) -> None:
         super().__init__()
         self._frames: list[NDArray[np.int16]] = []
+        self._silent = asyncio.Event()
         self._at = 0
         self._start_s: float | None = None
 
     def say(self, pcm: NDArray[np.int16]) -> None:
         padded = np.pad(pcm, (0, -len(pcm) % FRAME))
         self._frames += list(padded.reshape(-1, FRAME))
+        self._silent.clear()
+
+    async def said(self) -> None:
+        """Wait until nothing is left to say."""
+        await self._silent.wait()
 
     async def recv(self) -> AudioFrame:
         loop = asyncio.get_running_loop()
         self._start_s = self._start_s if self._start_s is not None else loop.time()
         await asyncio.sleep(self._start_s + self._at / RATE_HZ - loop.time())
-        pcm = self._frames.pop(0) if self._frames else np.zeros(FRAME, np.int16)
+        pcm = np.zeros(FRAME, np.int16)
+        if self._frames:
+            pcm = self._frames.pop(0)
+        else:
+            self._silent.set()
         frame = AudioFrame.from_ndarray(pcm.reshape(1, -1), format="s16", layout="mono")
         frame.sample_rate, frame.pts, frame.time_base = RATE_HZ, self._at, Fraction(1, RATE_HZ)
         self._at += FRAME
@@ -68,12 +79,15 @@ class Stranger:
         self.peer.addTrack(self.microphone)
         self.channel: RTCDataChannel | None = None
         self.events: asyncio.Queue[Json] = asyncio.Queue()
+        self.channel_open = asyncio.Event()
         self.channel_closed = asyncio.Event()
         self.heard: list[NDArray[np.int16]] = []
+        self._heard_more = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
         if label is not None:
             self.channel = self.peer.createDataChannel(label)
             self.channel.on("message", lambda message: self.events.put_nowait(json.loads(message)))
+            self.channel.on("open", self.channel_open.set)
             self.channel.on("close", self.channel_closed.set)
         self.changed = asyncio.Event()
         self.peer.on("connectionstatechange", self.changed.set)
@@ -89,12 +103,24 @@ class Stranger:
             except MediaStreamError:
                 return
             assert isinstance(frame, AudioFrame)
+            self._heard_more.set()
             self.heard.append(frame.to_ndarray()[0, :: len(frame.layout.channels)].astype(np.int16))
 
     @property
     def loudest(self) -> int:
         """The largest amplitude heard so far."""
         return max((int(np.abs(pcm.astype(int)).max()) for pcm in self.heard), default=0)
+
+    async def hears(self, amplitude: int) -> None:
+        """Wait until something is louder than that."""
+        while self.loudest <= amplitude:
+            self._heard_more.clear()
+            await self._heard_more.wait()
+
+    async def packets_received(self) -> int:
+        """Return how many packets of audio have come."""
+        report = await self.peer.getStats()
+        return sum(each.packetsReceived for each in report.values() if each.type == "inbound-rtp")
 
     async def offer(self) -> str:
         await self.peer.setLocalDescription()
@@ -126,25 +152,62 @@ class Stranger:
             self._listening.cancel()  # aiortc ends a track only where its connection has come about
 
 
-async def offered(url: str, offer: str, **headers: str) -> aiohttp.ClientResponse:
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of an offer.
+
+    Args:
+        status: HTTP status.
+        text: The body.
+        location: Where the call is, or None.
+        allowed_origin: Which pages may read this, or None.
+    """
+
+    status: int
+    text: str
+    location: str | None
+    allowed_origin: str | None
+
+
+async def offered(
+    url: str, body: str | bytes | aiohttp.FormData, headers: Mapping[str, str] | None = None
+) -> Answered:
     """Post an offer as OpenAI's clients do."""
-    async with aiohttp.ClientSession() as http:
-        given = {"Content-Type": "application/sdp", **headers}
-        async with http.post(url, data=offer, headers=given) as response:
-            await response.read()
-            return response
+    sdp = {} if isinstance(body, aiohttp.FormData) else {"Content-Type": "application/sdp"}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(url, data=body, headers={**sdp, **(headers or {})}) as response,
+    ):
+        found = response.headers
+        return Answered(
+            response.status,
+            await response.text(),
+            found.get("Location"),
+            found.get("Access-Control-Allow-Origin"),
+        )
 
 
 @asynccontextmanager
-async def calling(base_url: str, **query: Any) -> AsyncIterator[Stranger]:
+async def calling(
+    base_url: str,
+    *,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    **query: Any,
+) -> AsyncIterator[Stranger]:
     """Hold a call with OpenAI's signalling; the first event is yet to come."""
     parameters = "".join(f"&{key}={value}" for key, value in query.items())
     stranger = Stranger()
     try:
-        response = await offered(f"{base_url}/realtime/calls?model=m{parameters}", await stranger.offer())
-        assert response.status == 201, await response.text()
-        assert response.headers["Location"].startswith("/v1/realtime/calls/rtc_")
-        await stranger.accept(await response.text())
+        offer = await stranger.offer()
+        body: str | aiohttp.FormData = offer
+        if form is not None:
+            body = aiohttp.FormData({"sdp": offer, **form}, default_to_multipart=True)
+        answer = await offered(f"{base_url}/realtime/calls?model=m{parameters}", body, headers)
+        assert answer.status == 201, answer.text
+        assert answer.location is not None
+        assert answer.location.startswith("/v1/realtime/calls/rtc_")
+        await stranger.accept(answer.text)
         yield stranger
     finally:
         await stranger.close()
