@@ -127,9 +127,19 @@ class VllmOmni(OpenAIRealtime):
         return [self._fatal(FailureKind.SESSION_EXPIRED, "the endpoint ended the session by its cap")]
 
 
+class _SpeechToSpeechShape(SessionShape):
+    """The GA session; the transcriber is the server's own and can only be told the language."""
+
+    def transcription(self, model: str, language: str | None) -> dict[str, str]:
+        """Return the settings of the input's transcription."""
+        told = super().transcription(model, language)
+        return {name: value for name, value in told.items() if name != "model"}
+
+
 class SpeechToSpeech(OpenAIRealtime):
     """One session's protocol state with Hugging Face speech-to-speech; a `Dialect`."""
 
+    shape: ClassVar[SessionShape] = _SpeechToSpeechShape()
     silent: ClassVar[frozenset[str]] = frozenset(
         {"speech_to_speech.input_audio_transcription.snapshot", "speech_to_speech.output_audio.visemes"}
     )

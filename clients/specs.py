@@ -110,7 +110,9 @@ AZURE = replace(
     title="Azure OpenAI Realtime",
     dialect="clients.openai_compatible:AzureOpenAI",
     base_url=None,
+    model=None,
     key_variable="AZURE_OPENAI_API_KEY",
+    limits="the base URL is https://RESOURCE.openai.azure.com/openai/v1, the model the deployment's name",
     docs_url="https://learn.microsoft.com/azure/ai-foundry/openai/how-to/realtime-audio",
 )
 
@@ -122,21 +124,27 @@ XAI = replace(
     title="xAI Grok Voice",
     dialect="clients.openai_compatible:XAI",
     base_url="wss://api.x.ai/v1",
-    model=None,
-    voice=None,
-    transcription_model=None,
+    model="grok-voice-latest",
+    voice="Ara",
+    transcription_model="grok-transcribe",
     key_variable="XAI_API_KEY",
     session_limit_s=None,
+    limits="manual turns are reported to be unstable",
     docs_url="https://docs.x.ai/docs/guides/voice",
 )
 
 VLLM_OMNI = replace(
-    XAI,
+    OPENAI,
     name="vllm-omni",
     title="vLLM-Omni",
     dialect="clients.openai_compatible:VllmOmni",
     base_url=None,
+    model=None,
+    voice=None,
+    transcription_model=None,
     key_variable=None,
+    session_limit_s=None,
+    limits="the model is the one that the server was started with",
     docs_url="https://docs.vllm.ai/projects/vllm-omni",
 )
 
@@ -145,7 +153,9 @@ SPEECH_TO_SPEECH = replace(
     name="speech-to-speech",
     title="Hugging Face speech-to-speech",
     dialect="clients.openai_compatible:SpeechToSpeech",
+    transcription_model="built-in",
     turn_modes=(TurnMode.SERVER_VAD,),
+    limits="one session at a time, unless the server was started with more: use --concurrency 1",
     docs_url="https://github.com/huggingface/speech-to-speech",
 )
 
@@ -155,8 +165,12 @@ QWEN_OMNI = ClientSpec(
     dialect="clients.qwen_omni:QwenOmni",
     transport=_WEBSOCKET,
     base_url="wss://dashscope-intl.aliyuncs.com/api-ws/v1",
+    model="qwen3-omni-flash-realtime",
+    voice="Cherry",
+    transcription_model="gummy-realtime-v1",
     key_variable="DASHSCOPE_API_KEY",
     input_rate_hz=16_000,
+    limits="keys of mainland China go with wss://dashscope.aliyuncs.com/api-ws/v1",
     docs_url="https://www.alibabacloud.com/help/en/model-studio/realtime",
 )
 
@@ -166,6 +180,7 @@ STEPFUN = ClientSpec(
     dialect="clients.openai_compatible:StepFun",
     transport=_WEBSOCKET,
     base_url="wss://api.stepfun.com/v1",
+    model="step-audio-2",
     key_variable="STEPFUN_API_KEY",
     session_limit_s=1_800,
     docs_url="https://platform.stepfun.com/docs/api-reference/realtime/chat",
@@ -177,8 +192,11 @@ GLM = ClientSpec(
     dialect="clients.glm:Glm",
     transport=_WEBSOCKET,
     base_url="wss://open.bigmodel.cn/api/paas/v4",
+    model="glm-realtime-flash",
+    voice="tongtong",
     key_variable="ZHIPUAI_API_KEY",
     input_rate_hz=16_000,
+    limits="remembers 2 minutes of a call",
     docs_url="https://docs.bigmodel.cn/cn/asyncapi/realtime",
 )
 
@@ -188,8 +206,10 @@ UNMUTE = ClientSpec(
     dialect="clients.unmute:Unmute",
     transport=_WEBSOCKET,
     base_url=None,
+    transcription_model="built-in",
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
+    limits="speaks first; a few sessions at a time, as the server was built",
     docs_url="https://github.com/kyutai-labs/unmute",
 )
 
