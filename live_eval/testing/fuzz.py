@@ -1,0 +1,181 @@
+"""A fuzz target for dialects: golden sessions, damaged at random, for as long as one likes.
+
+``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` plays them to the dialect of a client
+and holds every output against the contract. A session that breaks it is told with its seed: the same seed
+damages the same sessions in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from live_eval.cassettes import Cassette, Closed, Received, Step, read_cassette
+from live_eval.dialect import Message
+from live_eval.registry import client, load
+from live_eval.testing._player import ConformanceError, DialectFactory, Player
+
+__all__ = ["fuzz_dialect"]
+
+_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 2**63, -(2**70), 1e308, 0.1, "", "x", "\x00", "\ud800", "é" * 1_000, [], {}),
+    *([[]], {"": {}}, {"type": "error"}, "A" * 4_001, "AAA=", "not base64!", "2026-11-21T00:00:00Z", "-5s"),
+)
+_BYTES_AT_ONCE = 8
+
+
+def fuzz_dialect(
+    factory: DialectFactory,
+    cassettes: Iterable[Cassette],
+    *,
+    go_on: Callable[[int], bool],
+    seed: int = 0,
+    frame_samples: int = 480,
+) -> int:
+    """Play damaged sessions to a dialect.
+
+    Args:
+        factory: Makes a dialect; the class itself.
+        cassettes: Sessions to damage; at least one.
+        go_on: Told how many sessions were played; whether to play another.
+        seed: Session number n is damaged by the random numbers of ``seed + n``.
+        frame_samples: Samples in a frame of the user's audio.
+
+    Returns:
+        How many sessions were played.
+
+    Raises:
+        ConformanceError: The dialect breaks the contract; the message names the seed.
+    """
+    pool = [replace(cassette, steps=_of_the_endpoint(cassette.steps)) for cassette in cassettes]
+    start = partial(Player, factory, frame_samples=frame_samples)
+    count = 0
+    while go_on(count):
+        pick = random.Random(seed + count)
+        cassette = pick.choice(pool)
+        others = [step for other in pool for step in other.steps if isinstance(step, Received)]
+        try:
+            _play(start(cassette), list(_damaged(cassette.steps, others, pick)), pick)
+        except ConformanceError as error:
+            raise ConformanceError(f"seed {seed + count}: {error}") from error
+        count += 1
+    return count
+
+
+def _of_the_endpoint(steps: Sequence[Step]) -> tuple[Step, ...]:
+    return tuple(step for step in steps if isinstance(step, Received))
+
+
+def _play(player: Player, steps: Sequence[Step], pick: random.Random) -> None:
+    for number, step in enumerate(steps):
+        player.play(number, step)
+        match pick.randrange(12):
+            case 0:
+                player.call("frame", count=1)
+            case 1:
+                player.call("end_turn")
+            case 2:
+                names = [*player.responses, "no-such-response"]
+                player.call("interrupt", response_id=pick.choice(names), heard_ms=pick.randrange(5_000))
+            case 3 if player.timers:
+                player.fire(pick.choice(list(player.timers)))
+    if pick.random() < 0.5:
+        player.call("finish")
+    player.play(len(steps), Closed(player.now_ns, pick.choice((None, 1000, 1008, 4000)), "gone"))
+
+
+def _damaged(steps: Sequence[Step], others: Sequence[Received], pick: random.Random) -> Iterator[Step]:
+    """Yield the steps, some of them left out, doubled, swapped for others or broken."""
+    for step in steps:
+        assert isinstance(step, Received)
+        match pick.randrange(10):
+            case 0:
+                continue
+            case 1:
+                yield step
+                yield step
+            case 2:
+                yield replace(pick.choice(others), at_ns=step.at_ns)
+            case 3 | 4 | 5:
+                yield replace(step, message=_broken(step.message, pick))
+            case _:
+                yield step
+
+
+def _broken(message: Message, pick: random.Random) -> Message:
+    try:
+        value = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return _bytes_changed(message, pick)
+    if pick.random() < 0.3:
+        return _bytes_changed(message, pick)
+    changed = json.dumps(_value_changed(value, pick))
+    return changed.encode() if isinstance(message, bytes) else changed
+
+
+def _value_changed(value: Any, pick: random.Random) -> Any:
+    """Return a copy with one value somewhere in it replaced, left out or added."""
+    if isinstance(value, dict) and value and pick.random() < 0.85:
+        name = pick.choice(list(value))
+        rest = {other: inner for other, inner in value.items() if other != name}
+        if pick.random() < 0.15:
+            return rest
+        return {**rest, name: _value_changed(value[name], pick)}
+    if isinstance(value, list) and value and pick.random() < 0.85:
+        at = pick.randrange(len(value))
+        return [*value[:at], _value_changed(value[at], pick), *value[at + 1 :]]
+    return pick.choice(_VALUES)
+
+
+def _bytes_changed(message: Message, pick: random.Random) -> Message:
+    data = bytearray(message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass"))
+    for _ in range(pick.randint(1, _BYTES_AT_ONCE)):
+        at = pick.randrange(len(data) + 1)
+        match pick.randrange(4):
+            case 0:
+                data[at:at] = pick.randbytes(pick.randint(1, 4))
+            case 1:
+                del data[at : at + pick.randint(1, 16)]
+            case 2 if at < len(data):
+                data[at] ^= 1 << pick.randrange(8)
+            case 3:
+                del data[at:]
+    if isinstance(message, bytes) or pick.random() < 0.05:
+        return bytes(data)
+    return data.decode("utf-8", "replace")
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option("--golden", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True)
+@click.option("--seconds", type=float, default=10.0, show_default=True, help="How long, for each client.")
+@click.option("--seed", type=int, default=0, show_default=True)
+def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> None:
+    """Fuzz the dialects of these clients with the golden sessions in GOLDEN/<name>."""
+    for name in names:
+        spec = client(name)
+        paths = sorted((golden / name.replace("-", "_")).glob("*.jsonl"))
+        if not paths:
+            raise click.UsageError(f"{golden / name.replace('-', '_')}: expected golden sessions (*.jsonl)")
+        until_s = time.monotonic() + seconds
+        count = fuzz_dialect(
+            load(spec.dialect),
+            map(read_cassette, paths),
+            go_on=lambda _, until_s=until_s: time.monotonic() < until_s,  # type: ignore[misc]
+            seed=seed,
+            frame_samples=spec.input_rate_hz * spec.frame_ms // 1000,
+        )
+        click.echo(f"{name}: {count} sessions, no rule broken")
+
+
+if __name__ == "__main__":
+    _main()
