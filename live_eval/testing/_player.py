@@ -6,27 +6,21 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import orjson
 
-from live_eval.audio import Codec
 from live_eval.cassettes import Call, Cassette, Closed, Received, Step
 from live_eval.dialect import (
     Close,
     Dialect,
     EndpointProblem,
     EndpointSettings,
-    Interrupted,
     Message,
     Output,
-    PlaybackStarted,
-    PlaybackStopped,
     RateLimits,
     Reconnect,
     ReplyAudio,
-    ReplyAudioDone,
-    ReplyText,
     ResponseDone,
     ResponseStarted,
     Send,
@@ -35,6 +29,7 @@ from live_eval.dialect import (
     StreamAudio,
     UnknownEvent,
 )
+from live_eval.testing._outputs import OF_A_RESPONSE, OUTPUTS, misfit, out_of_place
 from live_eval.types import Secret
 
 __all__ = ["ACTIONS", "BASE_URL", "KEY", "ConformanceError", "DialectFactory", "Player", "frame_pcm"]
@@ -44,17 +39,7 @@ BASE_URL = "ws://127.0.0.1:9/v1"
 KEY = "sk-conformance-0b5e7f6a"
 DialectFactory: TypeAlias = Callable[[EndpointSettings], Dialect]
 
-_OUTPUTS = get_args(Output)
 _BEFORE_READY = (EndpointProblem, UnknownEvent, RateLimits)
-_OF_A_RESPONSE = (
-    Interrupted,
-    PlaybackStarted,
-    PlaybackStopped,
-    ReplyAudio,
-    ReplyAudioDone,
-    ReplyText,
-    ResponseDone,
-)
 _FRAME_SAMPLES = 480
 _TOLD_AUDIO_BYTES = 16
 
@@ -91,6 +76,9 @@ class Player:
         self._ready = False
         self._ended: dict[str, bool] = {}
         self.dialect = factory(cassette.endpoint_settings(BASE_URL, Secret(KEY)))
+        signalling = self.dialect.dial().signalling
+        self._track = signalling is not None
+        self._mute = signalling is not None and signalling.channel is None
         self.opening = self.take(self.dialect.opened(0))
         """What the dialect does when the connection opens."""
 
@@ -158,11 +146,13 @@ class Player:
         """Hold outputs against the contract and keep them; reconnect where the dialect wants to."""
         taken: list[Output] = []
         for output in outputs:
-            if not isinstance(output, _OUTPUTS):
+            if not isinstance(output, OUTPUTS):
                 raise self.fail(f"expected actions and events of live_eval.dialect, but {output!r} came")
             if isinstance(output, Send):
                 if not isinstance(output.message, str | bytes):
                     raise self.fail(f"expected Send to hold str or bytes, but {output!r} came")
+                if self._mute:
+                    raise self.fail(f"{output} came of a dialect whose signalling opens no channel for it")
                 self._check_log(output.message, [])
             elif isinstance(output, SetTimer):
                 self._check_timer(output)
@@ -176,7 +166,10 @@ class Player:
         return taken
 
     def _frames(self, count: int) -> Sequence[Output]:
+        """Let frames be due; they are none of a dialect's whose audio travels on a track."""
         outputs: list[Output] = []
+        if self._track:
+            return outputs
         for number in range(count):
             outputs.extend(self.dialect.frame(frame_pcm(number, self._frame_samples), self.now_ns))
         return self.take(outputs)
@@ -192,6 +185,10 @@ class Player:
     def _check_event(self, event: Output) -> None:
         if KEY in repr(event):
             raise self.fail(f"{type(event).__name__} holds the key")
+        continuous = self.dialect.continuous_media
+        wrong = misfit(event) or out_of_place(event, continuous=continuous, track=self._track)
+        if wrong is not None:
+            raise self.fail(wrong)
         if isinstance(event, SessionReady):
             if self._ready:
                 raise self.fail("the session became ready twice")
@@ -202,19 +199,13 @@ class Player:
             if event.response_id in self._ended or not event.response_id:
                 raise self.fail(f"response {event.response_id!r} began twice or has no name")
             self._ended[event.response_id] = False
-        elif isinstance(event, _OF_A_RESPONSE):
+        elif isinstance(event, OF_A_RESPONSE):
             if event.response_id not in self._ended:
                 raise self.fail(f"{event} names a response that has not begun")
             if isinstance(event, ResponseDone):
                 if self._ended[event.response_id]:
                     raise self.fail(f"response {event.response_id!r} ended twice")
                 self._ended[event.response_id] = True
-        if isinstance(event, ReplyAudio | StreamAudio) and not (
-            isinstance(event.data, bytes) and isinstance(event.codec, Codec)
-        ):
-            raise self.fail(f"expected {type(event).__name__} to hold bytes and their codec")
-        if isinstance(event, StreamAudio) and not self.dialect.continuous_media:
-            raise self.fail("StreamAudio came of a dialect whose media are not continuous")
 
     def _check_log(self, message: Message, audio: Sequence[bytes]) -> None:
         if not self._reads_log:

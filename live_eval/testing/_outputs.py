@@ -1,0 +1,106 @@
+"""Whether outputs of a dialect hold what the contract says that they hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from live_eval.dialect import (
+    EndpointProblem,
+    Interrupted,
+    Output,
+    PlaybackStarted,
+    PlaybackStopped,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    ResponseStarted,
+    StreamAudio,
+    StreamText,
+    UnknownEvent,
+)
+
+__all__ = ["OF_A_RESPONSE", "OUTPUTS", "misfit", "out_of_place"]
+
+OUTPUTS = get_args(Output)
+OF_A_RESPONSE = (
+    Interrupted,
+    PlaybackStarted,
+    PlaybackStopped,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+)
+"""Events that name a response which has begun."""
+
+_STREAM = (StreamAudio, StreamText)
+_PLAYBACK = (PlaybackStarted, PlaybackStopped)
+_TOLD_CHARACTERS = 8_000
+
+
+def misfit(output: Output) -> str | None:
+    """Return what of an output is not what its type says, or None.
+
+    Numbers must be finite and no booleans; what is told to people must be short, whatever an endpoint sent.
+    """
+    for name, hint in _hints(type(output)):
+        value = getattr(output, name)
+        if not _fits(value, hint):
+            return f"expected {type(output).__name__}.{name} to be {hint}, but it is {_short(value)}"
+    told = {EndpointProblem: "message", UnknownEvent: "type"}.get(type(output))
+    if told is not None and len(getattr(output, told)) > _TOLD_CHARACTERS:
+        return f"{type(output).__name__}.{told} is {len(getattr(output, told))} characters long"
+    return None
+
+
+def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
+    """Return why an event cannot come of such a dialect, or None.
+
+    Args:
+        event: The event.
+        continuous: Whether its media are continuous: energy decides what is a reply.
+        track: Whether audio travels on a track of its own.
+    """
+    name = type(event).__name__
+    if continuous and isinstance(event, (ResponseStarted, *OF_A_RESPONSE)):
+        return f"{name} came of a dialect whose media are continuous: it tells no responses apart"
+    if not continuous and isinstance(event, _STREAM):
+        return f"{name} came of a dialect whose media are not continuous"
+    if track and isinstance(event, ReplyAudio | StreamAudio):
+        return f"{name} came of a dialect whose audio travels on a track"
+    if not track and isinstance(event, _PLAYBACK):
+        return f"{name} came of a dialect whose audio travels in messages"
+    return None
+
+
+@cache
+def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
+    hints = get_type_hints(kind)
+    return tuple((field.name, hints[field.name]) for field in fields(kind))
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin is UnionType:
+        return any(_fits(value, part) for part in get_args(hint))
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if hint in (None, NoneType):
+        return value is None
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if not isinstance(value, hint):
+        return False
+    return not is_dataclass(hint) or all(_fits(getattr(value, name), inner) for name, inner in _hints(hint))
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 100 else f"{shown[:100]}…"
