@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.errors import UsageError
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.settings import Cadence, Fault, IdleRtp, ReferenceSettings
 from live_eval.types import Secret
 
 if TYPE_CHECKING:
@@ -86,6 +86,13 @@ _DEFAULTS = ReferenceSettings()
     help="Chunks at once, or at the pace of speech.",
 )
 @click.option(
+    "--idle-rtp",
+    type=click.Choice([each.value for each in IdleRtp]),
+    default=_DEFAULTS.idle_rtp.value,
+    show_default=True,
+    help="Over WebRTC, while nothing is said: packets of silence, or none.",
+)
+@click.option(
     "--calibrate",
     is_flag=True,
     help="Load no model: a marked sample ends the speech, the reply is a constructed signal.",
@@ -126,6 +133,7 @@ def command(
     lead_silence_ms: int,
     chunk_ms: int,
     cadence: str,
+    idle_rtp: str,
     calibrate: bool,
     reply_ms: int,
     fault: str | None,
@@ -157,6 +165,7 @@ def command(
         lead_silence_ms=lead_silence_ms,
         chunk_ms=chunk_ms,
         cadence=Cadence(cadence),
+        idle_rtp=IdleRtp(idle_rtp),
         calibrate=calibrate,
         reply_ms=reply_ms,
         fault=Fault(fault) if fault is not None else None,

@@ -1,11 +1,18 @@
 """The calibration sees an error of the harness where there is one, and of what size."""
 
-import numpy as np
+from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from clients.webrtc import WebRtcTransport
 from clients.websocket import WebSocketTransport
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.clock import Clock
-from live_eval.transport import Arrival
+from live_eval.errors import UsageError
+from live_eval.rtp import RtpPacket
+from live_eval.transport import Arrival, Transport
 
 LATE_NS = 50_000_000
 PLAN = CalibrationPlan(sessions=4, turns=12, speech_ms=(200, 400), delay_ms=(50, 150), reply_ms=200)
@@ -19,19 +26,57 @@ class LateStamps(WebSocketTransport):
         return Arrival(arrival.message, arrival.at_ns + LATE_NS)
 
 
+class LateMediaStamps(WebRtcTransport):
+    """The same over WebRTC."""
+
+    async def receive(self) -> Arrival | RtpPacket:
+        arrival = await super().receive()
+        return replace(arrival, at_ns=arrival.at_ns + LATE_NS)
+
+
 def late(clock: Clock) -> LateStamps:
     return LateStamps(clock)
 
 
-async def test_a_client_that_stamps_50_ms_late_is_50_ms_off() -> None:
-    honest, wrong = await calibrate(PLAN), await calibrate(PLAN, transport=late)
+def late_media(clock: Clock) -> LateMediaStamps:
+    return LateMediaStamps(clock)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "transport", "names"),
+    [
+        ("reference", late, ("first_byte", "voice_to_voice")),
+        ("openai-webrtc", late_media, ("first_byte", "voice_to_voice")),
+        ("pipecat-webrtc", late_media, ("voice_to_voice",)),
+    ],
+)
+async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
+    endpoint: str, transport: Callable[[Clock], Transport], names: tuple[str, ...]
+) -> None:
+    plan = replace(PLAN, endpoint=endpoint)
+    honest, wrong = await calibrate(plan), await calibrate(plan, transport=transport)
     assert not honest.failed
     assert not wrong.failed
-    for name in ("first_byte", "voice_to_voice"):
+    assert tuple(sorted(honest.errors_ns)) == names
+    for name in names:
         assert len(honest.errors_ns[name]) == len(wrong.errors_ns[name]) == PLAN.turns
         # The medians of both runs hold the machine's own delays; what is left is the late stamp.
         off_ns = np.median(wrong.errors_ns[name]) - np.median(honest.errors_ns[name])
         assert 45e6 < off_ns < 55e6
     figures = wrong.as_json()
-    assert 45 < figures["errors_ms"]["first_byte"]["bias"] < 100
+    assert 45 < figures["errors_ms"][names[-1]]["bias"] < 100
     assert figures["n"] == PLAN.turns
+    assert figures["endpoint"] == endpoint
+    assert figures["transport"] == ("ws" if endpoint == "reference" else "webrtc")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "told"),
+    [
+        ("hume", "cannot stand in for 'hume'; it can for: fastrtc-webrtc, gemini-live"),
+        ("moshi", "moshi has one session at a time, but 4 are asked for"),
+    ],
+)
+async def test_what_cannot_be_calibrated_is_told(endpoint: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        await calibrate(replace(PLAN, endpoint=endpoint))
