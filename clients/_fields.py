@@ -11,6 +11,7 @@ from live_eval.dialect import Message
 
 __all__ = ["Fields", "MalformedError", "parse_object"]
 
+_GREATEST = 2**63  # what may be sent back: JSON's writers know no greater integers
 _NAMES: dict[type, str] = {
     str: "a string",
     bool: "a boolean",
@@ -94,7 +95,10 @@ class Fields:
     def integer(self, name: str) -> int | None:
         """Return a number, cut to an integer: some servers send milliseconds with a fraction."""
         value = self.number(name)
-        return None if value is None else int(value)
+        if value is None or abs(value) < _GREATEST:
+            return None if value is None else int(value)
+        self.wrong.append(f"{self._where}: expected {name!r} to be a number of 64 bits, but {value:g} came")
+        return None
 
     def child(self, name: str) -> Fields:
         """Return an object; an empty one where there is none."""
