@@ -241,6 +241,9 @@ MOSHI = ClientSpec(
     output_rate_hz=48_000,
     frame_ms=80,
     turn_modes=(TurnMode.FULL_DUPLEX,),
+    session_limit_s=360,
+    limits="full duplex: replies are found by their energy; one session at a time with the Python server, "
+    "which has no limit of time; the model and its voice are the server's; no instructions; audio only",
     docs_url="https://github.com/kyutai-labs/moshi",
 )
 
