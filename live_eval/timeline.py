@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 __all__ = [
     "AUDIBLE_DBFS",
     "LAG_BOUND_NS",
+    "STALL_BUFFER_NS",
     "TIMING_VERSION",
     "Latency",
     "Playout",
@@ -36,9 +37,12 @@ __all__ = [
     "play",
 ]
 
-TIMING_VERSION = 1
+TIMING_VERSION = 2
 AUDIBLE_DBFS = -50.0
 LAG_BOUND_NS = 20_000_000
+STALL_BUFFER_NS = 60_000_000
+"""Depth of the jitter buffer for which playout underruns are counted: what is sent at the pace of speech runs
+dry without one whenever the network is a little late."""
 _WINDOW_NS = 10_000_000
 _LASTS_WINDOWS = 3
 _SPEECH_TAIL_NS = 200_000_000
@@ -191,7 +195,7 @@ class TurnTiming:
         lead_silence: `first_byte` to `voice_to_voice`.
         transcript: End of the user's speech to the first text of the reply.
         barge_in_stop: The user begins to speak over the reply to the last audible sample heard.
-        stalls: Number of playout underruns of the headline response.
+        stalls: Number of playout underruns of the headline response with a jitter buffer of 60 ms.
         stalled_ns: Their total length.
         lag_ns: How late sender and receiver were: the error bar of the rest.
         flagged: `lag_ns` exceeds the bound of 20 ms.
@@ -319,6 +323,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     headline = headline_response(trace.responses)
     marks = trace.responses[headline] if headline is not None else None
     playout = play(marks) if marks is not None and len(marks.chunk_samples) else None
+    buffered = play(marks, jitter_buffer_ns=STALL_BUFFER_NS) if marks is not None else None
     pcm = reply[headline][: playout.heard_samples] if playout is not None and headline is not None else None
     onset = audible_onset(pcm, playout.rate_hz) if playout is not None and pcm is not None else None
     audible_ns = playout.heard_ns(onset) if playout is not None and onset is not None else None
@@ -348,8 +353,8 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
             trace, marks.first_text_ns if marks is not None else None, "no text of the reply"
         ),
         barge_in_stop=_barge_in_stop(trace, reply),
-        stalls=len(playout.stall_ns) if playout is not None else 0,
-        stalled_ns=int(playout.stall_ns.sum()) if playout is not None else 0,
+        stalls=len(buffered.stall_ns) if buffered is not None else 0,
+        stalled_ns=int(buffered.stall_ns.sum()) if buffered is not None else 0,
         lag_ns=lag_ns,
         flagged=lag_ns > LAG_BOUND_NS,
         uncertain=trace.edges_uncertain,
