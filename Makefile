@@ -8,7 +8,7 @@ SHORT ?= -m "not slow"
 STRANGERS := tests/e2e/strangers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format strangers e2e e2e-short bench clean
+.PHONY: help demo test lint format strangers e2e e2e-short fuzz bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,9 @@ e2e: .venv/dev strangers ## Run whole conversations with strangers' clients and 
 
 e2e-short: .venv/dev ## The part of e2e that takes a minute.
 	@$(BIN)/python -m pytest tests/e2e $(SHORT)
+
+fuzz: .venv/dev ## Fuzz every dialect for SECONDS (10) each; CLIENTS="openai glm" for some.
+	@$(BIN)/python -m live_eval.testing.fuzz $(CLIENTS) --golden tests/conformance/golden --seconds $(or $(SECONDS),10)
 
 bench: .venv/bench ## Measure what the project claims; each benchmark ends with one line of its figure.
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -1,7 +1,7 @@
 """A fuzz target for dialects: golden sessions, damaged at random, for as long as one likes.
 
 ``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` plays them to the dialect of a client
-and holds every output against the contract. A session that breaks it is told with its seed: the same seed
+(of all that have a folder, where none is named) and holds every output against the contract. A session that breaks it is told with its seed: the same seed
 damages the same sessions in the same way.
 """
 
@@ -155,17 +155,18 @@ def _bytes_changed(message: Message, pick: random.Random) -> Message:
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1)
 @click.option("--golden", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True)
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="How long, for each client.")
 @click.option("--seed", type=int, default=0, show_default=True)
 def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> None:
-    """Fuzz the dialects of these clients with the golden sessions in GOLDEN/<name>."""
-    for name in names:
+    """Fuzz the dialects of these clients, or of all, with the golden sessions in GOLDEN/<name>."""
+    for name in names or sorted(folder.name.replace("_", "-") for folder in golden.iterdir()):
         spec = client(name)
-        paths = sorted((golden / name.replace("-", "_")).glob("*.jsonl"))
+        folder = golden / name.replace("-", "_")
+        paths = sorted(folder.glob("*.jsonl"))
         if not paths:
-            raise click.UsageError(f"{golden / name.replace('-', '_')}: expected golden sessions (*.jsonl)")
+            raise click.UsageError(f"{folder}: expected golden sessions (*.jsonl)")
         until_s = time.monotonic() + seconds
         count = fuzz_dialect(
             load(spec.dialect),
