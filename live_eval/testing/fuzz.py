@@ -1,8 +1,8 @@
 """A fuzz target for dialects: golden sessions, damaged at random, for as long as one likes.
 
 ``python -m live_eval.testing.fuzz openai --golden FOLDER --seconds 60`` plays them to the dialect of a client
-(of all that have a folder, where none is named) and holds every output against the contract. A session that breaks it is told with its seed: the same seed
-damages the same sessions in the same way.
+(of all that have a folder, where none is named) and holds every output against the contract. A session that
+breaks it is told with its seed: the same seed damages the same sessions in the same way.
 """
 
 from __future__ import annotations
