@@ -101,6 +101,8 @@ OPENAI_CHAT_AUDIO = ClientSpec(
     voice="alloy",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.MANUAL,),
+    limits="no realtime: the recording is sent when the turn is over, and latency holds the upload; answers of "
+    "at most 16 MiB; the input is not transcribed",
     docs_url="https://platform.openai.com/docs/guides/audio",
 )
 
@@ -253,9 +255,13 @@ HUME = ClientSpec(
     dialect="clients.hume:HumeEvi",
     transport=_WEBSOCKET,
     base_url="wss://api.hume.ai/v0/evi",
+    transcription_model="built-in",
     key_variable="HUME_API_KEY",
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
+    session_limit_s=1_800,
+    limits="model, voice and prompt are those of endpoint.extra.config_id, or Hume's own; the chat ends where "
+    "the user says nothing for 2 minutes",
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
 )
 

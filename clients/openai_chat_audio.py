@@ -1,0 +1,341 @@
+"""Chat completions with audio, as OpenAI and those compatible with it serve them: one request for each turn.
+
+This is no realtime: the recording is sent when the user's turn is over, so the time until the reply begins
+holds the upload, and compares with nothing but itself. Shapes are those of the official SDK's typed models
+(``openai.types.chat``, openai 3.52).
+
+* The recording is a WAV file in base64, in an ``input_audio`` part of the user's message. Audio that is
+  streamed must be asked for as ``pcm16``: 24 kHz mono, little-endian.
+* ``choices[0].delta`` holds ``audio.data``, ``audio.transcript``, ``content``; ``finish_reason`` comes
+  before the last of the audio's fields (``expires_at``) and before ``usage``, which has no choice. The end
+  is ``[DONE]``; where a server forgets it, the reply ends 2 s after its ``finish_reason``.
+* Servers that do not stream answer with one JSON object, audio in ``message.audio.data``: PCM or a WAV file.
+* A ``finish_reason`` other than ``stop`` is an incomplete reply.
+* An HTTP status that refuses is the transport's to tell; amid a stream an ``error`` object ends the answer.
+
+There are no sessions, so no caps of them: we are ready as soon as there is an address. There is no detector,
+no barge-in, no cancelled reply, no transcript of the input, no rate limit message but errors.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pybase64
+
+from clients._fields import Fields, MalformedError, parse_object
+from clients._openai_errors import describe, fatal_kind, retry_after_s
+from clients._redact import hide, redact_object, redact_raw
+from clients._settings import http_url, merged
+from live_eval.audio import Codec, CodecName
+from live_eval.dialect import (
+    Close,
+    Dial,
+    EndpointProblem,
+    EndpointSettings,
+    Message,
+    Output,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    ResponseStarted,
+    Send,
+    SessionReady,
+    SetTimer,
+    UnknownEvent,
+    Usage,
+)
+from live_eval.errors import FailureKind, UsageError
+from live_eval.timeline import ResponseStatus
+from live_eval.types import Modality, TurnMode
+
+__all__ = ["OpenAIChatAudio"]
+
+_RATE_HZ = 24_000
+_RATES_HZ = range(8_000, 192_001)
+_PCM = Codec(CodecName.PCM16, _RATE_HZ)
+_TEXT_CHARACTERS = 500
+_NAME_CHARACTERS = 100
+_DONE = "[DONE]"
+_UNANNOUNCED_END = "no [DONE]"
+_UNANNOUNCED_END_NS = 2_000_000_000
+_UNNAMED = "reply_1"
+_STATUSES = {401: FailureKind.AUTHENTICATION, 403: FailureKind.AUTHENTICATION, 429: FailureKind.RATE_LIMITED}
+
+
+class OpenAIChatAudio:
+    """One turn's protocol state; a `Dialect`.
+
+    Args:
+        settings: The request as it is to be. ``extra`` is laid over its body.
+
+    Raises:
+        UsageError: The settings cannot be: a base URL that is none, a detector, another format than PCM.
+    """
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self.settings = settings
+        self._url = http_url(settings.base_url, "chat/completions", {})
+        self._body = merged(_asked(settings), settings.extra)
+        audio = self._body.get("audio")
+        if isinstance(audio, dict) and audio.get("format") != "pcm16":
+            came = audio.get("format")
+            raise UsageError(
+                f"endpoint.extra.audio.format: expected 'pcm16', which we play, but it is {came!r}"
+            )
+        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
+        self._frames: list[bytes] = []
+        self._asked = False
+        self._response_id: str | None = None
+        self._speaks = False  # audio came, and its end was not told
+        self._finish_reason: str | None = None
+        self._usage: Usage | None = None
+        self._over = False  # the reply ended, or failed, or we took leave
+
+    @property
+    def needs_continuous_input(self) -> bool:
+        """False: nothing is sent but the request."""
+        return False
+
+    @property
+    def continuous_media(self) -> bool:
+        """False: the answer is the response."""
+        return False
+
+    def dial(self) -> Dial:
+        """Return where requests go, and with which headers."""
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+        key = self.settings.key
+        return Dial(
+            self._url, headers | ({"Authorization": f"Bearer {key.reveal()}"} if key is not None else {})
+        )
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        """Tell that the user may speak: there is no session to wait for."""
+        return (SessionReady(),)
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Handle an event of the answer, or all of it."""
+        if message == _DONE:
+            return self._end()
+        try:
+            event = parse_object(message)
+        except MalformedError as error:
+            return (self._malformed(str(error)),)
+        if self._over or not self._asked:
+            return ()
+        fields = Fields("the answer", event)
+        outputs = self._handle(fields, at_ns)
+        if fields.wrong:
+            outputs.append(self._malformed("; ".join(fields.wrong)))
+        return outputs
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        """Keep a frame for the request."""
+        if not self._asked:
+            self._frames.append(pcm)
+        return ()
+
+    def end_turn(self, at_ns: int) -> Sequence[Output]:
+        """Ask, once."""
+        if self._asked:
+            return ()
+        self._asked = True
+        return (Send(orjson.dumps(self._body | {"messages": self._messages()}).decode()),)
+
+    def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
+        """Do nothing: an answer cannot be stopped, only left."""
+        return ()
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        """End a reply whose end the server does not tell."""
+        return self._end() if name == _UNANNOUNCED_END and self._finish_reason is not None else ()
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        """Close; there is no farewell."""
+        self._over = True
+        return (Close(),)
+
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        """Say that the answer broke off."""
+        if self._over:
+            return ()
+        self._over = True
+        when = "before the answer began" if self._response_id is None else "before the answer was whole"
+        text = f"the connection ended {when}: {self._clean(reason) or 'nothing says why'}"
+        return (EndpointProblem(FailureKind.CLOSED, text, fatal=True),)
+
+    def redact(self, message: Message) -> dict[str, Any]:
+        """Return a message for the log, without key and audio."""
+        text = message if isinstance(message, str) else message.decode(errors="replace")
+        try:
+            event = parse_object(text)
+        except MalformedError:
+            return redact_raw(text, self.settings.key)
+        return redact_object(event, self.settings.key, ("data",))
+
+    # -- The request -------------------------------------------------------------------------------------
+
+    def _messages(self) -> list[dict[str, Any]]:
+        wav = pybase64.b64encode_as_string(_wav(b"".join(self._frames)))
+        self._frames.clear()
+        heard = {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}}
+        said = [{"role": "user", "content": [heard]}]
+        if self.settings.instructions:
+            return [{"role": "system", "content": self.settings.instructions}, *said]
+        return said
+
+    # -- The answer --------------------------------------------------------------------------------------
+
+    def _handle(self, event: Fields, at_ns: int) -> list[Output]:
+        kind = event.text("object") or ""
+        if "error" in event or kind == "error":
+            return [self._error(event)]
+        if "choices" not in event and not kind.startswith("chat.completion"):
+            return [
+                UnknownEvent((kind or event.text("type") or "an object without choices")[:_NAME_CHARACTERS])
+            ]
+        outputs: list[Output] = []
+        name = self._begin(event.text("id"), outputs)
+        if "usage" in event:
+            self._usage = _usage(event.child("usage"))
+        for choice in event.children("choices")[:1]:
+            whole = "message" in choice
+            self._say(choice.child("message" if whole else "delta"), name, whole, outputs)
+            self._finish_reason = choice.text("finish_reason") or self._finish_reason
+            if whole:
+                outputs.extend(self._end())
+            elif self._finish_reason is not None:
+                outputs.append(SetTimer(_UNANNOUNCED_END, at_ns + _UNANNOUNCED_END_NS))
+        return outputs
+
+    def _begin(self, name: str | None, outputs: list[Output]) -> str:
+        if self._response_id is None:
+            self._response_id = name or _UNNAMED
+            outputs.append(ResponseStarted(self._response_id))
+        return self._response_id
+
+    def _say(self, said: Fields, name: str, whole: bool, outputs: list[Output]) -> None:
+        """Tell what a delta, or the whole message, holds."""
+        audio = said.child("audio")
+        try:
+            data = pybase64.b64decode(audio.text("data") or "", validate=True)
+            codec = _codec(data)
+        except ValueError as error:
+            said.wrong.append(f"the answer: expected audio in base64 in 'audio.data': {error}")
+            data, codec = b"", _PCM
+        if data:
+            self._speaks = True
+            outputs.append(ReplyAudio(name, data, codec, audio.text("id")))
+        for text in (audio.text("transcript"), said.text("content"), said.text("refusal")):
+            if text:
+                outputs.append(ReplyText(name, text, final=whole))
+
+    def _end(self) -> list[Output]:
+        """The answer is over."""
+        if self._over or not self._asked:
+            return []
+        self._over = True
+        if self._response_id is None:
+            text = "expected an answer, but the stream ended without one"
+            return [EndpointProblem(FailureKind.NO_RESPONSE, text, fatal=True)]
+        outputs: list[Output] = [SetTimer(_UNANNOUNCED_END, None)]
+        if self._speaks:
+            outputs.append(ReplyAudioDone(self._response_id))
+        reason = self._finish_reason or "no finish_reason came"
+        complete = reason == "stop"
+        status = ResponseStatus.COMPLETED if complete else ResponseStatus.INCOMPLETE
+        said = "" if complete else self._clean(reason)
+        outputs.append(ResponseDone(self._response_id, status, said, self._usage))
+        return outputs
+
+    def _error(self, event: Fields) -> EndpointProblem:
+        """Return the failure that an error is: an object, a flat one, or a text."""
+        error = event.child("error") if "error" in event else event
+        code, status = error.text("code") or error.text("type"), error.integer("code")
+        text = self._clean(describe(error) or event.text("error") or "")
+        event.wrong.clear()  # servers differ in what they write here, and all of it is a failure
+        kind = fatal_kind(code, error.text("type"), text) or _STATUSES.get(status or 0)
+        self._over = True
+        return EndpointProblem(
+            kind or FailureKind.ENDPOINT_ERROR,
+            text or "the endpoint reported an error and did not say which",
+            fatal=True,
+            code=code,
+            retry_after_s=retry_after_s(text),
+        )
+
+    # -- Helpers -----------------------------------------------------------------------------------------
+
+    def _malformed(self, message: str) -> EndpointProblem:
+        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
+
+    def _clean(self, text: str) -> str:
+        """Return a text of the endpoint as it may be shown."""
+        return hide(text, self._secrets)[:_TEXT_CHARACTERS]
+
+
+def _asked(settings: EndpointSettings) -> dict[str, Any]:
+    """Return the request's body without its messages, before the user's ``extra``."""
+    if settings.turn_mode is not TurnMode.MANUAL:
+        raise UsageError(
+            "turns.mode: a request for each turn knows manual turns only, "
+            f"but it is {settings.turn_mode.value!r}"
+        )
+    if settings.turn_detection:
+        raise UsageError("endpoint.turn_detection: chat completions have no detector; leave it out")
+    body: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    if settings.model is not None:
+        body["model"] = settings.model
+    if settings.modality is Modality.AUDIO:
+        voice = {} if settings.voice is None else {"voice": settings.voice}
+        body |= {"modalities": ["text", "audio"], "audio": {"format": "pcm16", **voice}}
+    else:
+        body["modalities"] = ["text"]
+    if settings.max_output_tokens is not None:
+        body["max_completion_tokens"] = settings.max_output_tokens
+    return body
+
+
+def _wav(pcm: bytes) -> bytes:
+    """Return a WAV file.
+
+    Args:
+        pcm: int16 little-endian mono at 24_000 Hz.
+    """
+    header = struct.pack(
+        "<4sI4s4sIHHIIHH4sI",
+        *(b"RIFF", 36 + len(pcm), b"WAVE"),
+        *(b"fmt ", 16, 1, 1, _RATE_HZ, _RATE_HZ * 2, 2, 16),
+        *(b"data", len(pcm)),
+    )
+    return header + pcm
+
+
+def _codec(data: bytes) -> Codec:
+    """Return how audio is encoded: as was asked for, unless it is a WAV file, of whatever rate.
+
+    Raises:
+        ValueError: The file has no rate that can be.
+    """
+    if not data.startswith(b"RIFF"):
+        return _PCM
+    rate_hz = int.from_bytes(data[24:28], "little")
+    if data[8:16] != b"WAVEfmt " or rate_hz not in _RATES_HZ:
+        raise ValueError(f"a WAV file of {rate_hz} Hz cannot be played")
+    return Codec(CodecName.WAV, rate_hz)
+
+
+def _usage(usage: Fields) -> Usage:
+    heard, said = usage.child("prompt_tokens_details"), usage.child("completion_tokens_details")
+    return Usage(
+        input_tokens=usage.integer("prompt_tokens"),
+        output_tokens=usage.integer("completion_tokens"),
+        input_audio_tokens=heard.integer("audio_tokens"),
+        output_audio_tokens=said.integer("audio_tokens"),
+        cached_tokens=heard.integer("cached_tokens"),
+    )
