@@ -227,7 +227,7 @@ class Calls:
             await connection.close(_GOING_AWAY, "the session is over")
             del self._connections[call_id]
             if not gc.isenabled():
-                gc.collect(1)
+                gc.collect(1 if self._connections else 2)
 
 
 @dataclass(frozen=True, slots=True)

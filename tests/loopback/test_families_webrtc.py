@@ -1,0 +1,163 @@
+"""The families over WebRTC against the reference endpoint, with the real clients."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from live_eval.errors import FailureKind
+from live_eval.reference.settings import Cadence, Fault
+from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.registry import client
+from live_eval.timeline import ResponseStatus
+from live_eval.turn import TurnLimits
+from live_eval.types import TurnMode
+from tests.loopback.test_families import (
+    MS,
+    Family,
+    Served,
+    assert_true,
+    endpoint,
+    hold,
+    statuses,
+    user_turn,
+    warned,
+)
+
+OPENAI = Family(spec=client("openai-webrtc"), lossy=True)
+BOTS = (
+    Family(spec=client("pipecat-webrtc"), base="", lossy=True, continuous=True),
+    Family(spec=client("fastrtc-webrtc"), base="", lossy=True, continuous=True),
+)
+LIMITS = TurnLimits(connect_s=4, ready_s=5, reply_s=1, stall_s=1, silence_s=0.4)
+
+each = pytest.mark.parametrize("family", [OPENAI, *BOTS], ids=lambda family: family.spec.name)
+idle = pytest.mark.parametrize("idle_rtp", ["silence", "none"])
+
+
+async def truth(served: Served) -> list[TrueTurn]:
+    return await asyncio.to_thread(lambda: list(read_truth(served.truth)))
+
+
+@each
+async def test_connect(family: Family, tmp_path: Path) -> None:
+    """The steps of the setup are known, and so is when the first packet came."""
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family)
+    setup = record.capture.trace.setup_ns
+    assert {"offer", "answer", "ice", "dtls", "first_rtp"} <= set(setup)
+    connect_ns = record.timing.connect.ns
+    assert connect_ns is not None
+    assert 0 < sum(setup[step] for step in ("offer", "answer", "ice", "dtls")) <= connect_ns
+
+
+@each
+@idle
+async def test_turn(family: Family, tmp_path: Path, idle_rtp: str) -> None:
+    query = {"delay_ms": 150, "lead_silence_ms": 60, "reply_ms": 500, "idle_rtp": idle_rtp}
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family, query=query)
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    (true,) = await truth(served)
+    assert true.voice_end_by == "energy"
+    assert_true(record, true, family)
+    assert record.reply is not None
+    loud = np.abs(record.reply.astype(np.int32)) > 1_000
+    assert 480 < np.ptp(np.flatnonzero(loud)) / 48 < 520
+    assert record.capture.responses[0].text == ("A tone." if family is OPENAI else None)
+
+
+async def test_manual_turn(tmp_path: Path) -> None:
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, OPENAI, mode=TurnMode.MANUAL, query={"delay_ms": 100})
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    (true,) = await truth(served)
+    assert_true(record, true, OPENAI)
+
+
+@each
+@pytest.mark.parametrize("cadence", list(Cadence))
+async def test_barge_in(family: Family, tmp_path: Path, cadence: Cadence) -> None:
+    """The user speaks over the reply: what is not played is dropped, and what they said then is answered."""
+    turn = user_turn(family, again_after_ms=640)
+    query = {"cadence": cadence, "delay_ms": 40, "reply_ms": 1_000}
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family, turn, query=query)
+    assert record.failure is None
+    assert record.timing.headline == 1
+    assert record.timing.premature == 1
+    first, answered = await truth(served)
+    assert 20 < len(first.chunk_sent_ns) < 45
+    assert_true(record, answered, family)
+
+
+@pytest.mark.parametrize(
+    ("fault", "warnings"),
+    [
+        (Fault.ERROR_EVENT, [FailureKind.NOT_FATAL_ERROR]),
+        (Fault.UNKNOWN_EVENT, [FailureKind.UNKNOWN_EVENT]),
+    ],
+)
+async def test_odd_events(tmp_path: Path, fault: Fault, warnings: list[FailureKind]) -> None:
+    async with endpoint(tmp_path, fault=fault) as served:
+        record = await hold(served, OPENAI)
+    assert record.failure is None
+    assert statuses(record) == [ResponseStatus.COMPLETED]
+    assert warned(record) == warnings
+
+
+FAILURES: tuple[tuple[Family, Fault, FailureKind], ...] = (
+    (OPENAI, Fault.MALFORMED_JSON, FailureKind.MALFORMED_MESSAGE),
+    (OPENAI, Fault.FAILED_RESPONSE, FailureKind.RESPONSE_FAILED),
+    (OPENAI, Fault.INCOMPLETE_RESPONSE, FailureKind.RESPONSE_INCOMPLETE),
+    (OPENAI, Fault.CLOSE_CHANNEL, FailureKind.CHANNEL_CLOSED),
+    *((family, Fault.NO_RTP, FailureKind.NO_RTP) for family in BOTS),
+    *(
+        (family, fault, kind)
+        for family in (OPENAI, *BOTS)
+        for fault, kind in (
+            (Fault.REFUSE_401, FailureKind.AUTHENTICATION),
+            (Fault.REFUSE_429, FailureKind.RATE_LIMITED),
+            (Fault.REFUSE_SDP, FailureKind.SDP_REFUSED),
+            (Fault.NO_CODEC, FailureKind.CODEC_REFUSED),
+            (Fault.BAD_CANDIDATES, FailureKind.ICE_FAILED),
+            (Fault.CLOSE_MID_REPLY, FailureKind.CLOSED),
+            (Fault.SILENT, FailureKind.NO_RESPONSE),
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("family", "fault", "kind"), FAILURES, ids=[f"{row[0].spec.name}-{row[1]}" for row in FAILURES]
+)
+async def test_failure(family: Family, fault: Fault, kind: FailureKind, tmp_path: Path) -> None:
+    """Each thing that goes wrong has its name."""
+    async with endpoint(tmp_path, fault=fault) as served:
+        record = await hold(served, family, limits=LIMITS)
+    assert record.failure is not None
+    assert record.failure.kind is kind, record.failure.message
+
+
+@each
+async def test_lost_packets_are_counted_and_concealed(family: Family, tmp_path: Path) -> None:
+    query: dict[str, Any] = {"fault": Fault.DROP_PACKETS, "reply_ms": 600, "delay_ms": 100}
+    async with endpoint(tmp_path) as served:
+        record = await hold(served, family, query=query)
+    assert record.failure is None
+    media = record.capture.media
+    assert media is not None
+    assert media.lost > 3
+    assert media.concealed_ns == media.lost * 20 * MS
+    assert record.timing.voice_to_voice.ns is not None
+
+
+async def test_session_expired(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, session_limit_s=1, notice_s=0) as served:
+        record = await hold(served, OPENAI, user_turn(OPENAI, speech_ms=2_000))
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.SESSION_EXPIRED
