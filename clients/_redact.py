@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from live_eval.redaction import SECRET_FIELDS
+from live_eval.redaction import SECRET_FIELDS, mask_halves
 from live_eval.types import Secret
 
 __all__ = ["hide", "redact_object", "redact_raw"]
@@ -14,8 +14,6 @@ __all__ = ["hide", "redact_object", "redact_raw"]
 _RAW_CHARACTERS = 500
 _SHOWN_CHARACTERS = 4_000
 _DEPTH = 24
-_HALF_MASKED_KEY = re.compile(r"[\w-]*\*{3,}[\w-]*")
-_LOGIN = re.compile(r"//[^/@\s]+@")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 
 
@@ -29,7 +27,7 @@ def hide(text: str, secrets: Collection[str]) -> str:
     text = text[:_SHOWN_CHARACTERS]
     for secret in secrets:
         text = text.replace(secret, "***")
-    return _HALF_MASKED_KEY.sub("***", _LOGIN.sub("//", text))
+    return mask_halves(text)
 
 
 def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:

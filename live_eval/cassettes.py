@@ -17,21 +17,21 @@ The first line is the header; each further line is one step, in the order in whi
   with the first step), ``frame`` (`count` frames, or the one whose ``pcm`` is given in base64; the messages
   that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`), ``timer``
   (`name`), ``finish``.
-* ``turn`` is what the session told the turn's state: ``user_speaks`` (`onset_ms`, `voice_end_ms`),
-  ``user_done``, ``over`` (nothing more was waited for), ``failed`` (`kind`, `message`).
+* ``turn`` is what the session told the turn's state: ``user_speaks`` (`onset_ns` and `voice_end_ns`, from
+  then), ``user_done``, ``over`` (nothing more was waited for), ``failed`` (`kind`, `message`).
 * ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are left out.
 * ``closed`` is the end of the connection.
 * ``event`` is an event that the dialect gives; the fields that are named must be equal (of audio, ``bytes``
-  is the size of the data).
+  is the size of the data and ``crc32`` its checksum).
 
 ``out`` and ``event`` lines belong to the step before them; those before the first step are what the dialect
 does when the connection opens. A cassette without any of either kind leaves that kind unchecked; where there
 are some, all are there.
 
 Golden sessions are written by hand and hold what the dialect must tell. ``live-eval run --record-wire``
-writes what happened (``turn`` and ``rtp`` are in these alone), with ``turn_id``, ``attempt``, ``endpoint``
-and ``limits`` in the header and no ``event``: `live_eval.replay` holds them against the run. No cassette
-holds an address or a key.
+writes what happened (``turn`` and ``rtp`` are in these alone), every call and every event included, with
+``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` in the header: `live_eval.replay` plays
+it again. What a cassette holds no secret of, see `live_eval.redaction`; its settings hold no address.
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import orjson
 
 from live_eval.audio import Codec, CodecName
-from live_eval.dialect import EndpointSettings, Message
+from live_eval.dialect import EndpointSettings, Event, Message
 from live_eval.errors import DataError
-from live_eval.redaction import conceal
+from live_eval.redaction import Concealer
 from live_eval.rtp import RtpPacket
 from live_eval.types import Modality, Secret, TurnMode
 
@@ -63,11 +65,13 @@ __all__ = [
     "Sent",
     "Step",
     "Turn",
+    "expected",
     "read_cassette",
     "write_cassette",
 ]
 
 _VERSION = 1
+_DEEPEST = 200  # messages with more brackets are kept as text: readers differ in how deep they go
 _CALLS = ("opened", "frame", "end_turn", "interrupt", "timer", "finish")
 _TURN = ("user_speaks", "user_done", "over", "failed")
 
@@ -136,6 +140,25 @@ class Expected:
     fields: Mapping[str, Any]
 
 
+def expected(at_ns: int, event: Event) -> Expected:
+    """Return an event as a cassette holds it: its fields as JSON values, of audio its size and checksum."""
+    told = {one.name: _plain(getattr(event, one.name)) for one in fields(event)}
+    data = told.pop("data", None)
+    if data is not None:
+        told |= {"bytes": len(data), "crc32": zlib.crc32(data)}
+    return Expected(at_ns, type(event).__name__, told)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    return value
+
+
 Step: TypeAlias = Received | Sent | Call | Turn | Packet | Closed | Expected
 
 
@@ -174,7 +197,9 @@ def read_cassette(path: Path) -> Cassette:
     Raises:
         DataError: The file is none; the message names the file, the line and what was expected.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").split(
+        "\n"
+    )  # not splitlines: JSON may hold its other ends of lines
     objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not objects or objects[0].get("cassette") != _VERSION:
         raise DataError(f'{path}, line 1: expected the header of a cassette, {{"cassette": {_VERSION}}}')
@@ -199,23 +224,26 @@ def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns
         key: The session's key.
         origin_ns: The time that becomes 0.
     """
+    conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(orjson.dumps(header, default=str) + b"\n")
+    with part.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(conceal.text(_json(header)) + "\n")
         for step in cassette.steps:
-            line = {"at_ms": (step.at_ns - origin_ns) / 1_000_000, **_fields(step, key)}
-            file.write(orjson.dumps(line, default=str) + b"\n")
+            told = _told(step, conceal)
+            text = _json({"at_ms": (step.at_ns - origin_ns) / 1_000_000, **told})
+            # What messages hold is concealed; their text, within the line's, is not looked at again.
+            file.write((text if "direction" in told else conceal.text(text)) + "\n")
     part.replace(path)
 
 
-def _fields(step: Step, key: Secret | None) -> dict[str, Any]:
+def _told(step: Step, conceal: Concealer) -> dict[str, Any]:
+    """Return what a line says of a step beside its time."""
     match step:
         case Received() | Sent():
-            message = conceal(step.message, key)
-            body = {"message": message} if isinstance(message, str) else {"binary": _base64(message)}
-            return {"direction": "in" if isinstance(step, Received) else "out", **body}
+            direction = "in" if isinstance(step, Received) else "out"
+            return {"direction": direction, **_body(conceal.message(step.message))}
         case Call():
             arguments = {
                 name: _base64(value) if isinstance(value, bytes) else value
@@ -239,6 +267,25 @@ def _fields(step: Step, key: Secret | None) -> dict[str, Any]:
             return {"closed": {"code": step.code, "reason": step.reason}}
         case Expected():
             return {"event": step.name, **step.fields}
+
+
+def _body(message: Message) -> dict[str, Any]:
+    if isinstance(message, bytes):
+        return {"binary": _base64(message)}
+    if message.startswith("{") and message.count("{") + message.count("[") < _DEEPEST:
+        try:
+            if orjson.dumps(orjson.loads(message)).decode() == message:
+                return {"message": orjson.Fragment(message)}
+        except (orjson.JSONDecodeError, TypeError):
+            pass
+    return {"message": message}
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:  # half a surrogate pair, or an integer beyond 64 bits
+        return json.dumps(value, default=str)
 
 
 def _base64(data: bytes) -> str:

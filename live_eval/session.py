@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from live_eval.capture import LoggedMessage, TurnCapture
-from live_eval.cassettes import Call, Closed, Packet, Received, Sent, Step, Turn
+from live_eval.cassettes import Call, Closed, Packet, Received, Sent, Step, Turn, expected
 from live_eval.clock import Clock, Pacer
-from live_eval.dialect import Close, Dialect, Interrupted, Message, Output, Reconnect, Send, SetTimer
+from live_eval.dialect import Close, Dialect, Event, Interrupted, Message, Output, Reconnect, Send, SetTimer
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.loop import LoopProbe, describe
 from live_eval.rtp import MediaStats, RtpPacket
@@ -88,7 +88,7 @@ class Session:
         self._state = TurnState(self._limits, modality)
         self._timers: dict[str, int] = {}
         self._messages: list[tuple[int, bool, Message]] = []
-        self._wire: list[Step] | None = [] if records_wire else None
+        self._wire: list[Step | tuple[int, Event]] | None = [] if records_wire else None
         self._closing = False
         self._leaving = False
         self._left = False
@@ -123,7 +123,7 @@ class Session:
         try:
             await self._transport.connect(dial, self._limits.connect_s)
         except ConnectError as error:
-            self._state.fail(error.kind, error.message, self._clock.now_ns())
+            self._failed(error.kind, error.message, self._clock.now_ns())
             self._state.retry_after_s = error.retry_after_s
         else:
             try:
@@ -138,7 +138,7 @@ class Session:
                         if task is not None:
                             task.cancel()
             except ExceptionGroup as errors:
-                self._state.fail(FailureKind.INTERNAL, describe(errors), self._clock.now_ns())
+                self._failed(FailureKind.INTERNAL, describe(errors), self._clock.now_ns())
             finally:
                 await self._transport.close()
         return self._captured(turn, dial_ns, wall_ns)
@@ -151,8 +151,11 @@ class Session:
         )
 
     def wire(self) -> tuple[Step, ...]:
-        """Return everything that happened, in order; empty where it was not asked for."""
-        return tuple(self._wire or ())
+        """Return everything that happened, in order; empty where it was not asked for.
+
+        Telling the events is work: call it off the event loop.
+        """
+        return tuple(expected(*step) if isinstance(step, tuple) else step for step in self._wire or ())
 
     def _note(self, step: type[Call] | type[Turn], at_ns: int, called: str, /, **arguments: Any) -> None:
         """Keep what the session called of the dialect, or told the turn's state."""
@@ -261,6 +264,8 @@ class Session:
                     self._closing = self._left = True
                     await self._transport.close(code, reason)
                 case _ if not self._leaving:
+                    if self._wire is not None:
+                        self._wire.append((at_ns, output))
                     self._state.on_event(output, at_ns)
                     if isinstance(output, Interrupted):
                         await self._stop_playing(output.response_id, at_ns)
@@ -289,9 +294,9 @@ class Session:
             return
         self._t0_ns = self._clock.now_ns() + _LEAD_NS
         self._pacer = Pacer(self._clock, self._t0_ns, turn.frame_ns)
-        onset_ns, voice_end_ns = (self._t0_ns + at for at in (turn.edges.onset_ns, turn.edges.voice_end_ns))
+        onset_ns, voice_end_ns = turn.edges.onset_ns, turn.edges.voice_end_ns
         self._note(Turn, self._t0_ns, "user_speaks", onset_ns=onset_ns, voice_end_ns=voice_end_ns)
-        self._state.user_speaks(onset_ns, voice_end_ns)
+        self._state.user_speaks(self._t0_ns + onset_ns, self._t0_ns + voice_end_ns)
         for frame in turn.frames:
             await self._frame(self._pacer, frame, speech=True)
             if self._state.failure is not None:

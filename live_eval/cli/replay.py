@@ -4,45 +4,58 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from live_eval.cli import FAILED
+from live_eval.errors import UsageError
+
+if TYPE_CHECKING:
+    from live_eval.replay import Replayed
 
 __all__ = ["command"]
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("run", type=click.Path(path_type=Path, exists=True))
 @click.option("--turn", "turn_id", help="This turn alone.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: Path, turn_id: str | None, as_json: bool) -> None:
+@click.option("--endpoint", help="Whose dialect a golden session is for, where RUN is one.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool) -> None:
     """Replay recorded sessions and compare them with what the run kept.
 
     RUN is the folder of a run that was made with --record-wire. Each attempt's cassette goes through the same
-    dialect with its times, without network or key; responses, transcripts, failures and latencies are
-    compared with those stored.
+    dialect with its times, without network or key; what it sends, its events, and the turn's responses,
+    transcripts, failure and latencies are compared with those that were kept. RUN may be a single cassette.
 
     Exit status: 0 when all are equal, 3 when something differs.
     """
-    from live_eval.replay import replay_run
+    from live_eval.replay import replay_file, replay_run
 
-    outcomes = list(replay_run(run, turn_id))
-    differing = [outcome for outcome in outcomes if outcome.differences]
-    if as_json:
-        click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+    if run.is_file():
+        if turn_id is not None:
+            raise UsageError(f"--turn {turn_id}: {run} is one cassette and not a run")
+        outcomes = [replay_file(run, endpoint)]
     else:
-        for outcome in differing:
-            click.echo(f"{outcome.turn_id}, attempt {outcome.attempt}: differs")
-            for difference in outcome.differences or ():
-                click.echo(f"  {difference}")
-        equal = sum(outcome.differences == () for outcome in outcomes)
-        events = sum(outcome.events for outcome in outcomes)
-        counts = [f"{equal} equal to what the run kept", f"{len(differing)} not"]
-        apart = len(outcomes) - equal - len(differing)
-        if apart:
-            counts.append(f"{apart} of attempts that were made again")
-        click.echo(f"{len(outcomes)} sessions replayed, {events} events: {', '.join(counts)}")
-    sys.exit(FAILED if differing else 0)
+        outcomes = list(replay_run(run, turn_id))
+    if as_json:
+        rows = [{**asdict(outcome), "equal": not outcome.differences} for outcome in outcomes]
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        _print(outcomes)
+    sys.exit(FAILED if any(outcome.differences for outcome in outcomes) else 0)
+
+
+def _print(outcomes: Sequence[Replayed]) -> None:
+    for outcome in outcomes:
+        name = outcome.turn_id if outcome.attempt == 1 else f"{outcome.turn_id}, attempt {outcome.attempt}"
+        what = f"{outcome.events} events" + (" and the latencies" if outcome.kept else "")
+        click.echo(f"{name}: {'differs' if outcome.differences else f'equal: {what}'}")
+        for difference in outcome.differences:
+            click.echo(f"  {difference}")
+    equal = sum(not outcome.differences for outcome in outcomes)
+    click.echo(f"{equal} of {len(outcomes)} sessions are equal to what was kept")

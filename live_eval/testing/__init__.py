@@ -2,7 +2,7 @@
 
 from live_eval.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock
-from live_eval.testing.dialects import ConformanceError, check_dialect
+from live_eval.testing.dialects import ConformanceError, check_dialect, play_cassette
 from live_eval.testing.judges import check_judge
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 
@@ -16,5 +16,6 @@ __all__ = [
     "check_dialect",
     "check_judge",
     "memory_pair",
+    "play_cassette",
     "read_cassette",
 ]

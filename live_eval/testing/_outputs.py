@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -41,6 +40,7 @@ OF_A_RESPONSE = (
 _STREAM = (StreamAudio, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
 _TOLD_CHARACTERS = 8_000
+_known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
@@ -78,10 +78,12 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     return None
 
 
-@cache
 def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
-    hints = get_type_hints(kind)
-    return tuple((field.name, hints[field.name]) for field in fields(kind))
+    """Return names and types of a dataclass's fields; asked for once."""
+    found = _known.get(kind)
+    if found is None:
+        found = _known[kind] = tuple(get_type_hints(kind).items())
+    return found
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -98,7 +100,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if not isinstance(value, hint):
         return False
-    return not is_dataclass(hint) or all(_fits(getattr(value, name), inner) for name, inner in _hints(hint))
+    return not is_dataclass(hint) or all(
+        _fits(getattr(value, name), inner) for name, inner in _hints(type(value))
+    )
 
 
 def _short(value: object) -> str:

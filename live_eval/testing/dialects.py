@@ -37,7 +37,7 @@ from live_eval.testing._player import (
 )
 from live_eval.types import Secret
 
-__all__ = ["ConformanceError", "check_dialect"]
+__all__ = ["ConformanceError", "check_dialect", "play_cassette"]
 
 _LOGGED_CHARACTERS = 2_000
 _FIRED_AT_MOST = 20
@@ -106,6 +106,23 @@ def check_dialect(
             _check_frames(start, cassette, sent_audio, frame_samples)
     if count == 0:
         raise ConformanceError("no cassette was given: there is nothing to hold the dialect against")
+
+
+def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples: int = 480) -> list[Output]:
+    """Play a cassette to a dialect once.
+
+    Args:
+        factory: Makes a dialect; the class itself.
+        cassette: What to play.
+        frame_samples: Samples in a frame of the user's audio.
+
+    Returns:
+        What the dialect sent, did and told.
+
+    Raises:
+        ConformanceError: It is not what the cassette says, or breaks the contract.
+    """
+    return _replay(partial(Player, factory, frame_samples=frame_samples), cassette)
 
 
 def _replay(start: _Start, cassette: Cassette) -> list[Output]:

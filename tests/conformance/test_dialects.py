@@ -393,7 +393,8 @@ def damaged(message: Message, draw: Callable[[st.SearchStrategy[Any]], Any]) -> 
         case 2:
             return json.dumps(draw(json_values))
         case 3:
-            return draw(st.binary(max_size=40) | st.text(max_size=40))
+            other: Message = draw(st.binary(max_size=40) | st.text(max_size=40))
+            return other
         case 4:  # binary where text is due, and the other way round
             return message.encode(errors="replace") if isinstance(message, str) else message.decode("latin-1")
         case _:

@@ -127,16 +127,22 @@ def test_a_doctored_cassette_is_found_out(endpoint: int, speech: Path, tmp_path:
     doctor(min((out / "wire").iterdir()))
     altered, kept = list(replay_run(out))
     assert kept.differences == ()
-    assert altered.differences is not None
     assert any(difference.startswith("first_byte is") for difference in altered.differences)
+    assert any("the dialect tells ReplyAudio at" in difference for difference in altered.differences)
     result = CliRunner().invoke(command, [str(out)])
     assert result.exit_code == 3
-    assert "2 sessions replayed" in result.output
-    assert "1 equal to what the run kept, 1 not" in result.output
+    assert f"{altered.turn_id}: differs\n  " in result.output
+    assert f"{kept.turn_id}: equal: {kept.events} events and the latencies\n" in result.output
+    assert "1 of 2 sessions are equal to what was kept" in result.output
     whole = CliRunner().invoke(command, [str(out), "--turn", kept.turn_id, "--json"])
     assert whole.exit_code == 0
     (row,) = json.loads(whole.output)
+    assert row.pop("equal") is True
     assert Replayed(**row | {"differences": ()}) == kept
+    assert row["latencies_ns"]["first_byte"] > 0
+    alone = CliRunner().invoke(command, [str(max((out / "wire").iterdir()))])
+    assert alone.exit_code == 0
+    assert alone.output.startswith(f"{kept.turn_id}: equal: {kept.events} events\n")
 
 
 def test_a_run_without_cassettes_says_how_to_get_them(tmp_path: Path) -> None:

@@ -16,11 +16,14 @@ from live_eval.cassettes import (
     Sent,
     Step,
     Turn,
+    expected,
     read_cassette,
     write_cassette,
 )
-from live_eval.redaction import conceal
+from live_eval.dialect import RateLimit, RateLimits, ReplyAudio, ResponseDone
+from live_eval.redaction import Concealer
 from live_eval.rtp import RtpPacket
+from live_eval.timeline import ResponseStatus
 from live_eval.types import Secret
 
 KEY = Secret("sk-do-not-tell-4711")
@@ -70,6 +73,11 @@ def test_what_was_written_is_read_to_the_nanosecond(tmp_path: Path) -> None:
         '{"sessionResumptionUpdate":{"newHandle":"do-not-tell-4711","resumable":true}}',
         b'{"setup":{"sessionResumption":{"handle":"do-not-tell-4711"}}}',
         '{"headers":{"Authorization":"Bearer do-not-tell-4711"},"broken',
+        '{"newHandle":"do-not-tell-4711","broken',
+        '{"said":"the key is sk\\u002ddo-not-tell-4711"}',
+        '{"new\\u0048andle":"do-not-tell-4711"}',
+        '{"said":"Incorrect API key provided: sk-do-not-tell-47***********11"}',
+        '{"said":"*** wss://do-not-tell:4711@host/v1"}',
     ],
 )
 def test_no_secret_is_kept(tmp_path: Path, message: str | bytes) -> None:
@@ -83,11 +91,85 @@ def test_no_secret_is_kept(tmp_path: Path, message: str | bytes) -> None:
 
 
 def test_what_holds_no_secret_stays_as_it_is() -> None:
-    for message in ('{"a" :  1}', "ping", b"\x01\xff", '{"delta":"AAAA"}'):
-        assert conceal(message, KEY) == message
-        assert conceal(message, None) == message
+    odd = (
+        '{"a" :  1}',
+        '{"said":"\\u00e9"}',
+        '{"said":"\\ud800"}',
+        "ping",
+        b"\x01\xff",
+        '{"delta":"AA//"}',
+        "[" * 9_999,
+    )
+    for message in odd:
+        assert Concealer(KEY).message(message) == message
+        assert Concealer(None).message(message) == message
 
 
 def test_messages_stay_json_where_secrets_are_masked() -> None:
-    told = conceal('{"newHandle": "abc", "resumable": true, "handle": ""}', None)
+    told = Concealer(None).message('{"newHandle": "abc", "resumable": true, "handle": ""}')
     assert orjson.loads(told) == {"newHandle": "***", "resumable": True, "handle": ""}
+
+
+def test_a_secret_that_was_told_is_hidden_wherever_it_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    handle = "handle-do-not-tell-0815"
+    steps = (
+        Received(0, f'{{"sessionResumptionUpdate":{{"newHandle":"{handle}"}}}}'),
+        Sent(1, f'{{"note":"again {handle}"}}'),
+        Expected(2, "EndpointProblem", {"message": f"{handle} and {KEY.reveal()}"}),
+        Turn(3, "failed", {"kind": "closed", "message": f"{handle} and {KEY.reveal()}"}),
+        Closed(4, 1008, f"{handle} and {KEY.reveal()}"),
+    )
+    settings = {"extra": {"client_secret": {"value": "ek_do-not-tell"}, "note": KEY.reveal()}}
+    write_cassette(path, Cassette("a", "", steps, settings), KEY)
+    assert "do-not-tell" not in path.read_text("utf-8")
+    cassette = read_cassette(path)
+    assert cassette.settings["extra"] == {"client_secret": "***", "note": "***"}
+    assert cassette.steps[-1] == Closed(4, 1008, "*** and ***")
+    assert cassette.steps[1] == Sent(1, '{"note":"again ***"}')
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '{"type":"x","n":[1,2.5,-0.0,1e-07,18446744073709551615],"said":"\u2028\x85é"}',
+        '{"type":"x","type":"y"}',
+        '{"n":123456789012345678901234567890}',
+        '{"said":"\\ud800"}',
+        "half a pair: \ud800",
+        '{"a":' * 5_000,
+        '{"a":' * 500 + "1" + "}" * 500,
+        '{"a": 1}',
+        "",
+        b"",
+        bytes(range(256)),
+    ],
+)
+def test_any_message_is_read_as_it_was(tmp_path: Path, message: str | bytes) -> None:
+    path = tmp_path / "a.jsonl"
+    write_cassette(path, Cassette("a", "", (Received(0, message),)), None)
+    assert read_cassette(path).steps == (Received(0, message),)
+
+
+def test_messages_can_be_read_by_people(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_cassette(path, Cassette("a", "", (Received(1_500_000, '{"type":"session.created"}'),)), None)
+    line = path.read_text("utf-8").splitlines()[1]
+    assert line == '{"at_ms":1.5,"direction":"in","message":{"type":"session.created"}}'
+
+
+def test_an_event_is_told_with_all_of_its_fields() -> None:
+    audio = ReplyAudio("r", b"1234", Codec(CodecName.PCM16, 24_000), "item")
+    assert expected(7, audio).fields == {
+        "response_id": "r",
+        "bytes": 4,
+        "crc32": 0x9BE3E0A3,
+        "codec": {"name": "pcm16", "rate_hz": 24_000},
+        "item_id": "item",
+    }
+    limits = expected(7, RateLimits((RateLimit("requests", 10, 9.5, 1),)))
+    assert limits == Expected(
+        7, "RateLimits", {"limits": [{"name": "requests", "limit": 10, "remaining": 9.5, "reset_s": 1}]}
+    )
+    done = expected(7, ResponseDone("r", ResponseStatus.FAILED, "why"))
+    assert done.fields == {"response_id": "r", "status": "failed", "reason": "why", "usage": None}
