@@ -101,8 +101,8 @@ OPENAI_CHAT_AUDIO = ClientSpec(
     voice="alloy",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.MANUAL,),
-    limits="no realtime: the recording is sent when the turn is over, and latency holds the upload; answers of "
-    "at most 16 MiB; the input is not transcribed",
+    limits="no realtime: the recording is sent when the turn is over, and latency holds the upload; answers "
+    "of at most 16 MiB; the input is not transcribed",
     docs_url="https://platform.openai.com/docs/guides/audio",
 )
 
@@ -260,8 +260,8 @@ HUME = ClientSpec(
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
     session_limit_s=1_800,
-    limits="model, voice and prompt are those of endpoint.extra.config_id, or Hume's own; the chat ends where "
-    "the user says nothing for 2 minutes",
+    limits="model, voice and prompt are those of endpoint.extra.config_id, or Hume's own; the chat ends "
+    "where the user says nothing for 2 minutes",
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
 )
 

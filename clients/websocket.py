@@ -40,6 +40,8 @@ from live_eval.transport import Arrival
 __all__ = ["WebSocketTransport"]
 
 _REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
+_MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the library's 1 MiB is too little
+_TOO_BIG = 1009
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
 
 # At DEBUG, `websockets` logs the headers of the handshake, the key among them.
@@ -50,7 +52,7 @@ _LOGGER.setLevel(logging.INFO)
 class WebSocketTransport:
     """A WebSocket connection to an endpoint; a `Transport`.
 
-    Messages may be of any size. Reading is never paused: backpressure would hold bytes back in the kernel,
+    Messages may have 16 MiB. Reading is never paused: backpressure would hold bytes back in the kernel,
     where they have no stamp. Redirects are not followed, since the headers hold the key.
 
     Args:
@@ -109,7 +111,7 @@ class WebSocketTransport:
                 ping_interval=self._ping_interval_s if dial.keepalive else None,
                 ping_timeout=None,
                 close_timeout=self._close_timeout_s,
-                max_size=None,
+                max_size=_MESSAGE_BYTES,
                 max_queue=None,
                 logger=_LOGGER,
                 create_connection=cast(type[ClientConnection], partial(_StampingConnection, self._clock)),
@@ -170,6 +172,10 @@ class WebSocketTransport:
 
     def _ended(self, connection: _StampingConnection, error: ConnectionClosed) -> TransportClosedError:
         at_ns = connection.ended_ns if connection.ended_ns is not None else self._clock.now_ns()
+        if error.sent is not None and error.sent.code == _TOO_BIG and not error.rcvd_then_sent:
+            where = f"{self._address.where}: " if self._address is not None else ""
+            text = f"{where}expected messages of at most {_MESSAGE_BYTES} bytes, but a {error.sent.reason}"
+            return TransportClosedError(_TOO_BIG, text, at_ns, kind=FailureKind.MESSAGE_TOO_BIG)
         if error.rcvd is not None:
             code = None if error.rcvd.code in _NO_CODE else error.rcvd.code
             return TransportClosedError(code, self._redact(error.rcvd.reason), at_ns)

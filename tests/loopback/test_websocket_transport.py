@@ -390,8 +390,8 @@ async def test_text_that_is_not_utf8_ends_the_connection_by_name() -> None:
         await client.close()
 
 
-async def test_a_message_of_thirty_megabytes() -> None:
-    size = 30_000_000
+async def test_a_message_of_sixteen_mebibytes() -> None:
+    size = 16 << 20
     async with endpoint(echo) as port:
         client = transport()
         await client.connect(dial(port), 5)
@@ -400,6 +400,34 @@ async def test_a_message_of_thirty_megabytes() -> None:
         assert isinstance(arrival.message, str)
         assert len(arrival.message) == size
         await client.close()
+
+
+@pytest.mark.parametrize("pieces", [1, 30])
+async def test_a_message_beyond_all_bounds_is_named(pieces: int) -> None:
+    """What came before it is kept; the endpoint is told why we go."""
+    told = []
+
+    async def talk(connection: ServerConnection) -> None:
+        await connection.send("before")
+        with contextlib.suppress(ConnectionClosed):
+            await connection.send("a" * (30_000_000 // pieces) for _ in range(pieces))
+        await connection.wait_closed()
+        told.append(connection.close_code)
+
+    async with endpoint(talk) as port:
+        client = transport()
+        await client.connect(dial(port), 5)
+        assert (await client.receive()).message == "before"
+        with pytest.raises(TransportClosedError) as end:
+            await client.receive()
+        await client.close()
+    assert end.value.kind is FailureKind.MESSAGE_TOO_BIG
+    assert end.value.message.startswith(
+        f"ws://127.0.0.1:{port}/v1/realtime: expected messages of at most 16777216"
+    )
+    assert ("1000000 bytes after reading" if pieces > 1 else "30000000 bytes") in end.value.message
+    assert KEY not in end.value.message
+    assert told == [1009]
 
 
 async def test_a_fragmented_message_has_the_stamp_of_its_last_fragment() -> None:
