@@ -16,7 +16,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.reference.conversation import Role, Utterance
 from live_eval.reference.detector import WINDOW_MS
 from live_eval.reference.engine import Engine
-from live_eval.reference.events import Answer, Close, Hear, Listen, Output, Say
+from live_eval.reference.events import Answer, Close, Hear, Hush, Listen, Output, Say
 from live_eval.reference.openai_face import OpenAiFace
 from live_eval.reference.openai_schema import CLIENT_EVENTS, EAGERNESS_SILENCE_MS
 from live_eval.reference.openai_session import MODEL
@@ -71,6 +71,8 @@ class Client:
                     self.closed = output
                 case Say(message=message):
                     events.append(self._parsed(message))
+                case Hush():
+                    raise AssertionError("there is no track to hush")
                 case _:
                     events += map(self._parsed, self.face.render(output))
         return [event for event in events if event]
