@@ -1,0 +1,361 @@
+"""The HTTP transport against real servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import trustme
+from aiohttp import web
+
+from clients.http import EventStream, HttpTransport
+from live_eval.clock import SystemClock
+from live_eval.dialect import Dial, Message
+from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+
+KEY = "sk-test-5e4f1b"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+STREAM = {"Content-Type": "text/event-stream; charset=utf-8"}
+MOST_BYTES = 16 << 20
+
+
+def dial(port: int, scheme: str = "http") -> Dial:
+    return Dial(
+        f"{scheme}://127.0.0.1:{port}/v1/chat/completions?key={KEY}",
+        {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"},
+    )
+
+
+@contextlib.asynccontextmanager
+async def endpoint(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    application = web.Application(client_max_size=64 << 20)
+    application.router.add_post("/v1/chat/completions", handler)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def raw_server(answer: bytes) -> AsyncIterator[int]:
+    """Serve whatever follows a request's headers with these bytes, and close."""
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve_one, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@contextlib.asynccontextmanager
+async def connected(to: Dial, timeout_s: float = 5.0) -> AsyncIterator[HttpTransport]:
+    client = HttpTransport(SystemClock())
+    await client.connect(to, timeout_s)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def drain(client: HttpTransport) -> None:
+    while True:
+        await client.receive()
+
+
+async def failure(to: Dial) -> TransportClosedError:
+    """Return how a request ends that must fail; it must not tell the key."""
+    async with connected(to) as client:
+        await client.send("{}")
+        with pytest.raises(TransportClosedError) as caught:
+            await drain(client)
+        again = caught.value
+        with pytest.raises(TransportClosedError) as sent:
+            await client.send("{}")
+        assert sent.value is again
+    assert KEY not in str(again)
+    return again
+
+
+async def streaming(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers=STREAM)
+    await response.prepare(request)
+    return response
+
+
+async def test_a_request_and_its_answer() -> None:
+    seen = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((await request.text(), request.headers["Authorization"], request.query["key"]))
+        return web.json_response({"id": "chatcmpl-1"})
+
+    async with endpoint(answer) as port, connected(dial(port)) as client:
+        assert client.track is None
+        assert client.setup_ns == {}
+        await client.send('{"stream":true}')
+        arrival = await client.receive()
+        await client.send(b"again")
+        await client.receive()
+    assert arrival.message == '{"id": "chatcmpl-1"}'
+    assert seen == [('{"stream":true}', f"Bearer {KEY}", KEY), ("again", f"Bearer {KEY}", KEY)]
+
+
+async def test_events_arrive_one_by_one_each_with_its_stamp() -> None:
+    """An event is there before the next one is sent, and its stamp lies between them."""
+    clock = SystemClock()
+    taken, sent_ns = asyncio.Event(), []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = await streaming(request)
+        for half in (b'data: {"n":', b"1}\n\n"):
+            sent_ns.append(clock.now_ns())
+            await response.write(half)
+        await taken.wait()
+        sent_ns.append(clock.now_ns())
+        await response.write(b'data: {"n":2}\n\ndata: [DONE]\n\n')
+        return response
+
+    async with endpoint(answer) as port, connected(dial(port)) as client:
+        await client.send("{}")
+        first = await client.receive()
+        taken.set()
+        rest = [await client.receive() for _ in range(2)]
+    assert [first.message, *(arrival.message for arrival in rest)] == ['{"n":1}', '{"n":2}', "[DONE]"]
+    assert sent_ns[1] < first.at_ns < sent_ns[2] < rest[0].at_ns
+    assert rest[0].at_ns == rest[1].at_ns
+
+
+async def test_after_an_answer_nothing_comes_until_close() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="{}")
+
+    async with endpoint(answer) as port, connected(dial(port)) as client:
+        await client.send("{}")
+        await client.receive()
+        waiting = asyncio.create_task(client.receive())
+        done, _ = await asyncio.wait((waiting,), timeout=0.1)
+        assert not done
+        await client.close(1000, "bye")
+        with pytest.raises(TransportClosedError, match="closed from our side: bye"):
+            await waiting
+
+
+async def test_close_gives_up_a_request_under_way() -> None:
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = await streaming(request)
+        begun.set()
+        try:
+            while True:
+                await response.write(b": ping\n\n")
+                await asyncio.sleep(0.01)
+        except ConnectionError:
+            gone.set()
+            raise
+
+    async with endpoint(answer) as port, connected(dial(port)) as client:
+        await client.send("{}")
+        await begun.wait()
+        await client.close()
+        await client.close()
+        async with asyncio.timeout(2):
+            await gone.wait()
+
+
+async def test_bytes_that_are_no_text_stay_bytes() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=b"\xff\xfe")
+
+    async with endpoint(answer) as port, connected(dial(port)) as client:
+        await client.send("{}")
+        assert (await client.receive()).message == b"\xff\xfe"
+
+
+# -- What goes wrong -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "invalid_value", FailureKind.ENDPOINT_ERROR),
+        (401, "invalid_api_key", FailureKind.AUTHENTICATION),
+        (404, "model_not_found", FailureKind.UNKNOWN_MODEL),
+        (429, "rate_limit_exceeded", FailureKind.RATE_LIMITED),
+        (500, None, FailureKind.ENDPOINT_ERROR),
+    ],
+)
+async def test_a_status_that_refuses(status: int, code: str | None, kind: FailureKind) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        error = {"message": f"Not with {KEY}.", "type": "some_error", "code": code}
+        return web.json_response({"error": error}, status=status, headers={"Retry-After": "7"})
+
+    async with endpoint(answer) as port:
+        end = await failure(dial(port))
+    assert end.kind is kind
+    assert end.retry_after_s == 7
+    assert end.message.startswith(
+        f"http://127.0.0.1:{port}/v1/chat/completions: expected an answer with HTTP"
+    )
+    assert f"but {status} " in end.message
+    assert "Not with ***" in end.message
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": "/elsewhere?x=1"})
+
+    async with endpoint(answer) as port:
+        end = await failure(dial(port))
+    assert end.kind is FailureKind.ENDPOINT_ERROR
+    assert "redirects to /elsewhere; use that" in end.message
+
+
+async def test_nothing_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        end = await failure(dial(free.getsockname()[1]))
+    assert end.kind is FailureKind.CONNECTION_REFUSED
+
+
+async def test_a_certificate_that_nobody_trusts() -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="{}")
+
+    async with endpoint(answer, tls) as port:
+        end = await failure(dial(port, "https"))
+    assert end.kind is FailureKind.TLS
+    assert "trusts" in end.message
+
+
+async def test_no_tls_where_it_is_asked_for() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="{}")
+
+    async with endpoint(answer) as port:
+        end = await failure(dial(port, "https"))
+    assert end.kind is FailureKind.TLS
+    assert "speak TLS" in end.message
+
+
+async def test_a_connection_that_takes_too_long() -> None:
+    """The kernel's queue of one listener is full, so that the handshake of TCP itself waits."""
+    with socket.socket() as listener, contextlib.ExitStack() as fillers:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        for _ in range(4):
+            filler = fillers.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        async with connected(dial(port), 0.2) as client:
+            await client.send("{}")
+            with pytest.raises(TransportClosedError) as end:
+                await client.receive()
+    assert end.value.kind is FailureKind.CONNECT_TIMEOUT
+    assert "within 0.2 s" in end.value.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"id":',
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b'6\r\n{"id":\r\n',
+    ],
+    ids=["length", "chunked"],
+)
+async def test_a_body_that_is_cut_off(answer: bytes) -> None:
+    async with raw_server(answer) as port:
+        end = await failure(dial(port))
+    assert end.kind is FailureKind.CLOSED
+    assert end.code is None
+    assert f"http://127.0.0.1:{port}/v1/chat/completions: the answer was cut off after 6 bytes" in end.reason
+
+
+async def test_what_came_before_the_cut_is_kept() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 100\r\n\r\n"
+    async with raw_server(head + b"data: 1\n\ndata: 2") as port, connected(dial(port)) as client:
+        await client.send("{}")
+        assert (await client.receive()).message == "1"
+        with pytest.raises(TransportClosedError, match="cut off after 16 bytes"):
+            await client.receive()
+
+
+@pytest.mark.parametrize("answer", [b"", b"220 mail.example ESMTP\r\n"], ids=["nothing", "no HTTP"])
+async def test_what_is_no_answer(answer: bytes) -> None:
+    async with raw_server(answer) as port:
+        end = await failure(dial(port))
+    assert end.kind in (FailureKind.CONNECT_FAILED, FailureKind.HANDSHAKE)
+    assert "expected an HTTP answer" in end.message
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_beyond_all_bounds(stream: bool) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=STREAM if stream else {})
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(30):
+                await response.write(b"a" * 1_000_000)
+        return response
+
+    async with endpoint(answer) as port:
+        end = await failure(dial(port))
+    assert end.kind is FailureKind.MESSAGE_TOO_BIG
+    assert f"expected an answer of at most {MOST_BYTES} bytes" in end.message
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http:///x", "ws://127.0.0.1:1/x"])
+async def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(ConnectError, match="expected a URL like https://HOST/PATH"):
+        await HttpTransport(SystemClock()).connect(Dial(url), 5)
+
+
+async def test_use_before_connect_is_told() -> None:
+    client = HttpTransport(SystemClock())
+    with pytest.raises(RuntimeError, match="connect"):
+        await client.send("{}")
+    await client.close()
+
+
+# -- Event streams -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stream", "messages"),
+    [
+        (b"data: 1\n\ndata: 2\n\n", ["1", "2"]),
+        (b"data: 1\r\n\r\ndata: 2\r\n\r\n", ["1", "2"]),
+        (b"data: 1\r\rdata: 2\r\r", ["1", "2"]),
+        (b"\xef\xbb\xbfdata:1\n\n", ["1"]),
+        (b": a comment\nevent: delta\nid: 7\nretry: 10\ndata: 1\n\n", ["1"]),
+        (b"data: {\ndata:  }\n\n", ["{\n }"]),
+        (b"event: ping\n\n\n\n", []),
+        (b"data: 1\n\ndata: [DONE]\n", ["1", "[DONE]"]),
+        (b"data: 1\n\ndata: [DONE]", ["1", "[DONE]"]),
+        (b"data\n\n", [""]),
+        (b"", []),
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 2, 3, 1_000])
+def test_event_streams(stream: bytes, messages: list[Message], piece: int) -> None:
+    events = EventStream()
+    came = [data for at in range(0, len(stream), piece) for data in events.push(stream[at : at + piece])]
+    assert [data.decode() for data in (*came, *events.finish())] == messages
