@@ -27,8 +27,11 @@ _POSTROLL_NS = 200_000_000
 
 
 class _Heard(NamedTuple):
+    """A packet, and whether the track was idle before it."""
+
     packet: RtpPacket
     placed: Placed
+    after_idle: bool
 
 
 class Track:
@@ -43,6 +46,7 @@ class Track:
         self._recent: deque[_Heard] = deque()
         self._ended: Response | None = None
         self._ended_ns = 0
+        self._last_ns: int | None = None
         self.playing: Response | None = None
         """The response that the track carries now."""
 
@@ -53,7 +57,7 @@ class Track:
         self.playing, self._ended = response, None
         for heard in self._recent:
             if at_ns - heard.packet.at_ns <= _PREROLL_NS:
-                if heard.placed.fresh:  # the sender was silent until then: the reply began with this packet
+                if heard.after_idle:  # the reply began with this packet
                     response.first_audio_ns = heard.packet.at_ns
                 _hear(response, heard)
         self._recent.clear()
@@ -67,7 +71,9 @@ class Track:
 
     def packet(self, packet: RtpPacket, placed: Placed) -> None:
         """A packet arrived that is to be played."""
-        heard = _Heard(packet, placed)
+        idle = self._last_ns is None or packet.at_ns - self._last_ns > _PREROLL_NS
+        self._last_ns = packet.at_ns
+        heard = _Heard(packet, placed, placed.fresh and idle)
         if self.playing is not None:
             if self.playing.first_audio_ns is None:
                 self.playing.first_audio_ns = packet.at_ns
@@ -82,7 +88,7 @@ class Track:
 
 
 def _hear(response: Response, heard: _Heard) -> None:
-    packet, placed = heard
+    packet, placed, _ = heard
     response.hear(
         packet.at_ns,
         packet.payload,

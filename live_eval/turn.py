@@ -40,6 +40,8 @@ from live_eval.types import Failure, Modality
 __all__ = ["TurnLimits", "TurnState"]
 
 _SECOND_NS = 1_000_000_000
+# A response on a track whose end was told sounds soon, or not at all.
+_SOUNDS_WITHIN_NS = 2 * _SECOND_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +243,7 @@ class TurnState:
         if self._closed:
             self._judge(at_ns)
             return True
-        opened = [response for response in self._responses if self._is_open(response)]
+        opened = [response for response in self._responses if self._is_open(response, at_ns)]
         if opened:
             self._watch(opened[-1], at_ns)
             return self.failure is not None
@@ -265,12 +267,13 @@ class TurnState:
             return set()
         return (self._committed | set(self._heard)) - self._whole - self._untranscribed
 
-    def _is_open(self, response: Response) -> bool:
+    def _is_open(self, response: Response, at_ns: int) -> bool:
         """Return whether more is to come of a response; on a track, sound outlasts the word of its end."""
         if response.done_ns is None or response is self._track.playing:
             return True
         on_track = self._packets is not None and self._stream is None and self._modality is Modality.AUDIO
-        return on_track and response.status is ResponseStatus.COMPLETED and response.playback_ns is None
+        to_sound = response.status is ResponseStatus.COMPLETED and response.playback_ns is None
+        return on_track and to_sound and at_ns - response.done_ns < _SOUNDS_WITHIN_NS
 
     def _hear(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
         """A chunk of continuous audio arrived."""
@@ -387,6 +390,10 @@ class TurnState:
             self.fail(FailureKind.RESPONSE_FAILED, f"response {name} failed: {reason}", at_ns)
         elif answer.status is ResponseStatus.INCOMPLETE:
             self.fail(FailureKind.RESPONSE_INCOMPLETE, f"response {name} is incomplete: {reason}", at_ns)
+        elif self._modality is Modality.AUDIO and answer.playback_ns is not None and not answer.chunks:
+            self.fail(
+                FailureKind.NO_RTP, f"the sound of response {name} began and ended without a packet", at_ns
+            )
         elif self._modality is Modality.AUDIO and not answer.chunks:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without audio", at_ns)
         elif self._modality is Modality.TEXT and not answer.text:

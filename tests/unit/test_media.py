@@ -97,6 +97,38 @@ def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() ->
     assert turn.failure.kind is FailureKind.NO_RTP
 
 
+def test_sound_that_begins_and_ends_without_a_packet_is_named() -> None:
+    turn = on_track()
+    turn.user_done(0)
+    turn.on_event(ResponseStarted("r1"), 900 * MS)
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    turn.on_event(done(), 1_100 * MS)
+    turn.on_event(PlaybackStopped("r1"), 1_200 * MS)
+    assert turn.over(1_600 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.NO_RTP
+
+
+def test_a_response_that_never_sounds_is_an_empty_reply() -> None:
+    turn = on_track()
+    turn.user_done(0)
+    turn.on_event(ResponseStarted("r1"), 900 * MS)
+    turn.on_event(done(), 1_000 * MS)
+    assert not turn.over(2_900 * MS)
+    assert turn.over(3_100 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.EMPTY_REPLY
+
+
+def test_a_small_gap_before_the_reply_is_no_beginning() -> None:
+    turn = on_track()
+    packets(turn, 0, 1_960)
+    packets(turn, 1_980, 2_000, first=98, slot=100)  # two packets of silence were given up
+    turn.on_event(PlaybackStarted("r1"), 1_990 * MS)
+    packets(turn, 2_000, 2_100, first=99, slot=101)
+    assert turn.responses[0].marks.first_audio_ns == 2_000 * MS
+
+
 def test_a_written_reply_needs_no_track() -> None:
     turn = on_track(Modality.TEXT)
     turn.user_done(0)
