@@ -4,6 +4,7 @@ from live_eval.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.dialects import ConformanceError, check_dialect, play_cassette
 from live_eval.testing.judges import check_judge
+from live_eval.testing.situations import Situation, situations_in
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 
 __all__ = [
@@ -13,9 +14,11 @@ __all__ = [
     "Link",
     "MemoryPeer",
     "MemoryTransport",
+    "Situation",
     "check_dialect",
     "check_judge",
     "memory_pair",
     "play_cassette",
     "read_cassette",
+    "situations_in",
 ]

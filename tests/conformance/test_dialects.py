@@ -20,11 +20,9 @@ from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from openai.types.realtime import realtime_server_event as ga_events
 from pydantic import TypeAdapter, ValidationError
 
-import clients.specs
 from clients.openai_realtime import OpenAIRealtime
 from live_eval.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
 from live_eval.dialect import (
-    ClientSpec,
     Close,
     Dialect,
     EndpointProblem,
@@ -40,17 +38,11 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import DataError, FailureKind
-from live_eval.registry import load
 from live_eval.testing._player import Player
 from live_eval.testing.dialects import ConformanceError, check_dialect
 from live_eval.timeline import ResponseStatus
+from tests.conformance.bundled import CASSETTES, DIALECTS, GOLDEN, SPECS, frame_samples
 
-GOLDEN = Path(__file__).parent / "golden"
-SPECS = {name.lower(): spec for name, spec in vars(clients.specs).items() if isinstance(spec, ClientSpec)}
-"""Every bundled client by the name of its folder of golden sessions; `reference` speaks as `openai` does."""
-DIALECTS: dict[str, Callable[[EndpointSettings], Dialect]] = {
-    name: load(spec.dialect) for name, spec in SPECS.items() if name != "reference"
-}
 SERVER_TYPES: dict[str, TypeAdapter[Any]] = {
     "openai": TypeAdapter(RealtimeServerEvent),
     "openai_beta": TypeAdapter(beta_types.RealtimeServerEvent),
@@ -60,7 +52,6 @@ CLIENT_TYPES: dict[str, TypeAdapter[Any]] = {
     "openai_beta": TypeAdapter(beta_types.RealtimeClientEvent),
 }
 NOT_OF_THE_VENDOR = {"malformed_message", "unknown_event"}
-CASSETTES = [(path.parent.name, path) for path in sorted(GOLDEN.glob("*/*.jsonl"))]
 
 
 def each_cassette(*names: str) -> pytest.MarkDecorator:
@@ -97,12 +88,11 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
 
 @each_cassette()
 def test_conforms(name: str, path: Path) -> None:
-    spec = SPECS[name]
     check_dialect(
         DIALECTS[name],
         [read_cassette(path)],
         sent_audio=FRAMES_OF.get(name, sent_audio),
-        frame_samples=spec.input_rate_hz * spec.frame_ms // 1000,
+        frame_samples=frame_samples(name),
     )
 
 
@@ -113,63 +103,6 @@ def test_golden_messages_have_the_vendors_shapes(name: str, path: Path) -> None:
             SERVER_TYPES[name].validate_json(step.message, strict=True)
         elif isinstance(step, Sent):
             CLIENT_TYPES[name].validate_json(step.message, strict=True)
-
-
-SITUATIONS = {
-    "ordinary_turn",
-    "manual_turn",
-    "barge_in",
-    "error",
-    "rate_limit",
-    "cancelled",
-    "incomplete",
-    "transcript_before_audio",
-    "transcript_after_audio",
-    "unknown_event",
-    "malformed_message",
-    "session_expired",
-    "close_before_ready",
-    "close_mid_reply",
-    "close_after_reply",
-}
-"""What every dialect shows in a golden session of that name, unless its service has no such thing."""
-
-NO_TURN_EVENTS = "media are continuous: it tells no responses apart"
-BOTS = {
-    "manual_turn": "full duplex",
-    "rate_limit": "a bot of one's own has none",
-    "incomplete": NO_TURN_EVENTS,
-    "session_expired": "a bot of one's own has no cap",
-}
-LACKS: dict[str, dict[str, str]] = {
-    "speech_to_speech": {"manual_turn": "its detector is always on", "session_expired": "it has no cap"},
-    "unmute": {
-        "manual_turn": "its detector is always on",
-        "incomplete": "it never says so",
-        "transcript_after_audio": "transcripts stream while the user speaks",
-        "session_expired": "it has no cap",
-    },
-    "openai_live": {
-        "manual_turn": "full duplex",
-        "barge_in": NO_TURN_EVENTS,
-        "cancelled": NO_TURN_EVENTS,
-        "incomplete": NO_TURN_EVENTS,
-    },
-    "pipecat_webrtc": BOTS,
-    "fastrtc_webrtc": {
-        **BOTS,
-        "cancelled": NO_TURN_EVENTS,
-        "transcript_before_audio": "it has no transcripts",
-        "transcript_after_audio": "it has no transcripts",
-    },
-}
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-def test_every_situation_is_there_that_the_service_has(name: str) -> None:
-    shown = {path.stem for path in (GOLDEN / name).glob("*.jsonl")}
-    lacks = LACKS.get(name, {})
-    assert SITUATIONS - shown == set(lacks)
 
 
 def test_ga_and_beta_show_the_same() -> None:
@@ -415,7 +348,8 @@ def disorder(draw: Callable[[st.SearchStrategy[Any]], Any], name: str) -> list[M
 def test_whatever_comes(name: str, data: st.DataObject) -> None:
     came = data.draw(disorder(name))
     steps = tuple(Received(number * 1_000_000, message) for number, message in enumerate(came))
-    told = replay(DIALECTS[name], Cassette("fuzz", "", steps, {}))
+    mode = data.draw(st.sampled_from(SPECS[name].turn_modes))
+    told = replay(DIALECTS[name], Cassette("fuzz", "", steps, {"turn_mode": mode}))
     for output in told:
         assert isinstance(output, get_args(Output))
         if isinstance(output, Send) and name in CLIENT_TYPES:
@@ -442,7 +376,8 @@ def replay(factory: Callable[[EndpointSettings], Dialect], cassette: Cassette) -
 )
 @settings(max_examples=40, deadline=None)
 def test_the_log_of_anything_is_json(name: str, message: Message) -> None:
-    dialect = DIALECTS[name](EndpointSettings(base_url="ws://127.0.0.1:9"))
+    mode = SPECS[name].turn_modes[0]
+    dialect = DIALECTS[name](EndpointSettings(base_url="ws://127.0.0.1:9", turn_mode=mode))
     assert isinstance(json.dumps(dialect.redact(message), allow_nan=False), str)
 
 

@@ -1,0 +1,25 @@
+"""The bundled clients, and where their golden sessions are."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import clients.specs
+from live_eval.dialect import ClientSpec, Dialect, EndpointSettings
+from live_eval.registry import load
+
+__all__ = ["CASSETTES", "DIALECTS", "GOLDEN", "SPECS", "frame_samples"]
+
+GOLDEN = Path(__file__).parent / "golden"
+SPECS = {
+    spec.name.replace("-", "_"): spec for spec in vars(clients.specs).values() if isinstance(spec, ClientSpec)
+}
+"""Every bundled client by the name of its folder of golden sessions; `reference` speaks as `openai` does."""
+DIALECTS: dict[str, Callable[[EndpointSettings], Dialect]] = {
+    name: load(spec.dialect) for name, spec in SPECS.items() if name != "reference"
+}
+CASSETTES = [(path.parent.name, path) for path in sorted(GOLDEN.glob("*/*.jsonl"))]
+
+
+def frame_samples(name: str) -> int:
+    """Return how many samples a frame of a client has."""
+    return SPECS[name].input_rate_hz * SPECS[name].frame_ms // 1000

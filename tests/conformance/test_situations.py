@@ -1,0 +1,69 @@
+"""Each dialect's golden sessions show every situation that its service has; what it has not, stands here."""
+
+from pathlib import Path
+
+import pytest
+
+from live_eval.cassettes import read_cassette
+from live_eval.testing import Situation, situations_in
+from tests.conformance.bundled import CASSETTES, DIALECTS, GOLDEN, SPECS, frame_samples
+
+NO_TURN_EVENTS = "media are continuous: it tells no responses apart"
+OWN_BOT = {
+    Situation.MANUAL_TURN: "full duplex",
+    Situation.RATE_LIMIT: "a bot of one's own has none",
+    Situation.CANCELLED: NO_TURN_EVENTS,
+    Situation.INCOMPLETE: NO_TURN_EVENTS,
+    Situation.SESSION_EXPIRED: "a bot of one's own has no cap",
+}
+LACKS: dict[str, dict[Situation, str]] = {
+    "speech_to_speech": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.SESSION_EXPIRED: "it has no cap",
+    },
+    "unmute": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.INCOMPLETE: "it never says so",
+        Situation.SESSION_EXPIRED: "it has no cap",
+    },
+    "openai_live": {
+        Situation.MANUAL_TURN: "full duplex",
+        Situation.BARGE_IN: NO_TURN_EVENTS,
+        Situation.CANCELLED: NO_TURN_EVENTS,
+        Situation.INCOMPLETE: NO_TURN_EVENTS,
+    },
+    "pipecat_webrtc": OWN_BOT,
+    "fastrtc_webrtc": {
+        **OWN_BOT,
+        Situation.TRANSCRIPT_BEFORE_AUDIO: "it has no transcripts",
+        Situation.TRANSCRIPT_AFTER_AUDIO: "it has no transcripts",
+    },
+}
+
+
+def shown(name: str, path: Path) -> frozenset[Situation]:
+    return situations_in(DIALECTS[name], read_cassette(path), frame_samples=frame_samples(name))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_situation_is_shown_that_the_service_has(name: str) -> None:
+    paths = (GOLDEN / name).glob("*.jsonl")
+    there = {situation for path in paths for situation in shown(name, path)}
+    assert set(Situation) - there == set(LACKS.get(name, {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        pytest.param(name, path, id=f"{name}-{path.stem}")
+        for name, path in CASSETTES
+        if path.stem in set(Situation) - set(LACKS.get(name, {}))
+    ],
+)
+def test_a_golden_session_shows_what_its_name_says(name: str, path: Path) -> None:
+    assert path.stem in shown(name, path)
+
+
+def test_the_reference_endpoint_is_spoken_to_as_openai_is() -> None:
+    assert SPECS["reference"].dialect == SPECS["openai"].dialect
+    assert {folder.name for folder in GOLDEN.iterdir()} <= set(DIALECTS)
