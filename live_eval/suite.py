@@ -30,7 +30,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.edges import EdgeCache, edges_of
-from live_eval.errors import AudioError, FailureKind, TurnError, UsageError
+from live_eval.errors import AudioError, FailureKind, StoreError, TurnError, UsageError
 from live_eval.loop import LoopProbe, describe, undisturbed
 from live_eval.recognition import Recogniser, available
 from live_eval.reference.process import ReferenceProcess
@@ -413,6 +413,8 @@ class _Run:
             return await self._captured(job.case, base_url, keep)
         except TurnError as error:
             failure = Failure(error.kind, error.message)
+        except StoreError:
+            raise  # nothing more can be kept
         except Exception as error:
             failure = Failure(FailureKind.INTERNAL, self._redact(describe(error)))
         return keep(_nothing(self._clock, failure), user=None)
@@ -450,11 +452,14 @@ class _Run:
 
     def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
         folder = self._folder / WIRE_FOLDER
-        folder.mkdir(exist_ok=True)
         name = f"{file_stem(record.turn_id, 1)}-{record.attempt}.jsonl"
         origin_ns = record.capture.trace.dial_ns
         cassette = self._plan.cassette(record.turn_id, record.attempt, steps, origin_ns)
-        write_cassette(folder / name, cassette, self._plan.key, origin_ns)
+        try:
+            folder.mkdir(exist_ok=True)
+            write_cassette(folder / name, cassette, self._plan.key, origin_ns)
+        except OSError as error:
+            raise StoreError(f"{folder / name}: cannot keep the wire of a turn: {error}") from error
 
     def _user_turn(self, case: Case) -> tuple[Audio, UserTurn, list[Failure]]:
         edges = self._edges[case.case_id]

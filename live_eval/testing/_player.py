@@ -219,7 +219,9 @@ class Player:
         if KEY in logged:
             raise self.fail("redact leaves the key in the log")
         for data in audio:
-            if len(data) >= _TOLD_AUDIO_BYTES and base64.b64encode(data).decode()[:-4] in logged:
+            text = base64.b64encode(data).decode()[:-4]
+            stray = isinstance(message, str) and message.count(text) > 1  # beside its field, in fuzzing
+            if len(data) >= _TOLD_AUDIO_BYTES and text in logged and not stray:
                 raise self.fail("redact leaves audio in the log")
 
 

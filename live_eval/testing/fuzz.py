@@ -8,6 +8,7 @@ breaks it is told with its seed: the same seed damages the same sessions in the 
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +30,19 @@ __all__ = ["fuzz_dialect"]
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 2**63, -(2**70), 1e308, 0.1, "", "x", "\x00", "\ud800", "é" * 1_000, [], {}),
     *([[]], {"": {}}, {"type": "error"}, "A" * 4_001, "AAA=", "not base64!", "2026-11-21T00:00:00Z", "-5s"),
+    *(
+        math.nan,
+        math.inf,
+        -0.0,
+        "NaN",
+        "\u2028",
+        "0" * 400,
+        ["x"] * 300,
+        {"type": ["error"]},
+        {"id": {"id": 1}},
+    ),
 )
+_GREAT = ("A" * 1_000_000, [0] * 100_000)
 _BYTES_AT_ONCE = 8
 
 
@@ -106,34 +119,77 @@ def _damaged(steps: Sequence[Step], others: Sequence[Received], pick: random.Ran
             case 2:
                 yield replace(pick.choice(others), at_ns=step.at_ns)
             case 3 | 4 | 5:
-                yield replace(step, message=_broken(step.message, pick))
+                yield replace(step, message=_broken(step.message, others, pick))
             case _:
                 yield step
 
 
-def _broken(message: Message, pick: random.Random) -> Message:
+def _broken(message: Message, others: Sequence[Received], pick: random.Random) -> Message:
+    chance = pick.random()
+    if chance < 0.03:  # text where binary is due, and the other way round
+        return message.decode("latin-1") if isinstance(message, bytes) else message.encode("utf-8", "replace")
+    if chance < 0.04:
+        return ("[" if pick.random() < 0.5 else '{"type":') * pick.choice((100, 1_000, 100_000))
     try:
         value = orjson.loads(message)
     except orjson.JSONDecodeError:
         return _bytes_changed(message, pick)
-    if pick.random() < 0.3:
+    if chance < 0.3:
         return _bytes_changed(message, pick)
-    changed = json.dumps(_value_changed(value, pick))
+    changed = json.dumps(_value_changed(value, _Source(others, pick), pick))
     return changed.encode() if isinstance(message, bytes) else changed
 
 
-def _value_changed(value: Any, pick: random.Random) -> Any:
+class _Source:
+    """Where the values come from that do not belong."""
+
+    def __init__(self, others: Sequence[Received], pick: random.Random) -> None:
+        self._others = others
+        self._pick = pick
+
+    def value(self) -> Any:
+        """Return a value of another message, one that is odd anywhere, or seldom a great one."""
+        chance = self._pick.random()
+        if chance < 0.005:
+            return self._pick.choice(_GREAT)
+        if chance < 0.05:
+            value: Any = 1
+            for _ in range(self._pick.choice((10, 200, 900))):
+                value = [value] if self._pick.random() < 0.5 else {"type": value}
+            return value
+        if chance < 0.3:
+            try:
+                return _part(orjson.loads(self._pick.choice(self._others).message), self._pick)
+            except orjson.JSONDecodeError:
+                pass
+        return self._pick.choice(_VALUES)
+
+
+def _part(value: Any, pick: random.Random) -> Any:
+    """Return a part of a value, at any depth."""
+    inner = list(value.values()) if isinstance(value, dict) else value
+    return (
+        _part(pick.choice(inner), pick)
+        if isinstance(inner, list) and inner and pick.random() < 0.8
+        else value
+    )
+
+
+def _value_changed(value: Any, source: _Source, pick: random.Random) -> Any:
     """Return a copy with one value somewhere in it replaced, left out or added."""
     if isinstance(value, dict) and value and pick.random() < 0.85:
         name = pick.choice(list(value))
         rest = {other: inner for other, inner in value.items() if other != name}
-        if pick.random() < 0.15:
-            return rest
-        return {**rest, name: _value_changed(value[name], pick)}
+        match pick.randrange(8):
+            case 0:
+                return rest
+            case 1:
+                return {**value, pick.choice(list(value)): value[name]}
+        return {**rest, name: _value_changed(value[name], source, pick)}
     if isinstance(value, list) and value and pick.random() < 0.85:
         at = pick.randrange(len(value))
-        return [*value[:at], _value_changed(value[at], pick), *value[at + 1 :]]
-    return pick.choice(_VALUES)
+        return [*value[:at], _value_changed(value[at], source, pick), *value[at + 1 :]]
+    return source.value()
 
 
 def _bytes_changed(message: Message, pick: random.Random) -> Message:

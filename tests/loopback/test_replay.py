@@ -150,3 +150,12 @@ def test_a_run_without_cassettes_says_how_to_get_them(tmp_path: Path) -> None:
         pass
     with pytest.raises(StoreError, match="--record-wire"):
         list(replay_run(tmp_path / "run"))
+
+
+def test_a_wire_that_cannot_be_kept_ends_the_run(endpoint: int, speech: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "wire").write_text("in the way")
+    with pytest.raises(ExceptionGroup) as raised:
+        run(endpoint, "openai", "manual", speech, out)
+    assert raised.group_contains(StoreError, match="cannot keep the wire")
