@@ -34,10 +34,10 @@ help: ## Show the targets.
 	@$(PIP) --editable '.[local,dev,bench]'
 	@touch $@
 
-.venv-strangers/ready: .venv/python $(STRANGERS)/requirements.txt
-	@echo "setting up .venv-strangers (programs of others, in an environment of their own) …"
-	@$(PYTHON) -m venv .venv-strangers
-	@.venv-strangers/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(STRANGERS)/requirements.txt
+.venv-strangers/%/ready: $(STRANGERS)/requirements-%.txt .venv/python
+	@echo "setting up $(@D) (programs of others) …"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 $(STRANGERS)/node_modules/ready: $(STRANGERS)/package.json $(STRANGERS)/package-lock.json
@@ -50,7 +50,8 @@ demo: .venv/local ## Hold the bundled sample's conversations with the built-in e
 	@$(BIN)/live-eval run --endpoint reference --data sample
 
 test: .venv/dev ## Run the tests.
-	@$(BIN)/python -m pytest tests/unit tests/conformance tests/loopback
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile tests/unit tests/conformance
+	@$(BIN)/python -m pytest tests/loopback
 
 lint: .venv/dev ## Check style, types and the layers between modules.
 	@$(BIN)/ruff check .
@@ -62,7 +63,7 @@ format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-strangers: .venv-strangers/ready $(STRANGERS)/node_modules/ready ## Set up the programs of others that e2e talks to.
+strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready $(STRANGERS)/node_modules/ready ## Set up the programs of others that e2e talks to.
 
 e2e: .venv/dev strangers ## Run whole conversations with strangers' clients and models.
 	@$(BIN)/python -m pytest tests/e2e
