@@ -8,8 +8,14 @@ holds the upload, and compares with nothing but itself. Shapes are those of the 
   streamed must be asked for as ``pcm16``: 24 kHz mono, little-endian.
 * ``choices[0].delta`` holds ``audio.data``, ``audio.transcript``, ``content``; ``finish_reason`` comes
   before the last of the audio's fields (``expires_at``) and before ``usage``, which has no choice. The end
-  is ``[DONE]``; where a server forgets it, the reply ends 2 s after its ``finish_reason``.
+  is ``[DONE]``; where a server forgets it, the reply ends 2 s after its ``finish_reason``, which may be
+  that of the text alone: it does not end an answer that has not spoken yet.
 * Servers that do not stream answer with one JSON object, audio in ``message.audio.data``: PCM or a WAV file.
+* vLLM-Omni streams audio as ``delta.content`` of events that say ``"modality": "audio"``, at the rate of
+  their ``audio_metadata``. Without a stream, before it merged them, it gave text and audio a choice each,
+  both of index 0 (``vllm_omni.entrypoints.openai.serving_chat``, vllm-omni 0.30; its issue 7376).
+* Qwen-Omni's compatible mode takes no format but ``wav``, and streams PCM all the same: that may be asked
+  for with ``endpoint.extra``.
 * A ``finish_reason`` other than ``stop`` is an incomplete reply.
 * An HTTP status that refuses is the transport's to tell; amid a stream an ``error`` object ends the answer.
 
@@ -57,9 +63,10 @@ __all__ = ["OpenAIChatAudio"]
 
 _RATE_HZ = 24_000
 _RATES_HZ = range(8_000, 192_001)
-_PCM = Codec(CodecName.PCM16, _RATE_HZ)
+_FORMATS = ("pcm16", "wav")
 _TEXT_CHARACTERS = 500
 _NAME_CHARACTERS = 100
+_AUDIO = "audio"
 _DONE = "[DONE]"
 _UNANNOUNCED_END = "no [DONE]"
 _UNANNOUNCED_END_NS = 2_000_000_000
@@ -74,7 +81,7 @@ class OpenAIChatAudio:
         settings: The request as it is to be. ``extra`` is laid over its body.
 
     Raises:
-        UsageError: The settings cannot be: a base URL that is none, a detector, another format than PCM.
+        UsageError: The settings cannot be: a base URL that is none, a detector, a format that is compressed.
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
@@ -82,10 +89,10 @@ class OpenAIChatAudio:
         self._url = http_url(settings.base_url, "chat/completions", {})
         self._body = merged(_asked(settings), settings.extra)
         audio = self._body.get("audio")
-        if isinstance(audio, dict) and audio.get("format") != "pcm16":
+        if isinstance(audio, dict) and audio.get("format") not in _FORMATS:
             came = audio.get("format")
             raise UsageError(
-                f"endpoint.extra.audio.format: expected 'pcm16', which we play, but it is {came!r}"
+                f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', which we play, but it is {came!r}"
             )
         self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
         self._frames: list[bytes] = []
@@ -176,7 +183,8 @@ class OpenAIChatAudio:
             event = parse_object(text)
         except MalformedError:
             return redact_raw(text, self.settings.key)
-        return redact_object(event, self.settings.key, ("data",))
+        audio_fields = ("data", "content") if event.get("modality") == _AUDIO else ("data",)
+        return redact_object(event, self.settings.key, audio_fields)
 
     # -- The request -------------------------------------------------------------------------------------
 
@@ -203,14 +211,23 @@ class OpenAIChatAudio:
         name = self._begin(event.text("id"), outputs)
         if "usage" in event:
             self._usage = _usage(event.child("usage"))
-        for choice in event.children("choices")[:1]:
+        spoken = event.text("modality") == _AUDIO
+        whole = False
+        for choice in event.children("choices"):
+            if choice.integer("index"):  # another answer, which nobody asked for
+                continue
             whole = "message" in choice
-            self._say(choice.child("message" if whole else "delta"), name, whole, outputs)
+            said = choice.child("message" if whole else "delta")
+            if spoken and "audio" not in said:
+                rate_hz = choice.child("audio_metadata").integer("sample_rate_hz") or _RATE_HZ
+                outputs.extend(self._play(said, "content", name, rate_hz))
+            else:
+                self._say(said, name, whole, outputs)
             self._finish_reason = choice.text("finish_reason") or self._finish_reason
-            if whole:
-                outputs.extend(self._end())
-            elif self._finish_reason is not None:
-                outputs.append(SetTimer(_UNANNOUNCED_END, at_ns + _UNANNOUNCED_END_NS))
+        if whole:
+            outputs.extend(self._end())
+        elif self._finish_reason is not None and (self._speaks or self.settings.modality is Modality.TEXT):
+            outputs.append(SetTimer(_UNANNOUNCED_END, at_ns + _UNANNOUNCED_END_NS))
         return outputs
 
     def _begin(self, name: str | None, outputs: list[Output]) -> str:
@@ -222,18 +239,23 @@ class OpenAIChatAudio:
     def _say(self, said: Fields, name: str, whole: bool, outputs: list[Output]) -> None:
         """Tell what a delta, or the whole message, holds."""
         audio = said.child("audio")
-        try:
-            data = pybase64.b64decode(audio.text("data") or "", validate=True)
-            codec = _codec(data)
-        except ValueError as error:
-            said.wrong.append(f"the answer: expected audio in base64 in 'audio.data': {error}")
-            data, codec = b"", _PCM
-        if data:
-            self._speaks = True
-            outputs.append(ReplyAudio(name, data, codec, audio.text("id")))
+        outputs.extend(self._play(audio, "data", name, _RATE_HZ))
         for text in (audio.text("transcript"), said.text("content"), said.text("refusal")):
             if text:
                 outputs.append(ReplyText(name, text, final=whole))
+
+    def _play(self, audio: Fields, field: str, name: str, rate_hz: int) -> list[Output]:
+        """Return the audio that a field holds in base64; what is wrong with it is a defect of the event."""
+        try:
+            data = pybase64.b64decode(audio.text(field) or "", validate=True)
+            codec = _codec(data, rate_hz)
+        except ValueError as error:
+            audio.wrong.append(f"the answer: expected audio in base64 in {field!r}: {error}")
+            return []
+        if not data:
+            return []
+        self._speaks = True
+        return [ReplyAudio(name, data, codec, audio.text("id"))]
 
     def _end(self) -> list[Output]:
         """The answer is over."""
@@ -316,18 +338,18 @@ def _wav(pcm: bytes) -> bytes:
     return header + pcm
 
 
-def _codec(data: bytes) -> Codec:
-    """Return how audio is encoded: as was asked for, unless it is a WAV file, of whatever rate.
+def _codec(data: bytes, rate_hz: int) -> Codec:
+    """Return how audio is encoded: as PCM of the rate that is told, unless it is a WAV file.
 
     Raises:
-        ValueError: The file has no rate that can be.
+        ValueError: It has no rate that can be.
     """
-    if not data.startswith(b"RIFF"):
-        return _PCM
-    rate_hz = int.from_bytes(data[24:28], "little")
-    if data[8:16] != b"WAVEfmt " or rate_hz not in _RATES_HZ:
-        raise ValueError(f"a WAV file of {rate_hz} Hz cannot be played")
-    return Codec(CodecName.WAV, rate_hz)
+    name = CodecName.WAV if data.startswith(b"RIFF") else CodecName.PCM16
+    if name is CodecName.WAV:
+        rate_hz = int.from_bytes(data[24:28], "little") if data[8:16] == b"WAVEfmt " else 0
+    if rate_hz not in _RATES_HZ:
+        raise ValueError(f"audio of {rate_hz} Hz cannot be played")
+    return Codec(name, rate_hz)
 
 
 def _usage(usage: Fields) -> Usage:
