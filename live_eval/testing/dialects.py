@@ -14,15 +14,13 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from live_eval.cassettes import Call, Cassette, Closed, Expected, Received, Sent
+from live_eval.cassettes import Call, Cassette, Closed, Expected, Received, Sent, expected
 from live_eval.dialect import (
     Close,
     EndpointProblem,
     Message,
     Output,
-    ReplyAudio,
     Send,
-    StreamAudio,
     UnknownEvent,
 )
 from live_eval.errors import FailureKind
@@ -322,14 +320,9 @@ def _value(message: Message) -> object:
         return message
 
 
-def _matches(event: Output, expected: Expected) -> bool:
-    if type(event).__name__ != expected.name:
+def _matches(event: Output, wanted: Expected) -> bool:
+    """Return whether an event is the one that a cassette says, in the fields that it names."""
+    if isinstance(event, ACTIONS):
         return False
-    for name, wanted in expected.fields.items():
-        if name == "bytes" and isinstance(event, ReplyAudio | StreamAudio):
-            came: object = len(event.data)
-        else:
-            came = getattr(event, name, None)
-        if came != wanted:
-            return False
-    return True
+    told = expected(wanted.at_ns, event)
+    return told.name == wanted.name and wanted.fields.items() <= told.fields.items()

@@ -293,14 +293,14 @@ json_values = st.recursive(
 )
 json_objects = st.dictionaries(st.text(max_size=5), json_values, max_size=4).map(json.dumps)
 BEGINNINGS: dict[str, list[Message]] = {}
-"""What the endpoint says in an ordinary turn, by dialect."""
+"""What the endpoint says in a turn, by dialect."""
 SAID: dict[str, list[Message]] = {}
 """Everything that endpoints say in the golden sessions, by dialect."""
 for folder, file in CASSETTES:
     heard = [step.message for step in read_cassette(file).steps if isinstance(step, Received)]
     SAID.setdefault(folder, []).extend(heard)
-    if file.stem == "ordinary_turn":
-        BEGINNINGS[folder] = heard
+    if file.stem in ("ordinary_turn", "manual_turn"):
+        BEGINNINGS.setdefault(folder, heard)
 
 
 def mutate(value: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:

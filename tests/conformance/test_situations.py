@@ -32,6 +32,22 @@ LACKS: dict[str, dict[Situation, str]] = {
         Situation.CANCELLED: NO_TURN_EVENTS,
         Situation.INCOMPLETE: NO_TURN_EVENTS,
     },
+    "openai_chat_audio": {
+        Situation.CANCELLED: "nothing cancels a request but the end of its connection",
+        Situation.CLOSE_BEFORE_READY: "it is ready as soon as there is an address",
+        Situation.SESSION_EXPIRED: "it has no sessions",
+    },
+    "moshi": {
+        Situation.MANUAL_TURN: "full duplex",
+        Situation.RATE_LIMIT: "a server of one's own has none",
+        Situation.BARGE_IN: NO_TURN_EVENTS,
+        Situation.CANCELLED: NO_TURN_EVENTS,
+        Situation.INCOMPLETE: NO_TURN_EVENTS,
+    },
+    "hume": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.INCOMPLETE: "it never says so",
+    },
     "pipecat_webrtc": OWN_BOT,
     "fastrtc_webrtc": {
         **OWN_BOT,
