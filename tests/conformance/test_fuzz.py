@@ -1,0 +1,82 @@
+"""The fuzz target: what it finds, that a seed finds it again, and a first look at every dialect."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from clients.openai_realtime import OpenAIRealtime
+from live_eval.cassettes import Cassette, read_cassette
+from live_eval.dialect import Message, Output, ReplyText, SessionReady
+from live_eval.testing import ConformanceError
+from live_eval.testing._player import Player
+from live_eval.testing.fuzz import fuzz_dialect
+from tests.conformance.bundled import DIALECTS, GOLDEN, SPECS, frame_samples
+
+TURN = [read_cassette(GOLDEN / "openai" / "ordinary_turn.jsonl")]
+GREAT = 30_000_000
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_damaged_sessions_break_no_rule(name: str) -> None:
+    cassettes = [read_cassette(path) for path in sorted((GOLDEN / name).glob("*.jsonl"))]
+    samples = frame_samples(name)
+    played = fuzz_dialect(DIALECTS[name], cassettes, go_on=lambda count: count < 150, frame_samples=samples)
+    assert played == 150
+
+
+class Trusting(OpenAIRealtime):
+    """Takes every message for an object with a type."""
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        if '"delta"' in str(message) and '"type"' not in str(message):
+            raise KeyError("type")
+        return super().received(message, at_ns)
+
+
+class Repeating(OpenAIRealtime):
+    """Is ready each time that the endpoint says so."""
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        outputs = super().received(message, at_ns)
+        if '"session.updated"' in str(message) and not outputs and self._ready:
+            return [SessionReady()]
+        return outputs
+
+
+class Numbers(OpenAIRealtime):
+    """Tells numbers where words are due."""
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        outputs = super().received(message, at_ns)
+        return [
+            ReplyText(output.response_id, 0.5)  # type: ignore[arg-type]
+            if isinstance(output, ReplyText) and "0.5" in str(message)
+            else output
+            for output in outputs
+        ]
+
+
+@pytest.mark.parametrize(
+    ("defective", "words"),
+    [
+        (Trusting, "raised KeyError"),
+        (Repeating, "ready twice"),
+        (Numbers, r"ReplyText\.text to be <class 'str'>"),
+    ],
+)
+def test_a_defect_is_found_and_found_again_by_its_seed(defective: type[OpenAIRealtime], words: str) -> None:
+    with pytest.raises(ConformanceError, match=words) as found:
+        fuzz_dialect(defective, TURN, go_on=lambda count: count < 20_000)
+    seed = int(str(found.value).split(":")[0].removeprefix("seed "))
+    with pytest.raises(ConformanceError) as again:
+        fuzz_dialect(defective, TURN, go_on=lambda count: count < 1, seed=seed)
+    assert str(again.value) == str(found.value)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_message_of_30_mb_is_survived(name: str) -> None:
+    mode = SPECS[name].turn_modes[0]
+    for message in ('{"type":"' + "A" * GREAT + '"}', bytes(GREAT), '{"audio":"' + "A" * GREAT):
+        player = Player(DIALECTS[name], Cassette(name, "", (), {"turn_mode": mode}))
+        player.receive(message)
+        player.close(1009, "message too big")
