@@ -29,6 +29,13 @@ _PUBLIC_QUERY = ("model",)
 _PUBLIC_HEADERS = ("accept", "content-type", "openai-beta", "user-agent")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+# Servers of open models write no code that says so: vLLM's is 404, as a number.
+_NAMES_A_MODEL = (400, 404)
+_UNKNOWN_MODEL = re.compile(
+    r"\bmodel\W{0,3}[\w./:@-]*\W{0,3}\b(?:does not exist|(?:is |was )?not (?:exist|found|supported))"
+    r"|\b(?:unknown|invalid|unsupported) model\b",
+    re.IGNORECASE,
+)
 _STATUSES = {
     401: FailureKind.AUTHENTICATION,
     403: FailureKind.AUTHENTICATION,
@@ -106,7 +113,8 @@ class Address:
         """Return what an HTTP status counts as that is not the expected one.
 
         A body that names an OpenAI error code which means something (an unknown model, a spent quota) says
-        more than the status: some services answer 403 for a model that is not there.
+        more than the status: some services answer 403 for a model that is not there. One that says in words
+        that the model is unknown counts as that too, since it will be unknown the next time.
 
         Args:
             status: The status that came.
@@ -125,6 +133,8 @@ class Address:
             f"it redirects to {moved.partition('?')[0]}; use that as the base URL" if moved else "",
             f"{'it says' if said else 'the body begins'}: {text}" if text else "",
         ]
+        if kind is None and status in _NAMES_A_MODEL and _UNKNOWN_MODEL.search(text):
+            kind = FailureKind.UNKNOWN_MODEL
         wait_s = retry_after_s(headers.get("Retry-After"), wall_ns)
         return self.failure(
             kind or _STATUSES.get(status, otherwise),
