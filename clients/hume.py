@@ -82,7 +82,9 @@ _BEFORE_READY = ("chat_metadata", "error")
 
 # By words, since the codes of several of these are not documented.
 _FATAL: Mapping[FailureKind, re.Pattern[str]] = {
-    FailureKind.SESSION_EXPIRED: re.compile(r"inactivity|max\w*[ _](duration|session)", re.IGNORECASE),
+    FailureKind.SESSION_EXPIRED: re.compile(
+        r"inactivity|max\w*[ _](\w+[ _])?(duration|session)", re.IGNORECASE
+    ),
     FailureKind.AUTHENTICATION: re.compile(r"authentic|authoriz|api[ _]?key|credential", re.IGNORECASE),
     FailureKind.RATE_LIMITED: re.compile(
         r"E030\d|credit|quota|rate[ _]limit|too[ _]many|concurren", re.IGNORECASE
@@ -365,4 +367,5 @@ def _parameter(name: str, value: object) -> str:
 
 
 def _fatal_kind(said: str) -> FailureKind | None:
-    return next((kind for kind, words in _FATAL.items() if words.search(said)), None)
+    beginning = said[:_TEXT_CHARACTERS]
+    return next((kind for kind, words in _FATAL.items() if words.search(beginning)), None)
