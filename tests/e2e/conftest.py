@@ -23,12 +23,13 @@ from live_eval.store import RunReader, StoredTurn
 from tests.e2e.helpers import SAMPLE, STRANGERS, served
 
 MODULES = STRANGERS / "node_modules"
-PYTHON = Path(__file__).parents[2] / ".venv-strangers/bin/python"
+PYTHONS = Path(__file__).parents[2] / ".venv-strangers"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 Serving: TypeAlias = Callable[..., AbstractContextManager[str]]
-Bot: TypeAlias = Callable[[int], AbstractContextManager[str]]
+Bot: TypeAlias = Callable[[str, int], AbstractContextManager[str]]
 Run: TypeAlias = Callable[..., StoredTurn]
+Runs: TypeAlias = Callable[..., list[StoredTurn]]
 Talk: TypeAlias = Callable[..., Path]
 
 
@@ -48,10 +49,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def strangers_python() -> Path:
-    """The Python in whose environment the strangers live."""
-    if not PYTHON.exists():
-        pytest.skip("the strangers' Python packages are not set up: make strangers")
-    return PYTHON
+    """The Python in whose environment most strangers live."""
+    return _python("voice")
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +59,7 @@ def node() -> str:
     found = shutil.which("node")
     if found is None:
         pytest.skip("there is no node on this machine")
-    if not MODULES.is_dir():
+    if not (MODULES / "ready").exists():
         pytest.skip("the strangers' npm packages are not set up: make strangers")
     return found
 
@@ -87,37 +86,62 @@ def serving(tmp_path: Path) -> Serving:
 
 
 @pytest.fixture
-def echo_bot(strangers_python: Path, serving: Serving) -> Bot:
-    """Runs a pipecat bot that says what it hears so many milliseconds later; the value is its address."""
+def echo_bot(serving: Serving) -> Bot:
+    """Runs a bot that says what it hears so many milliseconds later; the value is its address."""
 
     @contextmanager
-    def run(delay_ms: int) -> Iterator[str]:
-        command = [strangers_python, STRANGERS / "echo_bot.py", "-t", "webrtc", "--host", "127.0.0.1"]
-        environment = {"ECHO_DELAY_MS": str(delay_ms)}
-        with serving([*command, "--port", "0"], r"Uvicorn running on (http://\S+)", environment) as url:
+    def run(kind: str, delay_ms: int) -> Iterator[str]:
+        command: list[str | Path] = [
+            _python("voice" if kind == "pipecat" else kind),
+            STRANGERS / f"{kind}_bot.py",
+        ]
+        if kind == "pipecat":
+            command += ["-t", "webrtc", "--host", "127.0.0.1", "--port", "0"]
+        environment = {"ECHO_DELAY_MS": str(delay_ms), "GRADIO_ANALYTICS_ENABLED": "False"}
+        with serving(command, r"Uvicorn running on (http://\S+)", environment) as url:
             yield url
 
     return run
+
+
+def _python(name: str) -> Path:
+    python = PYTHONS / name / "bin/python"
+    if not (PYTHONS / name / "ready").exists():
+        pytest.skip(f"the strangers of requirements-{name}.txt are not set up: make strangers")
+    return python
 
 
 # -- Our harness ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def run_turn(tmp_path: Path) -> Run:
-    """Holds one turn as a user does, on the command line, and returns it as the run keeps it.
+def run_turns(tmp_path: Path) -> Runs:
+    """Holds turns of one case as a user does, on the command line, and returns them as the run keeps them.
 
-    Its arguments are flags of ``live-eval run``.
+    Its arguments are flags of ``live-eval run``; `times` sessions are held at once.
     """
 
-    def run(*flags: str | Path, folder: str = "run") -> StoredTurn:
+    def run(*flags: str | Path, times: int = 1, folder: str = "run") -> list[StoredTurn]:
         out = tmp_path / folder
         usual = ("--limit", "1", "--word-times", "off", "--judges", "", "--no-report", "--retries", "0")
-        command = [sys.executable, "-m", "live_eval", "run", *usual, "--out", out, *flags]
+        count = ("--repeat", str(times), "--concurrency", str(times))
+        command = [sys.executable, "-m", "live_eval", "run", *usual, *count, "--out", out, *flags]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         assert done.returncode in (0, 3), done.stdout + done.stderr
-        with RunReader.open(out) as run:
-            (turn,) = run.turns()
+        with RunReader.open(out) as kept:
+            turns = list(kept.turns())
+        assert len(turns) == times
+        return turns
+
+    return run
+
+
+@pytest.fixture
+def run_turn(run_turns: Runs) -> Run:
+    """Holds one turn: see `run_turns`."""
+
+    def run(*flags: str | Path, folder: str = "run") -> StoredTurn:
+        (turn,) = run_turns(*flags, folder=folder)
         return turn
 
     return run

@@ -124,10 +124,17 @@ def recognised(pcm: NDArray[np.int16], rate_hz: int) -> str:
     return Recogniser().transcribe(Audio(int16_to_float(pcm), rate_hz)).text
 
 
-def told(command: Sequence[str | Path], timeout_s: float = 90.0) -> list[dict[str, Any]]:
+def told(
+    command: Sequence[str | Path], timeout_s: float = 90.0, environment: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """Return the JSON lines that a program wrote, which must have ended well."""
     done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=timeout_s, check=False
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        env={**os.environ, **(environment or {})},
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -1,0 +1,93 @@
+"""The official `google-genai` SDK as a client of the reference endpoint's Gemini Live."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import pytest
+import trustme
+
+from tests.e2e.conftest import Talk
+from tests.e2e.helpers import (
+    MEETING,
+    MEETING_REPLY,
+    MEETING_SAYS,
+    PHONE,
+    PHONE_REPLY,
+    PHONE_SAYS,
+    STRANGERS,
+    recognised,
+    told,
+    words,
+)
+
+pytest.importorskip("faster_whisper")
+pytest.importorskip("hibari")
+pytestmark = [pytest.mark.local, pytest.mark.slow]
+
+
+@asynccontextmanager
+async def behind_tls(address: str, certificates: Path) -> AsyncIterator[str]:
+    """Put TLS before a server, as its operator would; writes the authority to trust into a file.
+
+    Args:
+        address: Host and port of the server.
+        certificates: Where to write.
+    """
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(certificates)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    host, _, port = address.partition(":")
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(forward(reader, inner_writer), forward(inner_reader, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("version", ["v1beta", "v1"])
+async def test_a_live_session_of_two_turns(
+    reference: str, strangers_python: Path, talk: Talk, tmp_path: Path, version: str
+) -> None:
+    """Our Gemini Live is what Google's SDK takes for Google's: set-up, two turns, transcripts, usage.
+
+    Strange in it: it knows no address without TLS, reads JSON from binary messages, and gives up a turn's
+    loop at `turnComplete` alone: nothing of a turn may come after it.
+    """
+    recordings = [await asyncio.to_thread(talk, 16_000, name) for name in (PHONE, MEETING)]
+    certificates = tmp_path / "authority.pem"
+    async with behind_tls(reference, certificates) as url:
+        command: list[str | Path] = [
+            strangers_python,
+            STRANGERS / "genai_client.py",
+            url,
+            version,
+            *recordings,
+        ]
+        turns = await asyncio.to_thread(told, command, environment={"SSL_CERT_FILE": str(certificates)})
+    expected = ((PHONE_SAYS, PHONE_REPLY), (MEETING_SAYS, MEETING_REPLY))
+    for turn, (user, reply) in zip(turns, expected, strict=True):
+        assert words(turn["heard"]) == words(user)
+        assert words(turn["said"]) == words(reply)
+        assert turn["complete"], "generationComplete came before turnComplete"
+        assert turn["tokens"] > 0
+        assert turn["rates"] == ["audio/pcm;rate=24000"]
+        pcm = np.frombuffer(base64.b64decode(turn["audio"]), "<i2")
+        assert jiwer.wer(words(reply), words(await asyncio.to_thread(recognised, pcm, 24_000))) <= 0.2
