@@ -88,6 +88,8 @@ class OpenAIChatAudio:
         self.settings = settings
         self._url = http_url(settings.base_url, "chat/completions", {})
         self._body = merged(_asked(settings), settings.extra)
+        if self._body.get("stream") is not True and "stream_options" not in settings.extra:
+            del self._body["stream_options"]  # OpenAI refuses them where nothing is streamed
         audio = self._body.get("audio")
         if isinstance(audio, dict) and audio.get("format") not in _FORMATS:
             came = audio.get("format")

@@ -143,6 +143,7 @@ def test_text_is_asked_for_without_audio_and_extra_is_laid_over() -> None:
     assert endpoint.request["modalities"] == ["text"]
     assert "audio" not in endpoint.request
     assert (endpoint.request["temperature"], endpoint.request["stream"]) == (0.2, False)
+    assert "stream_options" not in endpoint.request
     assert [message["role"] for message in endpoint.request["messages"]] == ["user"]
 
 
