@@ -14,9 +14,9 @@ The first line is the header; each further line is one step, in the order in whi
   string, the text as it went over the wire, or for the reader's sake an object, whose compact JSON did;
   a binary message is base64 under ``binary`` instead.
 * ``call`` is what the session called of the dialect: ``opened`` (where it is left out, the connection opens
-  with the first step), ``frame`` (`count` frames, or the one whose ``pcm`` is given in base64; the messages
-  that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`), ``timer``
-  (`name`), ``finish``.
+  with the first step), ``frame`` (`count` frames, or the one whose ``pcm`` is given in base64, or is so many
+  bytes of ``silence``; the messages that it sends are not repeated), ``end_turn``, ``interrupt``
+  (`response_id`, `heard_ms`), ``timer`` (`name`), ``finish``.
 * ``turn`` is what the session told the turn's state: ``user_speaks`` (`onset_ns` and `voice_end_ns`, from
   then), ``user_done``, ``over`` (nothing more was waited for), ``failed`` (`kind`, `message`).
 * ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are left out.
@@ -31,7 +31,7 @@ are some, all are there.
 Golden sessions are written by hand and hold what the dialect must tell. ``live-eval run --record-wire``
 writes what happened (``turn`` and ``rtp`` are in these alone), every call and every event included, with
 ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` in the header: `live_eval.replay` plays
-it again. What a cassette holds no secret of, see `live_eval.redaction`; its settings hold no address.
+it again. Secrets are ``***`` (see `live_eval.redaction`); settings hold neither address nor key.
 """
 
 from __future__ import annotations
@@ -245,11 +245,8 @@ def _told(step: Step, conceal: Concealer) -> dict[str, Any]:
             direction = "in" if isinstance(step, Received) else "out"
             return {"direction": direction, **_body(conceal.message(step.message))}
         case Call():
-            arguments = {
-                name: _base64(value) if isinstance(value, bytes) else value
-                for name, value in step.arguments.items()
-            }
-            return {"call": step.name, **arguments}
+            arguments = {name: value for name, value in step.arguments.items() if name != "pcm"}
+            return {"call": step.name, **arguments, **_sound(step.arguments.get("pcm"))}
         case Turn():
             return {"turn": step.name, **step.arguments}
         case Packet(packet=packet):
@@ -267,6 +264,14 @@ def _told(step: Step, conceal: Concealer) -> dict[str, Any]:
             return {"closed": {"code": step.code, "reason": step.reason}}
         case Expected():
             return {"event": step.name, **step.fields}
+
+
+def _sound(pcm: bytes | None) -> dict[str, Any]:
+    if pcm is None:
+        return {}
+    if pcm.count(0) == len(pcm):
+        return {"silence": len(pcm)}
+    return {"pcm": _base64(pcm)}
 
 
 def _body(message: Message) -> dict[str, Any]:
@@ -311,7 +316,9 @@ def _step(line: dict[str, Any]) -> Step:
         name = line.pop("call")
         if name not in _CALLS:
             raise ValueError(f"unknown call {name!r}; there are {', '.join(_CALLS)}")
-        if "pcm" in line:
+        if "silence" in line:
+            line["pcm"] = bytes(line.pop("silence"))
+        elif "pcm" in line:
             line["pcm"] = base64.b64decode(line["pcm"], validate=True)
         return Call(at_ns, name, line)
     if "turn" in line:

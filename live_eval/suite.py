@@ -136,8 +136,8 @@ class Plan:
     def cassette(self, turn_id: str, attempt: int, steps: Sequence[Step], origin_ns: int) -> Cassette:
         """Return the recording of an attempt with what it takes to replay it, without address and key."""
         settings = asdict(replace(self.settings(""), key=None))
-        for secret in ("base_url", "key"):
-            del settings[secret]
+        for apart in ("base_url", "ice_servers", "key"):
+            del settings[apart]
         recorded = {
             "turn_id": turn_id,
             "attempt": attempt,

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +13,7 @@ import pytest_asyncio
 import soundfile
 from click.testing import CliRunner
 
+from live_eval.cassettes import Call, Received, Sent, read_cassette
 from live_eval.cli.replay import command
 from live_eval.errors import StoreError
 from live_eval.reference.process import ReferenceProcess
@@ -24,6 +27,7 @@ from tests.loopback.test_suite import Silent
 
 RATE_HZ = 24_000
 KEY = "live-eval-key-do-not-tell"
+COMPLETION = Path(__file__).parents[1] / "conformance" / "golden" / "openai_chat_audio" / "manual_turn.jsonl"
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -45,10 +49,13 @@ def speech(tmp_path: Path) -> Path:
 
 
 def run(endpoint: int, name: str, mode: str, data: Path, out: Path, query: str = "") -> None:
-    address = STAND_INS[name].address("127.0.0.1", endpoint)
+    hold(f"{STAND_INS[name].address('127.0.0.1', endpoint)}{query}", name, mode, data, out)
+
+
+def hold(address: str, name: str, mode: str, data: Path, out: Path) -> None:
     config = validate(
         {
-            "endpoint": {"name": name, "base_url": f"{address}{query}", "key_variable": "TEST_KEY"},
+            "endpoint": {"name": name, "base_url": address, "key_variable": "TEST_KEY"},
             "data": {"path": str(data)},
             "turns": {
                 "mode": mode,
@@ -75,6 +82,7 @@ def run(endpoint: int, name: str, mode: str, data: Path, out: Path, query: str =
         ("openai-webrtc", "manual"),
         ("openai-live", "full_duplex"),
         ("gemini-live", "manual"),
+        ("moshi", "full_duplex"),
         ("pipecat-webrtc", "full_duplex"),
     ],
 )
@@ -98,6 +106,71 @@ def test_a_replay_gives_the_same_events_and_latencies(
         text = cassette.read_text("utf-8")
         assert KEY not in text
         assert "127.0.0.1" not in text
+
+
+async def test_a_session_that_moves_to_another_connection_is_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+    folder, out = tmp_path / "speech", tmp_path / "run"
+    folder.mkdir()
+    sound = calibration_speech(3_500, RATE_HZ).audio.int16()
+    await asyncio.to_thread(soundfile.write, folder / "long.wav", sound, RATE_HZ)
+    arguments = ("--session-limit-s", "8", "--notice-s", "7")
+    async with ReferenceProcess(calibrate=True, log_folder=tmp_path, arguments=arguments) as process:
+        port = urlsplit(process.base_url).port or 0
+        address = STAND_INS["gemini-live"].address("127.0.0.1", port)
+        await asyncio.to_thread(hold, address, "gemini-live", "manual", folder, out)
+    (outcome,) = await asyncio.to_thread(lambda: list(replay_run(out)))
+    assert outcome.differences == ()
+    assert outcome.latencies_ns["voice_to_voice"] is not None
+    (path,) = (out / "wire").iterdir()
+    steps = (await asyncio.to_thread(read_cassette, path)).steps
+    assert sum(isinstance(step, Call) and step.name == "opened" for step in steps) == 2
+    came = [json.loads(step.message) for step in steps if isinstance(step, Received)]
+    handles = [
+        one["sessionResumptionUpdate"]["newHandle"] for one in came if "sessionResumptionUpdate" in one
+    ]
+    setups = [json.loads(step.message).get("setup", {}) for step in steps if isinstance(step, Sent)]
+    resumed = [setup["sessionResumption"]["handle"] for setup in setups if setup.get("sessionResumption")]
+    assert handles
+    assert {*handles, *resumed} == {"***"}
+
+
+class Completions(BaseHTTPRequestHandler):
+    """Answers every request with the events of the golden session."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for step in read_cassette(COMPLETION).steps:
+            if isinstance(step, Received):
+                self.wfile.write(f"data: {step.message!s}\n\n".encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_a_request_over_http_is_replayed(
+    speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Completions)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        hold(address, "openai-chat-audio", "manual", speech, tmp_path / "run")
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+    outcomes = list(replay_run(tmp_path / "run"))
+    assert [outcome.differences for outcome in outcomes] == [(), ()]
+    assert all((outcome.latencies_ns["first_byte"] or 0) > 0 for outcome in outcomes)
+    assert all(KEY not in path.read_text("utf-8") for path in (tmp_path / "run" / "wire").iterdir())
 
 
 @pytest.mark.parametrize("fault", ["close_mid_reply", "failed_response", "malformed_json", "stall_mid_reply"])

@@ -33,6 +33,7 @@ STEPS: tuple[Step, ...] = (
     Received(20_000_001, '{"type":"session.created"}'),
     Sent(20_000_002, b"\x00\x01"),
     Call(40_000_000, "frame", {"pcm": b"\x01\x00\x02\x00"}),
+    Call(40_500_000, "frame", {"pcm": bytes(640)}),
     Call(41_000_000, "interrupt", {"response_id": "r1", "heard_ms": 40}),
     Turn(42_000_000, "user_speaks", {"onset_ns": 5, "voice_end_ns": 7}),
     Packet(RtpPacket(60_000_003, 7, 6_720, b"opus", Codec(CodecName.OPUS, 48_000), 99)),
