@@ -12,9 +12,10 @@ from live_eval.audio import Codec, CodecName
 from live_eval.dialect import EndpointSettings
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["SessionShape", "SessionTerms"]
+__all__ = ["RATES_HZ", "SessionShape", "SessionTerms"]
 
-_RATES_HZ = range(8_000, 192_001)
+RATES_HZ = range(8_000, 192_001)
+"""Rates of PCM that we read."""
 _G711_RATE_HZ = 8_000
 
 
@@ -113,7 +114,7 @@ class SessionShape:
         if self.codecs[name] is not CodecName.PCM16:
             return Codec(self.codecs[name], _G711_RATE_HZ)
         rate_hz = holder.integer("rate") or pcm_rate_hz
-        if rate_hz not in _RATES_HZ:
+        if rate_hz not in RATES_HZ:
             holder.wrong.append(f"expected an audio rate of 8000 to 192000 Hz, but {rate_hz} came")
             return None
         return Codec(CodecName.PCM16, rate_hz)

@@ -4,9 +4,11 @@
 * ``turn_detection.type`` is ``client_vad`` (the default: we commit and create) or ``server_vad``, never null.
 * ``beta_fields.chat_mode`` is required; ``audio`` here.
 * ``heartbeat`` comes every 30 s. Errors have Zhipu's numeric codes.
+* ``response.done`` and transcripts of replies need not name their response: it is the one under way.
+* There is no ``conversation.item.truncate``.
 
-Sources: https://docs.bigmodel.cn/cn/asyncapi/realtime (AsyncAPI document), and the codes of
-https://docs.bigmodel.cn/cn/faq/api-code.
+Sources: https://docs.bigmodel.cn/cn/asyncapi/realtime (AsyncAPI document), the vendor's
+https://github.com/MetaGLM/glm-realtime-sdk, and the codes of https://docs.bigmodel.cn/cn/faq/api-code.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import pybase64
 
 from clients._fields import Fields
 from clients._openai_session import SessionShape
+from clients._responses import Reply
 from clients._settings import merged
 from clients.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
 from live_eval.audio import CodecName
@@ -74,12 +77,19 @@ class Glm(OpenAIRealtimeBeta):
     """One session's protocol state; a `Dialect`."""
 
     shape: ClassVar[SessionShape] = _Shape()
-    silent: ClassVar[frozenset[str]] = frozenset({"heartbeat"})
+    truncates: ClassVar[bool] = False
+    silent: ClassVar[frozenset[str]] = frozenset(
+        {"heartbeat", "response.function_call.simple_browser", "response.function_call.simple_browser.result"}
+    )
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         """Send a frame as a WAV file of its own."""
         audio = pybase64.b64encode_as_string(_wav_header(len(pcm)) + pcm)
         return (Send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}'),)
+
+    def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> Reply:
+        active = self._replies.active
+        return super()._reply(holder, field, outputs) if active is None or field in holder else active
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         error = event.child("error")

@@ -4,11 +4,16 @@
   into the header ``api-key``, an Entra token (three parts, ``eyJ…``) into ``Authorization``. Source:
   https://learn.microsoft.com/azure/ai-foundry/openai/realtime-audio-reference
 * **xAI Grok**, GA events: ``voice`` and ``turn_detection`` lie at the top of the session, PCM at 8 to 48 kHz,
-  a ``ping`` event, and input transcripts that grow (``…transcription.updated`` holds all of it so far).
-  Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which says that manual turns were
-  not stable when it was tried.
-* **vLLM-Omni**, GA with events of its own. It tells formats as ``audio/g711_ulaw`` and ``audio/wav`` too.
-  Source: ``vllm_omni.protocol`` 0.30.
+  a ``ping`` event, and input transcripts that grow (``…transcription.updated``, and ``…completed`` with the
+  status ``in_progress``, hold all of it so far). A response that said nothing yet is left without an end when
+  another begins. Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which says that
+  manual turns were not stable when it was tried.
+* **vLLM-Omni** with a duplex model, GA with events of its own. Where the address names a model it opens a
+  session at 16 kHz before we ask, and tells it as updated: with ``autostart=0`` it waits for our
+  ``session.update``, which then names the model. Each piece of audio tells its rate, whatever the session
+  said. It tells formats as ``audio/g711_ulaw`` too. The other protocol at the same address, of models that
+  are not duplex, has no responses: ``duplex=1`` has it refused in words.
+  Source: ``vllm_omni.entrypoints.duplex`` and ``vllm_omni.protocol`` 0.30.
 * **Hugging Face speech-to-speech**, GA: its detector is always on, also where ``turn_detection`` is null; one
   session at a time by default: a further one is told ``session_limit_reached`` and closed with 1008. It has
   errors by ``type`` alone. Source: ``speech_to_speech.api.openai_realtime`` 1.1.
@@ -19,15 +24,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from clients._fields import Fields
-from clients._openai_session import SessionShape, SessionTerms
+from clients._fields import Fields, MalformedError
+from clients._openai_session import RATES_HZ, SessionShape, SessionTerms
 from clients.openai_realtime import Handler, OpenAIRealtime
 from clients.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
 from live_eval.audio import CodecName
-from live_eval.dialect import EndpointSettings, InputTranscript, Output
+from live_eval.dialect import EndpointSettings, InputTranscript, Output, ResponseDone
 from live_eval.errors import FailureKind
+from live_eval.timeline import ResponseStatus
 
 __all__ = ["XAI", "AzureOpenAI", "SpeechToSpeech", "StepFun", "VllmOmni"]
 
@@ -80,9 +87,35 @@ class XAI(OpenAIRealtime):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._so_far: dict[str | None, str] = {}
+        self._left: set[str] = set()
 
     def _table(self) -> dict[str, Handler]:
-        return super()._table() | {f"{_TRANSCRIPTION}.updated": self._on_transcript_so_far}
+        return super()._table() | {
+            f"{_TRANSCRIPTION}.updated": self._on_transcript_so_far,
+            f"{_TRANSCRIPTION}.completed": self._on_transcript,
+        }
+
+    def _on_response_created(self, event: Fields, at_ns: int) -> list[Output]:
+        """End a response that was left without a sound."""
+        left = self._replies.active
+        outputs = super()._on_response_created(event, at_ns)
+        if left is None or left is self._replies.active or left.plays_until_ns:
+            return outputs
+        self._left.add(left.response_id)
+        self._replies.end(left)
+        return [
+            ResponseDone(left.response_id, ResponseStatus.CANCELLED, "another response began"),
+            *outputs,
+        ]
+
+    def _on_response_done(self, event: Fields, at_ns: int) -> list[Output]:
+        left = event.child("response").text("id") in self._left
+        return [] if left else super()._on_response_done(event, at_ns)
+
+    def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
+        if event.text("status") == "in_progress":
+            return self._on_transcript_so_far(event, at_ns)
+        return [InputTranscript(event.need_text("transcript"), True, event.text("item_id"))]
 
     def _on_transcript_so_far(self, event: Fields, at_ns: int) -> list[Output]:
         """Tell what is new of a transcript that holds all of it; one that was rewritten waits for its end."""
@@ -95,7 +128,7 @@ class XAI(OpenAIRealtime):
 
 
 class _VllmShape(SessionShape):
-    """The GA session with further names of formats."""
+    """The GA session with its model, and further names of formats."""
 
     codecs: ClassVar[Mapping[str, CodecName]] = {
         **SessionShape.codecs,
@@ -103,18 +136,25 @@ class _VllmShape(SessionShape):
         "audio/g711_alaw": CodecName.PCMA,
     }
 
+    def write(self, settings: EndpointSettings) -> dict[str, Any]:
+        session = super().write(settings)
+        return session if settings.model is None else session | {"model": settings.model}
+
 
 class VllmOmni(OpenAIRealtime):
     """One session's protocol state with vLLM-Omni; a `Dialect`."""
 
     shape: ClassVar[SessionShape] = _VllmShape()
+    query: ClassVar[Mapping[str, str]] = {"duplex": "1", "autostart": "0"}
+    speaks_first: ClassVar[bool] = True
     silent: ClassVar[frozenset[str]] = frozenset(
         {
-            "duplex.raw",
+            "duplex.",
             "overlap.decision",
             "playback.acknowledged",
             "response.listen",
             "response.speak",
+            "session.closed",
             "session.heartbeat_ack",
             "turn.event",
         }
@@ -122,6 +162,21 @@ class VllmOmni(OpenAIRealtime):
 
     def _table(self) -> dict[str, Handler]:
         return super()._table() | {"session.expired": self._on_expired}
+
+    def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
+        rate_hz = event.integer("sample_rate_hz")
+        if rate_hz is not None and rate_hz not in RATES_HZ:
+            raise MalformedError(f"expected audio at 8000 to 192000 Hz, but {rate_hz} Hz came")
+        self._output = replace(self._output, rate_hz=rate_hz or self._output.rate_hz)
+        return super()._on_audio(event, at_ns)
+
+    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
+        """Read also the errors that are told before there is a session, where ``error`` is the message."""
+        try:
+            said = self._clean(event.need_text("error"))
+        except MalformedError:
+            return super()._on_error(event, at_ns)
+        return [self._fatal(FailureKind.NO_SESSION, f"the session was refused: {said}", event.text("code"))]
 
     def _on_expired(self, event: Fields, at_ns: int) -> list[Output]:
         return [self._fatal(FailureKind.SESSION_EXPIRED, "the endpoint ended the session by its cap")]

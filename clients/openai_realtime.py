@@ -122,12 +122,18 @@ class OpenAIRealtime:
     spellings: ClassVar[Mapping[str, str]] = {}
     """This dialect's names of events, by the GA name, where they differ."""
     silent: ClassVar[frozenset[str]] = frozenset()
-    """Further events of this dialect that say nothing we need."""
+    """Further events of this dialect that say nothing we need; ``duplex.`` stands for all that begin so."""
+    query: ClassVar[Mapping[str, str]] = {}
+    """What the address says beside the model."""
+    speaks_first: ClassVar[bool] = False
+    """Whether the endpoint waits for our ``session.update``."""
+    truncates: ClassVar[bool] = True
+    """Whether the endpoint takes ``conversation.item.truncate``."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
-        query = {"model": settings.model} if settings.model is not None else {}
-        self._url = websocket_url(settings.base_url, "realtime", query)
+        model = {"model": settings.model} if settings.model is not None else {}
+        self._url = websocket_url(settings.base_url, "realtime", {**model, **self.query})
         self._session = merged(self.shape.write(settings), settings.extra)
         self._input = Codec(CodecName.PCM16, self.shape.input_rate_hz)
         terms = self._asked_terms()
@@ -166,8 +172,8 @@ class OpenAIRealtime:
         return Dial(self._url, self.shape.headers(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Wait: the endpoint speaks first."""
-        return ()
+        """Wait where the endpoint speaks first; else say what the session is to be."""
+        return (self._update(),) if self.speaks_first else ()
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         """Handle an event of the endpoint."""
@@ -178,9 +184,7 @@ class OpenAIRealtime:
                 raise MalformedError("expected an event with a 'type', but one without a name for it came")
             handler = self._handlers.get(name)
             if handler is None:
-                return (
-                    () if name in _KNOWN or name in self.silent else (UnknownEvent(name[:_NAME_CHARACTERS]),)
-                )
+                return () if self._says_nothing(name) else (UnknownEvent(name[:_NAME_CHARACTERS]),)
             if not self._ready and name not in _BEFORE_READY:
                 message = f"{name} came before the session was ready; it is ignored"
                 return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, message, fatal=False),)
@@ -220,6 +224,8 @@ class OpenAIRealtime:
         outputs: list[Output] = []
         if not reply.done:
             outputs.append(self._request("response.cancel", response_id=response_id))
+        if not self.truncates:
+            return outputs
         for cut in reply.truncations(heard_ms, self._output.rate_hz):
             self._truncated.add(cut.item_id)
             outputs.append(
@@ -306,10 +312,7 @@ class OpenAIRealtime:
 
     def _on_session_created(self, event: Fields, at_ns: int) -> list[Output]:
         self._remember(event.child("session"))
-        if self._updating:
-            return []
-        self._updating = True
-        return [self._request("session.update", session=self._session)]
+        return [] if self._updating else [self._update()]
 
     def _on_session_updated(self, event: Fields, at_ns: int) -> list[Output]:
         session = event.child("session")
@@ -468,6 +471,15 @@ class OpenAIRealtime:
         return outputs
 
     # -- Helpers -----------------------------------------------------------------------------------------
+
+    def _says_nothing(self, name: str) -> bool:
+        """Return whether an event is known to say nothing we need."""
+        return name in _KNOWN or name in self.silent or f"{name.partition('.')[0]}." in self.silent
+
+    def _update(self) -> Send:
+        """Say what the session is to be."""
+        self._updating = True
+        return self._request("session.update", session=self._session)
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> Reply:
         """Return the response that an event names; the first event that names it begins it."""

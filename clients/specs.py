@@ -130,7 +130,6 @@ XAI = replace(
     voice="Ara",
     transcription_model="grok-transcribe",
     key_variable="XAI_API_KEY",
-    session_limit_s=None,
     limits="manual turns are reported to be unstable",
     docs_url="https://docs.x.ai/docs/guides/voice",
 )
@@ -146,7 +145,7 @@ VLLM_OMNI = replace(
     transcription_model=None,
     key_variable=None,
     session_limit_s=None,
-    limits="the model is the one that the server was started with",
+    limits="a duplex model, the one that the server was started with; other models have another protocol",
     docs_url="https://docs.vllm.ai/projects/vllm-omni",
 )
 
@@ -167,12 +166,14 @@ QWEN_OMNI = ClientSpec(
     dialect="clients.qwen_omni:QwenOmni",
     transport=_WEBSOCKET,
     base_url="wss://dashscope-intl.aliyuncs.com/api-ws/v1",
-    model="qwen3-omni-flash-realtime",
-    voice="Cherry",
-    transcription_model="gummy-realtime-v1",
+    model="qwen3.8-omni-flash-realtime",
+    voice="longanlingxin",
+    transcription_model="qwen3-asr-flash-realtime",
     key_variable="DASHSCOPE_API_KEY",
     input_rate_hz=16_000,
-    limits="keys of mainland China go with wss://dashscope.aliyuncs.com/api-ws/v1",
+    session_limit_s=2 * _HOUR_S,
+    limits="keys of mainland China go with wss://dashscope.aliyuncs.com/api-ws/v1; qwen3-omni-flash-realtime "
+    "has other voices (Cherry)",
     docs_url="https://www.alibabacloud.com/help/en/model-studio/realtime",
 )
 

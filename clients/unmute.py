@@ -77,6 +77,7 @@ class Unmute(OpenAIRealtimeBeta):
     """One session's protocol state; a `Dialect`. The model is the server's own and cannot be chosen."""
 
     shape: ClassVar[SessionShape] = _Shape()
+    speaks_first: ClassVar[bool] = True
     silent: ClassVar[frozenset[str]] = frozenset(
         {
             "unmute.additional_outputs",
@@ -95,11 +96,6 @@ class Unmute(OpenAIRealtimeBeta):
     def dial(self) -> Dial:
         """Return where and how to connect."""
         return replace(super().dial(), subprotocols=("realtime",))
-
-    def opened(self, at_ns: int) -> Sequence[Output]:
-        """Speak first."""
-        self._updating = True
-        return (self._request("session.update", session=self._session),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         """Send a frame as Opus in an Ogg page; the headers go before the first."""
