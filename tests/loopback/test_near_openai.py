@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import soundfile
@@ -27,7 +28,7 @@ from live_eval.turn import TurnLimits
 from live_eval.types import Case, Secret, SpeechEdges, TurnMode, Variant
 
 MS = 1_000_000
-SPECS = {name: client(name) for name in ("unmute", "glm", "qwen-omni")}
+SPECS = {name: client(name) for name in ("unmute", "glm", "qwen-omni", "vllm-omni")}
 LOADED = {name: (load(spec.dialect), load(spec.transport)) for name, spec in SPECS.items()}
 LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3)
 Serve: TypeAlias = Callable[["Vendor"], Coroutine[Any, Any, None]]
@@ -72,12 +73,12 @@ def tone(rate_hz: int, length_ms: int, hz: float = 440.0) -> NDArray[np.int16]:
     return (8_000 * np.sin(2 * np.pi * hz * time_s)).astype(np.int16)
 
 
-async def one_turn(name: str, base_url: str, mode: TurnMode) -> TurnRecord:
+async def one_turn(name: str, base_url: str, mode: TurnMode, model: str | None = None) -> TurnRecord:
     """Half a second of a tone, said to the endpoint by its own client."""
     spec, (dialect, transport) = SPECS[name], LOADED[name]
     clock = SystemClock()
     key = Secret("secret-of-the-vendor")
-    settings = EndpointSettings(base_url=base_url, model=spec.model, turn_mode=mode, key=key)
+    settings = EndpointSettings(base_url=base_url, model=model or spec.model, turn_mode=mode, key=key)
     session = Session(dialect(settings), transport, clock, turn_mode=mode, limits=LIMITS)
     frames = frames_of(tone(spec.input_rate_hz, 500), spec.input_rate_hz * spec.frame_ms // 1000)
     edges = SpeechEdges(onset_ns=0, voice_end_ns=500 * MS, method="annotation")
@@ -208,3 +209,42 @@ async def test_a_turn_with_qwen_ends_with_its_farewell() -> None:
     *heard, farewell = connections[0].heard
     assert np.array_equal(np.concatenate(heard), tone(16_000, 500))
     assert farewell.tolist() == [-1]
+
+
+# -- vLLM-Omni -----------------------------------------------------------------------------------------
+
+
+async def vllm_omni(here: Vendor) -> None:
+    """Opens a session by itself where it may, as the server does; else by the first ``session.update``."""
+    assert here.socket.request is not None
+    asks = parse_qs(urlsplit(here.socket.request.path).query)
+    session: dict[str, Any] = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}}
+    if "model" in asks and asks.get("autostart") != ["0"]:
+        await here.say("session.created", session=session)
+        await here.say("session.updated", session=session)
+    async for event in here.events():
+        match event["type"]:
+            case "session.update":
+                session = {"id": "s1", **event["session"]}
+                await here.say("session.created", session=session)
+                await here.say("session.updated", session=session)
+            case "input_audio_buffer.append":
+                here.heard.append(np.frombuffer(base64.b64decode(event["audio"]), "<i2").astype(np.int16))
+            case "response.create":
+                await here.say("response.created", response={"id": "r1"}, response_id="r1")
+                audio = base64.b64encode(tone(16_000, 250, hz=880).tobytes()).decode()
+                told = {"delta": audio, "format": "pcm16", "sample_rate_hz": 16_000}
+                await here.say("response.output_audio.delta", response_id="r1", item_id="a1", **told)
+                await here.say(
+                    "response.done", response={"id": "r1", "status": "completed"}, response_id="r1"
+                )
+
+
+async def test_a_turn_with_vllm_omni_is_at_the_rates_that_are_told() -> None:
+    async with vendor(vllm_omni) as (address, connections):
+        record = await one_turn("vllm-omni", f"{address}/v1", TurnMode.MANUAL, model="duplex-model")
+    assert record.failure is None
+    assert np.array_equal(np.concatenate(connections[0].heard), tone(24_000, 500))
+    assert record.reply is not None
+    assert record.reply_rate_hz == 16_000
+    assert np.array_equal(record.reply, tone(16_000, 250, hz=880))

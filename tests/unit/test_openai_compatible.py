@@ -1,59 +1,26 @@
 """What the services nearly OpenAI's have of their own; their golden sessions hold the rest."""
 
-import io
-import json
-from typing import Any
+from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
-import pybase64
 import pytest
-import soundfile
 
 from clients.glm import Glm
 from clients.openai_compatible import XAI, AzureOpenAI, SpeechToSpeech, StepFun, VllmOmni
 from clients.qwen_omni import QwenOmni
-from clients.unmute import Unmute
-from live_eval.audio import Codec, CodecName
-from live_eval.codecs import OPUS_RATE_HZ, Decoder
 from live_eval.dialect import (
-    Close,
     Dialect,
     EndpointProblem,
     EndpointSettings,
     InputTranscript,
-    Output,
+    ReplyAudio,
     ResponseDone,
-    Send,
-    SetTimer,
+    ResponseStarted,
 )
 from live_eval.errors import FailureKind
 from live_eval.timeline import ResponseStatus
 from live_eval.types import Secret, TurnMode
-
-BASE = EndpointSettings(base_url="wss://h/v1", model="m", voice="v", key=Secret("k-4711"))
-S = 1_000_000_000
-
-
-def settings(**changes: Any) -> EndpointSettings:
-    return EndpointSettings(base_url="wss://h/v1", model="m", voice="v", key=Secret("k-4711"), **changes)
-
-
-def say(dialect: Dialect, kind: str, **fields: object) -> list[Output]:
-    return list(dialect.received(json.dumps({"type": kind, **fields}), 0))
-
-
-def session_of(dialect: Dialect) -> dict[str, Any]:
-    """The session that a dialect asks for."""
-    sent = [*dialect.opened(0), *say(dialect, "session.created", session={})]
-    (update,) = [json.loads(out.message) for out in sent if isinstance(out, Send)]
-    session: dict[str, Any] = update["session"]
-    return session
-
-
-def ready(dialect: Dialect) -> Dialect:
-    session_of(dialect)
-    say(dialect, "session.updated", session={})
-    return dialect
+from tests.unit.near_openai import BASE, ready, say, session_of
 
 
 @pytest.mark.parametrize(
@@ -75,7 +42,7 @@ def test_xai_has_voice_and_detector_at_the_top() -> None:
     assert (session["voice"], session["turn_detection"]) == ("v", {"type": "server_vad"})
     assert "voice" not in session["audio"]["output"]
     assert "turn_detection" not in session["audio"]["input"]
-    assert session_of(XAI(settings(turn_mode=TurnMode.MANUAL)))["turn_detection"] is None
+    assert session_of(XAI(replace(BASE, turn_mode=TurnMode.MANUAL)))["turn_detection"] is None
 
 
 def test_xais_growing_transcripts_are_told_in_pieces() -> None:
@@ -86,10 +53,73 @@ def test_xais_growing_transcripts_are_told_in_pieces() -> None:
     assert [out.text for out in told if isinstance(out, InputTranscript)] == ["Hello", " wor", "ld"]
 
 
-def test_pings_and_heartbeats_say_nothing() -> None:
-    assert say(ready(XAI(BASE)), "ping") == []
-    assert say(ready(Glm(BASE)), "heartbeat") == []
-    assert say(ready(VllmOmni(BASE)), "session.heartbeat_ack") == []
+def test_a_transcript_of_xais_that_is_in_progress_is_not_final() -> None:
+    dialect = ready(XAI(BASE))
+    kind = "conversation.item.input_audio_transcription.completed"
+    told = say(dialect, kind, item_id="i", transcript="Hello", status="in_progress")
+    told += say(dialect, kind, item_id="i", transcript="Hello world", status="completed")
+    assert told == [InputTranscript("Hello", False, "i"), InputTranscript("Hello world", True, "i")]
+
+
+def test_a_silent_response_of_xais_ends_when_another_begins() -> None:
+    dialect = ready(XAI(BASE))
+    say(dialect, "response.created", response={"id": "a"})
+    told = say(dialect, "response.created", response={"id": "b"})
+    reason = "another response began"
+    assert told == [ResponseDone("a", ResponseStatus.CANCELLED, reason), ResponseStarted("b")]
+    assert say(dialect, "response.done", response={"id": "a", "status": "cancelled"}) == []
+
+
+def test_a_response_of_xais_that_sounds_ends_by_its_own_word() -> None:
+    dialect = ready(XAI(BASE))
+    say(dialect, "response.created", response={"id": "a"})
+    say(dialect, "response.output_audio.delta", response_id="a", item_id="i", delta="AAAA")
+    assert say(dialect, "response.created", response={"id": "b"}) == [ResponseStarted("b")]
+    done = say(dialect, "response.done", response={"id": "a", "status": "completed"})
+    assert done == [ResponseDone("a", ResponseStatus.COMPLETED)]
+
+
+@pytest.mark.parametrize("model", ["m", None])
+def test_vllm_omni_is_spoken_to_first(model: str | None) -> None:
+    dialect = VllmOmni(replace(BASE, model=model))
+    asks = parse_qs(urlsplit(dialect.dial().url).query)
+    assert (asks["duplex"], asks["autostart"], asks.get("model", [None])[0]) == (["1"], ["0"], model)
+    assert session_of(dialect).get("model") == model
+
+
+def test_each_piece_of_vllm_omnis_audio_has_its_rate() -> None:
+    dialect = ready(VllmOmni(BASE))
+    where = {"response_id": "r", "item_id": "i", "delta": "AAAA"}
+    kind = "response.output_audio.delta"
+    told = [*say(dialect, kind, **where, sample_rate_hz=16_000), *say(dialect, kind, **where)]
+    rates = [out.codec.rate_hz for out in told if isinstance(out, ReplyAudio)]
+    assert rates == [16_000, 16_000]
+
+
+@pytest.mark.parametrize("rate_hz", [0, -1, 96, 10**9])
+def test_a_rate_of_vllm_omnis_that_cannot_be_is_malformed(rate_hz: int) -> None:
+    dialect = ready(VllmOmni(BASE))
+    kind = "response.output_audio.delta"
+    (problem,) = say(dialect, kind, response_id="r", delta="AAAA", sample_rate_hz=rate_hz)
+    assert isinstance(problem, EndpointProblem)
+    assert problem.kind is FailureKind.MALFORMED_MESSAGE
+
+
+def test_vllm_omni_says_where_its_model_is_not_duplex() -> None:
+    dialect = VllmOmni(BASE)
+    dialect.opened(0)
+    (problem,) = say(dialect, "error", code="unsupported", error="VAD realtime is not enabled")
+    assert isinstance(problem, EndpointProblem)
+    assert (problem.kind, problem.fatal, problem.code) == (FailureKind.NO_SESSION, True, "unsupported")
+    assert "VAD realtime is not enabled" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind"),
+    [(XAI, "ping"), (VllmOmni, "session.heartbeat_ack"), (VllmOmni, "duplex.audio.ready")],
+)
+def test_pings_and_the_like_say_nothing(dialect: type[XAI | VllmOmni], kind: str) -> None:
+    assert say(ready(dialect(BASE)), kind) == []
 
 
 def test_stepfun_is_not_asked_for_openais_beta() -> None:
@@ -101,66 +131,6 @@ def test_a_further_session_with_speech_to_speech_may_be_tried_again() -> None:
     (problem,) = say(SpeechToSpeech(BASE), "error", error=error)
     assert isinstance(problem, EndpointProblem)
     assert (problem.kind, problem.fatal) == (FailureKind.RATE_LIMITED, True)
-
-
-def test_glms_frames_are_wav_files() -> None:
-    pcm = np.arange(-160, 160, dtype="<i2").tobytes()
-    (send,) = Glm(BASE).frame(pcm, 0)
-    assert isinstance(send, Send)
-    data = pybase64.b64decode(json.loads(send.message)["audio"])
-    samples, rate_hz = soundfile.read(io.BytesIO(data), dtype="int16")
-    assert (samples.tobytes(), rate_hz) == (pcm, 16_000)
-
-
-def test_glm_says_who_ends_turns() -> None:
-    assert session_of(Glm(settings(turn_mode=TurnMode.MANUAL)))["turn_detection"] == {"type": "client_vad"}
-    session = session_of(Glm(BASE))
-    assert session["turn_detection"] == {"type": "server_vad"}
-    assert session["beta_fields"]["chat_mode"] == "audio"
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [("1000", "authentication"), ("1211", "unknown_model"), ("1302", "rate_limited"), ("1214", "no_session")],
-)
-def test_glms_codes_are_numbers(code: str, kind: str) -> None:
-    (problem,) = say(Glm(BASE), "error", error={"code": code, "message": "…"})
-    assert isinstance(problem, EndpointProblem)
-    assert problem.kind == kind
-
-
-def test_qwen_waits_for_its_farewell_and_no_longer_than_a_second() -> None:
-    dialect = ready(QwenOmni(BASE))
-    farewell, timer = dialect.finish(5 * S)
-    assert isinstance(farewell, Send)
-    assert json.loads(farewell.message)["type"] == "session.finish"
-    assert timer == SetTimer("farewell", 6 * S)
-    assert say(dialect, "session.finished") == [SetTimer("farewell", None), Close()]
-    other = ready(QwenOmni(BASE))
-    other.finish(5 * S)
-    assert other.timer("farewell", 6 * S) == (Close(),)
-
-
-def test_qwen_closes_at_once_where_no_session_was() -> None:
-    assert QwenOmni(BASE).finish(0) == (Close(),)
-
-
-def test_unmutes_frames_are_one_ogg_stream() -> None:
-    dialect, ears = Unmute(BASE), Decoder(Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ))
-    heard = 0
-    for _ in range(10):
-        for send in dialect.frame(bytes(960), 0):
-            assert isinstance(send, Send)
-            heard += len(ears.decode(pybase64.b64decode(json.loads(send.message)["audio"])))
-    assert heard == 9_600 - 312
-
-
-def test_unmute_names_its_responses_and_ends_them() -> None:
-    dialect = ready(Unmute(BASE))
-    for number in (1, 2):
-        say(dialect, "response.created", response={})
-        done = say(dialect, "response.audio.done")[-1]
-        assert done == ResponseDone(f"reply_{number}", ResponseStatus.COMPLETED)
 
 
 @pytest.mark.parametrize(
