@@ -5,6 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SHORT ?= -m "not slow"
+# It measures, and tests beside it would disturb it.
+ALONE := tests/loopback/test_calibrate.py
 STRANGERS := tests/e2e/strangers
 
 .DEFAULT_GOAL := help
@@ -50,8 +52,8 @@ demo: .venv/local ## Hold the bundled sample's conversations with the built-in e
 	@$(BIN)/live-eval run --endpoint reference --data sample
 
 test: .venv/dev ## Run the tests.
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile tests/unit tests/conformance
-	@$(BIN)/python -m pytest tests/loopback
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --ignore $(ALONE) tests/unit tests/conformance tests/loopback
+	@$(BIN)/python -m pytest $(ALONE)
 
 lint: .venv/dev ## Check style, types and the layers between modules.
 	@$(BIN)/ruff check .
