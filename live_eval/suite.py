@@ -13,6 +13,7 @@ import gc
 import os
 import platform
 import random
+import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,7 @@ BUILT_IN = "reference"
 """The endpoint that is started for a run where no address is given."""
 
 _T = TypeVar("_T")
+_LOGIN = re.compile(r"^(\w+:).*@")  # of turn:USER:PASSWORD@HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,12 @@ class Plan:
         return f"{self.spec.title} wants a key: set the environment variable {self._key_variable}"
 
     def _public_config(self) -> dict[str, Any]:
-        """Return the configuration, without what a base URL may hold of secrets."""
+        """Return the configuration, without what addresses may hold of secrets."""
         config = self.config.model_dump(mode="json")
         if self.config.endpoint.base_url is not None:
             config["endpoint"]["base_url"] = _public_url(self.config.endpoint.base_url)
+        servers = self.config.endpoint.ice_servers
+        config["endpoint"]["ice_servers"] = [_LOGIN.sub(r"\1***@", server) for server in servers]
         return config
 
     def settings(self, base_url: str) -> EndpointSettings:
@@ -265,7 +269,7 @@ def make_plan(config: RunConfig) -> Plan:
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
     """Raise where the endpoint cannot do what is asked for."""
     if spec.base_url is None and config.endpoint.base_url is None and spec.name != BUILT_IN:
-        raise UsageError(f"{spec.title} is where you run it: say where with --base-url")
+        raise UsageError(f"{spec.title} has no address that is everybody's: say where it is with --base-url")
     mode = config.turns.mode
     if mode is not None and mode not in spec.turn_modes:
         raise UsageError(

@@ -1,3 +1,4 @@
+import json
 import tomllib
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from live_eval.cli.run import FLAGS, command
 from live_eval.errors import PluginError, RunFileError
 from live_eval.registry import client, judge
 from live_eval.runfile import RunConfig, located, read_run_file, validate
+from live_eval.suite import make_plan
 from live_eval.types import TurnMode, Variant
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
@@ -116,3 +118,13 @@ def test_what_a_value_turns_out_to_be_worth_is_told_with_its_line(tmp_path: Path
         client("nobody")
     with pytest.raises(PluginError, match=r"^unknown judge 'nobody'"), located("judges.names", path):
         judge("nobody")
+
+
+def test_logins_of_turn_servers_stay_out_of_the_manifest() -> None:
+    servers = ["stun:stun.example:3478", "turn:me:hush-4711@turn.example:3478"]
+    endpoint = {"name": "openai-webrtc", "ice_servers": servers, "base_url": "http://me:hush-4711@h/v1"}
+    plan = make_plan(validate({"endpoint": endpoint}))
+    assert tuple(plan.settings("http://h").ice_servers) == tuple(servers)
+    manifest = json.dumps(plan.manifest())
+    assert "turn:***@turn.example:3478" in manifest
+    assert "hush-4711" not in manifest
