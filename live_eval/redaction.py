@@ -22,6 +22,7 @@ SECRET_FIELDS = frozenset(
         "headers",
         "newHandle",
         "new_handle",
+        "resume_token",
     }
 )
 """Fields that hold secrets by their name, in messages of any vendor."""
