@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +20,7 @@ import click
 import orjson
 
 from live_eval.cassettes import Cassette, Closed, Received, Step, read_cassette
+from live_eval.clock import Clock, SystemClock
 from live_eval.dialect import Message
 from live_eval.registry import client, load
 from live_eval.testing._player import ConformanceError, DialectFactory, Player
@@ -210,6 +210,10 @@ def _bytes_changed(message: Message, pick: random.Random) -> Message:
     return data.decode("utf-8", "replace")
 
 
+def _until(at_ns: int, clock: Clock) -> Callable[[int], bool]:
+    return lambda _: clock.now_ns() < at_ns
+
+
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--golden", type=click.Path(path_type=Path, exists=True, file_okay=False), required=True)
@@ -217,17 +221,17 @@ def _bytes_changed(message: Message, pick: random.Random) -> Message:
 @click.option("--seed", type=int, default=0, show_default=True)
 def _main(names: tuple[str, ...], golden: Path, seconds: float, seed: int) -> None:
     """Fuzz the dialects of these clients, or of all, with the golden sessions in GOLDEN/<name>."""
+    clock = SystemClock()
     for name in names or sorted(folder.name.replace("_", "-") for folder in golden.iterdir()):
         spec = client(name)
         folder = golden / name.replace("-", "_")
         paths = sorted(folder.glob("*.jsonl"))
         if not paths:
             raise click.UsageError(f"{folder}: expected golden sessions (*.jsonl)")
-        until_s = time.monotonic() + seconds
         count = fuzz_dialect(
             load(spec.dialect),
             map(read_cassette, paths),
-            go_on=lambda _, until_s=until_s: time.monotonic() < until_s,  # type: ignore[misc]
+            go_on=_until(clock.now_ns() + round(seconds * 1e9), clock),
             seed=seed,
             frame_samples=spec.input_rate_hz * spec.frame_ms // 1000,
         )

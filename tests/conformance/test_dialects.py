@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -24,17 +25,25 @@ from clients.openai_realtime import OpenAIRealtime
 from live_eval.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
 from live_eval.dialect import (
     Close,
+    Dial,
     Dialect,
     EndpointProblem,
     EndpointSettings,
     Message,
     Output,
+    PlaybackStarted,
+    RateLimit,
+    RateLimits,
     ReplyAudio,
+    ReplyText,
     ResponseDone,
     ResponseStarted,
+    SdpBody,
     Send,
     SessionReady,
     SetTimer,
+    Signalling,
+    StreamText,
     UnknownEvent,
 )
 from live_eval.errors import DataError, FailureKind
@@ -213,6 +222,36 @@ class SwapsBytes(Wrapped):
         return super().frame(pcm[::-1], at_ns)
 
 
+class CountsWithoutEnd(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        endless = RateLimits((RateLimit("tokens", 1, 1, math.inf),))
+        return [endless if isinstance(output, RateLimits) else output for output in outputs]
+
+
+class Streams(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [StreamText("Hm.") if isinstance(output, ReplyText) else output for output in outputs]
+
+
+class PlaysOnNoTrack(Wrapped):
+    def change(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        return [
+            PlaybackStarted(output.response_id) if isinstance(output, ReplyAudio) else output
+            for output in outputs
+        ]
+
+
+class TellsResponsesApart(Wrapped):
+    @property
+    def continuous_media(self) -> bool:
+        return True
+
+
+class SendsIntoNothing(Wrapped):
+    def dial(self) -> Dial:
+        return Dial("https://127.0.0.1:9", signalling=Signalling(SdpBody.SDP, SdpBody.SDP))
+
+
 class Remembers(Wrapped):
     sessions = 0
 
@@ -246,6 +285,11 @@ class Remembers(Wrapped):
         (TellsTheKey, "holds the key"),
         (SetsTimersBack, "into the past"),
         (SwapsBytes, "samples"),
+        (CountsWithoutEnd, "expected RateLimits.limits to be"),
+        (Streams, "media are not continuous"),
+        (PlaysOnNoTrack, "audio travels in messages"),
+        (TellsResponsesApart, "it tells no responses apart"),
+        (SendsIntoNothing, "opens no channel"),
         (Remembers, "not pure"),
     ],
 )
