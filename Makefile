@@ -71,7 +71,7 @@ e2e: .venv/dev strangers ## Run whole conversations with strangers' clients and 
 	@$(BIN)/python -m pytest tests/e2e
 
 e2e-short: .venv/dev ## The part of e2e that takes a minute.
-	@$(BIN)/python -m pytest tests/e2e $(SHORT)
+	@$(BIN)/python -m pytest tests/e2e $(SHORT) --numprocesses 2 --dist loadfile
 
 fuzz: .venv/dev ## Fuzz every dialect for SECONDS (10) each; CLIENTS="openai glm" for some.
 	@$(BIN)/python -m live_eval.testing.fuzz $(CLIENTS) --golden tests/conformance/golden --seconds $(or $(SECONDS),10)

@@ -101,7 +101,7 @@ def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path) -> None:
     assert "--resume" in said
     captured = shown(out)["turns"]["captured"]
     assert 1 <= captured < 5
-    live_eval(*command, "--resume")
+    live_eval(*command, "--resume", "--concurrency", "4")  # the later one counts
     assert shown(out)["turns"].items() >= {"total": 5, "captured": 5, "failed": 0}.items()
 
 
