@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.local, pytest.mark.slow, pytest.mark.timeout(300)]
 CUT_S = 0.5
 
 
-def test_a_page_speaks_listens_and_interrupts(reference: str, node: str, browser: str, talk: Talk) -> None:
+def test_a_page_speaks_listens_and_interrupts(node: str, browser: str, reference: str, talk: Talk) -> None:
     """A browser's WebRTC and OpenAI's own SDK in it take us for the service: two turns and an interruption.
 
     Their server gets the page an ephemeral key. Strange in it: the offer comes from another origin with

@@ -64,7 +64,7 @@ async def behind_tls(address: str, certificates: Path) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("version", ["v1beta", "v1"])
 async def test_a_live_session_of_two_turns(
-    reference: str, strangers_python: Path, talk: Talk, tmp_path: Path, version: str
+    strangers_python: Path, reference: str, talk: Talk, tmp_path: Path, version: str
 ) -> None:
     """Our Gemini Live is what Google's SDK takes for Google's: set-up, two turns, transcripts, usage.
 

@@ -28,7 +28,7 @@ pytest.importorskip("hibari")
 pytestmark = [pytest.mark.local, pytest.mark.slow]
 
 
-def test_a_voice_agent_holds_a_conversation(reference: str, strangers_python: Path, talk: Talk) -> None:
+def test_a_voice_agent_holds_a_conversation(strangers_python: Path, reference: str, talk: Talk) -> None:
     """An agents SDK, with its defaults, can be pointed at us: it hears, understands and keeps its history.
 
     Strange in it: it names its model in `session.update` alone, asks for `semantic_vad`, sets tracing by a
