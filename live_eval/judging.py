@@ -1,7 +1,8 @@
 """The contract of judges: turns in, judgements out. Judges read the store, never the network session.
 
 A local judge is a pure function of a batch (`LocalJudge.score`). An LLM judge is a pair of pure functions
-(`LlmJudge.request`, `LlmJudge.parse`) under one driver, which does the calling, retrying and counting.
+(`LlmJudge.request`, `LlmJudge.parse`) under one driver, which does the calling, retrying and counting. A
+pairwise judge is the same over two replies to the same case.
 
 A judgement is scored, unscored (the turn lacks what the judge needs) or failed (the judge should have been
 able to and was not), the latter two with a reason: never NaN, never 0 for "did not run".
@@ -17,6 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from live_eval.audio import Audio, resample
 from live_eval.types import Case
+from live_eval.weights import WeightsSpec
 
 __all__ = [
     "ChatRequest",
@@ -28,7 +30,9 @@ __all__ = [
     "LlmJudge",
     "LocalJudge",
     "Need",
+    "OptionSpec",
     "OutputSpec",
+    "PairwiseJudge",
     "Scored",
     "Unscored",
     "check_judgement",
@@ -38,14 +42,16 @@ __all__ = [
 
 
 class JudgeKind(StrEnum):
-    """Which of the two contracts a judge follows."""
+    """Which contract a judge follows."""
 
     LOCAL = "local"
     LLM = "llm"
+    PAIRWISE = "pairwise"
+    """An LLM judge that compares two replies to the same case; it cannot score one run alone."""
 
 
 class Need(StrEnum):
-    """What of a turn a judge cannot do without."""
+    """What of a turn a judge looks at."""
 
     REPLY_AUDIO = "reply_audio"
     REPLY_TEXT = "reply_text"
@@ -53,6 +59,7 @@ class Need(StrEnum):
     SCRIPT_TEXT = "script_text"
     REFERENCE_TEXT = "reference_text"
     REFERENCE_AUDIO = "reference_audio"
+    SPEAKER_AUDIO = "speaker_audio"
     CUE = "cue"
 
 
@@ -67,6 +74,7 @@ class OutputSpec:
         low: Smallest possible value, or None.
         high: Largest possible value, or None.
         higher_is_better: The direction, or None where neither is.
+        optional: Whether a scored turn may lack it (a whispered reply has no pitch).
     """
 
     name: str
@@ -75,6 +83,31 @@ class OutputSpec:
     low: float | None = None
     high: float | None = None
     higher_is_better: bool | None = True
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionSpec:
+    """One thing about a judge that the user may choose; its class takes it by keyword, as text.
+
+    What is chosen is part of the version under which scores are kept, of files their content.
+
+    Args:
+        name: Its name.
+        help: What it does, in words.
+        default: What it is where the user says nothing.
+        choices: All that it may be; empty where it is free.
+        weights: Weights among which it chooses by name. Any other value of such an option is the path of
+            the user's own.
+        is_file: Whether its value is the path of a file (or empty for none).
+    """
+
+    name: str
+    help: str
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    weights: tuple[WeightsSpec, ...] = ()
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +119,18 @@ class JudgeSpec:
         version: Changes whenever its numbers may; scores are kept by it.
         title: In words.
         kind: Which contract it follows.
-        implementation: ``"module:Class"``; constructed without arguments.
+        implementation: ``"module:Class"``; constructed with the options that it has, as keywords, and with
+            ``device`` where it computes on one.
         outputs: The numbers it gives.
         needs: What of a turn it cannot do without.
+        uses: What else of a turn it looks at, where it is there.
+        options: What the user may choose about it.
+        on_device: Whether it computes with torch, on the device that ``--device`` names.
         packages: Importable packages it needs beside the base install.
         extra: The extra that installs them, or None.
         key_variable: Environment variable of the key that it needs, or None.
         base_url: For LLM judges, the OpenAI-compatible address that it was made for; None for OpenAI's.
+        model: For LLM judges, the model that it was made for.
         licence: Licence of its weights, or empty.
         source: Paper or page of the metric.
     """
@@ -104,10 +142,14 @@ class JudgeSpec:
     implementation: str
     outputs: tuple[OutputSpec, ...]
     needs: frozenset[Need]
+    uses: frozenset[Need] = frozenset()
+    options: tuple[OptionSpec, ...] = ()
+    on_device: bool = False
     packages: tuple[str, ...] = ()
     extra: str | None = None
     key_variable: str | None = None
     base_url: str | None = None
+    model: str | None = None
     licence: str = ""
     source: str = ""
 
@@ -123,6 +165,7 @@ class JudgedTurn:
         reply_text: What the endpoint says it said, or None.
         heard_text: What the endpoint's transcriber heard, or None.
         reference: The reference reply's audio, or None.
+        speaker: What the user's side was played, or None.
     """
 
     turn_id: str
@@ -131,7 +174,10 @@ class JudgedTurn:
     reply_text: str | None = None
     heard_text: str | None = None
     reference: Audio | None = None
-    _resampled: dict[int, Audio] = field(default_factory=dict, init=False, repr=False, compare=False)
+    speaker: Audio | None = None
+    _resampled: dict[tuple[Need, int], Audio] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def reply_at(self, rate_hz: int) -> Audio:
         """Return the reply at `rate_hz`; it is resampled once for each rate, for all judges together.
@@ -139,11 +185,30 @@ class JudgedTurn:
         Raises:
             ValueError: There is no reply; a judge that calls this names `Need.REPLY_AUDIO`.
         """
-        if self.reply is None:
-            raise ValueError(f"turn {self.turn_id!r} has no reply audio")
-        if rate_hz not in self._resampled:
-            self._resampled[rate_hz] = resample(self.reply, rate_hz)
-        return self._resampled[rate_hz]
+        return self._at(Need.REPLY_AUDIO, self.reply, rate_hz)
+
+    def reference_at(self, rate_hz: int) -> Audio:
+        """Return the reference reply at `rate_hz`, resampled once for each rate.
+
+        Raises:
+            ValueError: There is none.
+        """
+        return self._at(Need.REFERENCE_AUDIO, self.reference, rate_hz)
+
+    def speaker_at(self, rate_hz: int) -> Audio:
+        """Return the user's side at `rate_hz`, resampled once for each rate.
+
+        Raises:
+            ValueError: There is none.
+        """
+        return self._at(Need.SPEAKER_AUDIO, self.speaker, rate_hz)
+
+    def _at(self, what: Need, audio: Audio | None, rate_hz: int) -> Audio:
+        if audio is None:
+            raise ValueError(f"turn {self.turn_id!r} has no {what.value.replace('_', ' ')}")
+        if (what, rate_hz) not in self._resampled:
+            self._resampled[what, rate_hz] = resample(audio, rate_hz)
+        return self._resampled[what, rate_hz]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +255,10 @@ class ChatRequest:
 
 
 class LocalJudge(Protocol):
-    """A judge that computes; its constructor loads what it needs, or raises `JudgeError`."""
+    """A judge that computes; its constructor loads what it needs, or raises `JudgeError`.
+
+    It never downloads. What it says of a turn does not depend on which others are in the batch.
+    """
 
     def score(self, batch: Sequence[JudgedTurn]) -> Sequence[Judgement]:
         """Judge each turn of the batch, in order.
@@ -212,7 +280,22 @@ class LlmJudge(Protocol):
         ...
 
     def parse(self, answer: str) -> Judgement:
-        """Return the judgement that an answer holds; `Failed` where it holds none."""
+        """Return the judgement that an answer holds; `Failed` where it holds none.
+
+        The driver tells the model the reason of a `Failed` once, and asks again.
+        """
+        ...
+
+
+class PairwiseJudge(Protocol):
+    """A judge that asks a model which of two replies to the same case is better. Pure."""
+
+    def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
+        """Return what to ask about two turns of the same case, in this order."""
+        ...
+
+    def parse(self, answer: str) -> Judgement:
+        """Return 1 where the first is better, −1 where the second is, 0 for a tie; or `Failed`."""
         ...
 
 
@@ -238,6 +321,7 @@ def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
         Need.SCRIPT_TEXT: (turn.case.text or "").strip(),
         Need.REFERENCE_TEXT: (turn.case.reference_text or "").strip(),
         Need.REFERENCE_AUDIO: turn.reference is not None and len(turn.reference.samples) > 0,
+        Need.SPEAKER_AUDIO: turn.speaker is not None and len(turn.speaker.samples) > 0,
         Need.CUE: turn.case.cue,
     }
     lacking = [need.value.replace("_", " ") for need in Need if need in needs and not there[need]]
@@ -247,19 +331,23 @@ def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
 def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:
     """Return the judgement, or a `Failed` where it is not what the specification promises.
 
-    A score has exactly the outputs that the specification names, each finite and within its bounds.
+    A score has the outputs that the specification names (all but optional ones), each finite and within its
+    bounds.
     """
     if isinstance(judgement, (Unscored, Failed)):
         return judgement
     if not isinstance(judgement, Scored):
         return Failed(f"the judge gave a {type(judgement).__name__}, expected a judgement")
     promised = {output.name for output in spec.outputs}
-    if set(judgement.values) != promised:
+    owed = {output.name for output in spec.outputs if not output.optional}
+    given = set(judgement.values)
+    if not given or not owed <= given <= promised:
         return Failed(
-            f"the judge gave the outputs {sorted(judgement.values)}, expected {sorted(promised)}",
-            judgement.detail,
+            f"the judge gave the outputs {sorted(given)}, expected {sorted(promised)}", judgement.detail
         )
     for output in spec.outputs:
+        if output.name not in given:
+            continue
         value = judgement.values[output.name]
         low = output.low if output.low is not None else -math.inf
         high = output.high if output.high is not None else math.inf

@@ -19,7 +19,7 @@ from live_eval.store.schema import (
     SCORES_SCHEMA_VERSION,
     WIRE_FOLDER,
 )
-from live_eval.store.scores import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus, ScoreStore
+from live_eval.store.scores import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus, ScoreStore, StoredAudit
 from live_eval.store.writer import RunWriter
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "ScoreRow",
     "ScoreStatus",
     "ScoreStore",
+    "StoredAudit",
     "StoredFailure",
     "StoredResponse",
     "StoredTurn",

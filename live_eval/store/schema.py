@@ -40,7 +40,7 @@ SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
 WIRE_FOLDER = "wire"
 RUN_SCHEMA_VERSION = 2
-SCORES_SCHEMA_VERSION = 1
+SCORES_SCHEMA_VERSION = 2
 
 RUN_TABLES = (
     """
@@ -142,6 +142,21 @@ SCORES_TABLES = (
         version TEXT NOT NULL,
         reason TEXT NOT NULL
     )
+    """,
+    """
+    CREATE TABLE answers (                -- of models that judge; a question is not asked twice
+        question TEXT PRIMARY KEY,        -- hash of all that the model was sent, and of the judge's version
+        answer TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE audits (
+        judge TEXT NOT NULL,
+        version TEXT NOT NULL,
+        wall_ns INTEGER NOT NULL,
+        report TEXT NOT NULL,
+        PRIMARY KEY (judge, version)
+    ) WITHOUT ROWID
     """,
 )
 

@@ -27,7 +27,7 @@ from live_eval.store.schema import (
     transaction,
 )
 
-__all__ = ["JudgeProblem", "ScoreReader", "ScoreRow", "ScoreStatus", "ScoreStore"]
+__all__ = ["JudgeProblem", "ScoreReader", "ScoreRow", "ScoreStatus", "ScoreStore", "StoredAudit"]
 
 _LOCK_FILE = ".scores.lock"
 
@@ -64,6 +64,16 @@ class JudgeProblem:
     judge: str
     version: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAudit:
+    """How far a judge, in one version, can be trusted on this run (see `live_eval.audit`)."""
+
+    judge: str
+    version: str
+    wall_ns: int
+    report: Mapping[str, Any]
 
 
 class ScoreReader:
@@ -131,6 +141,23 @@ class ScoreReader:
         """Return the judges that could not run when they were last asked to, and why."""
         rows = self._rows("SELECT judge, version, reason FROM problems ORDER BY judge")
         return [JudgeProblem(row["judge"], row["version"], row["reason"]) for row in rows]
+
+    def audits(self) -> list[StoredAudit]:
+        """Return the last audit of each version of each judge, oldest first."""
+        rows = self._rows("SELECT * FROM audits ORDER BY wall_ns, judge, version")
+        return [
+            StoredAudit(row["judge"], row["version"], row["wall_ns"], orjson.loads(row["report"]))
+            for row in rows
+        ]
+
+    def answer(self, question: str) -> Mapping[str, Any] | None:
+        """Return what a model answered to a question before, or None.
+
+        Args:
+            question: A hash of all that the model was sent.
+        """
+        rows = self._rows("SELECT answer FROM answers WHERE question = ?", (question,))
+        return orjson.loads(rows[0]["answer"]) if rows else None
 
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[sqlite3.Row]:
         try:
@@ -215,6 +242,36 @@ class ScoreStore(ScoreReader):
             )
         except (sqlite3.Error, UnicodeError) as error:
             raise StoreError(f"{self._path}: cannot keep what {judge} lacks: {error}") from error
+
+    def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
+        """Keep what a model answered to a question.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        self._write(
+            "INSERT OR REPLACE INTO answers (question, answer) VALUES (?, ?)",
+            (question, encoding.dump_json(answer)),
+            "an answer",
+        )
+
+    def put_audit(self, audit: StoredAudit) -> None:
+        """Keep an audit, in the place of an earlier one of the same judge and version.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        self._write(
+            "INSERT OR REPLACE INTO audits (judge, version, wall_ns, report) VALUES (?, ?, ?, ?)",
+            (audit.judge, audit.version, audit.wall_ns, encoding.dump_json(audit.report)),
+            f"the audit of {audit.judge}",
+        )
+
+    def _write(self, statement: str, values: tuple[str | int, ...], what: str) -> None:
+        try:
+            self._writes.execute(statement, values)
+        except (sqlite3.Error, UnicodeError) as error:
+            raise StoreError(f"{self._path}: cannot keep {what}: {error}") from error
 
     def close(self) -> None:
         """Bring everything into the one file and let go of it."""

@@ -1,0 +1,25 @@
+"""What our judges say of themselves. Light: an implementation is loaded when it is used."""
+
+from judges.specs.emotion import EMOALIGN, PROSODY
+from judges.specs.models import ARENA, RUBRIC, VES
+from judges.specs.sound import DISTILLMOS, DNSMOS, NISQA, UTMOS
+from judges.specs.text import BERTSCORE, BLEU, METEOR, ROUGE_L, SEMSIM, WER_HEARD, WER_SPOKEN
+
+__all__ = [
+    "ARENA",
+    "BERTSCORE",
+    "BLEU",
+    "DISTILLMOS",
+    "DNSMOS",
+    "EMOALIGN",
+    "METEOR",
+    "NISQA",
+    "PROSODY",
+    "ROUGE_L",
+    "RUBRIC",
+    "SEMSIM",
+    "UTMOS",
+    "VES",
+    "WER_HEARD",
+    "WER_SPOKEN",
+]

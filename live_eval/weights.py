@@ -1,0 +1,258 @@
+"""Weights that judges need and no package carries: named, found, hashed; never downloaded by a judge.
+
+Weights lie in one folder (`weights_folder`), for each a folder of its name with a `RECORD_FILE` that says
+where its files are and what their SHA-256 is. ``live-eval weights fetch`` fills it from where the weights are
+published, ``live-eval weights add`` points it at files that the user has. A hash that is known beforehand
+stands in the specification; one that is not is recorded when the weights first come, and held to from then
+on. Weights whose files have another hash are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from live_eval.errors import JudgeError, UsageError
+
+__all__ = [
+    "FOLDER_VARIABLE",
+    "RECORD_FILE",
+    "FoundWeights",
+    "WeightsFile",
+    "WeightsSpec",
+    "add_weights",
+    "file_sha256",
+    "find_weights",
+    "weights_at",
+    "weights_folder",
+    "write_record",
+]
+
+FOLDER_VARIABLE = "LIVE_EVAL_WEIGHTS"
+RECORD_FILE = "weights.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsFile:
+    """One file of weights.
+
+    Args:
+        name: Its path within the weights' folder, with forward slashes.
+        url: Where it is published.
+        sha256: Its hash; None where it is recorded when the file first comes.
+    """
+
+    name: str
+    url: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsSpec:
+    """Weights as they are published.
+
+    Args:
+        name: What the user calls them.
+        title: In words.
+        files: All files that are needed.
+        licence: Their licence, in words; shown before they are fetched.
+        source: The page that publishes them.
+        megabytes: How much there is to fetch, about.
+    """
+
+    name: str
+    title: str
+    files: tuple[WeightsFile, ...]
+    licence: str
+    source: str
+    megabytes: int
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the hash of every file is known beforehand."""
+        return all(file.sha256 is not None for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWeights:
+    """Weights on this machine.
+
+    Args:
+        path: The file where there is one, else the folder.
+        sha256: The hash of the one file; of several, the hash of their names and hashes.
+    """
+
+    path: Path
+    sha256: str
+
+
+def weights_folder() -> Path:
+    """Return the folder of all weights: ``$LIVE_EVAL_WEIGHTS``, or the user's data folder."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_data_path
+
+    return user_data_path("live-eval", appauthor=False) / "weights"
+
+
+def find_weights(spec: WeightsSpec) -> FoundWeights:
+    """Return where the weights lie, their hashes checked.
+
+    Raises:
+        JudgeError: They are not there, or their files are not those that came or that are known. The message
+            says what to do.
+    """
+    record = _read_record(spec)
+    if record is None:
+        raise JudgeError(f"no weights {spec.name} (live-eval weights fetch {spec.name}, or add {spec.name} PATH)")
+    hashes: dict[str, str] = {}
+    paths: list[Path] = []
+    for file in spec.files:
+        kept = record.get(file.name)
+        if kept is None:
+            raise JudgeError(f"{_record_file(spec)}: expected the file {file.name} of weights {spec.name}")
+        path = _record_file(spec).parent / kept["path"]
+        hashes[file.name] = _checked(path, file.sha256 or kept["sha256"])
+        paths.append(path)
+    return FoundWeights(paths[0] if len(paths) == 1 else _common_folder(spec, paths), _overall(hashes))
+
+
+def weights_at(path: Path, spec: WeightsSpec | None = None) -> FoundWeights:
+    """Return the user's own weights, hashed.
+
+    Args:
+        path: A file, or a folder.
+        spec: The weights that they are to be, where they are to be published ones; files whose hash it
+            knows must have it.
+
+    Raises:
+        JudgeError: There is nothing, or a file has another hash than `spec` knows.
+    """
+    if spec is not None:
+        hashes = {file.name: _checked(_within(path, file, spec), file.sha256) for file in spec.files}
+        return FoundWeights(path, _overall(hashes))
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        if inside:
+            return FoundWeights(
+                path, _overall({file.relative_to(path).as_posix(): _checked(file, None) for file in inside})
+            )
+    return FoundWeights(path, _checked(path, None))
+
+
+def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
+    """Point the weights' folder at files that the user has; they stay where they are.
+
+    Args:
+        spec: Which weights they are.
+        path: The one file, or the folder with all of them.
+
+    Raises:
+        JudgeError: A file is missing or has another hash than is known.
+        UsageError: The record cannot be written.
+    """
+    write_record(spec, {file.name: _within(path, file, spec).resolve() for file in spec.files})
+    return find_weights(spec)
+
+
+def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
+    """Record where the weights' files are, and their hashes.
+
+    Args:
+        spec: Which weights.
+        paths: The path of each file of `spec`, by its name; those within the weights' folder are recorded
+            relative to it.
+
+    Raises:
+        JudgeError: A file is missing or has another hash than is known.
+        UsageError: The record cannot be written.
+    """
+    record = _record_file(spec)
+    files = {}
+    for file in spec.files:
+        path = paths[file.name]
+        kept = path.relative_to(record.parent) if path.is_relative_to(record.parent) else path
+        files[file.name] = {"path": kept.as_posix(), "sha256": _checked(path, file.sha256)}
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        part = record.with_suffix(".part")
+        part.write_text(
+            json.dumps({"files": files, "licence": spec.licence, "source": spec.source}, indent=2), "utf-8"
+        )
+        part.replace(record)
+    except OSError as error:
+        raise UsageError(f"{record}: cannot be written: {error}") from error
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal; a file that has not changed is read once.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    status = path.stat()
+    return _sha256(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _sha256(path: Path, size: int, mtime_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _record_file(spec: WeightsSpec) -> Path:
+    return weights_folder() / spec.name / RECORD_FILE
+
+
+def _read_record(spec: WeightsSpec) -> Mapping[str, Mapping[str, str]] | None:
+    path = _record_file(spec)
+    if not path.is_file():
+        return None
+    try:
+        files: Any = json.loads(path.read_text("utf-8"))["files"]
+        return {name: {"path": kept["path"], "sha256": kept["sha256"]} for name, kept in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise JudgeError(f"{path}: expected a record of weights {spec.name}: {error}") from error
+
+
+def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
+    """Return where a file of the weights is to be, if `path` is the weights."""
+    found = path / file.name if path.is_dir() else path
+    if not found.is_file() or (len(spec.files) > 1 and not path.is_dir()):
+        wanted = ", ".join(file.name for file in spec.files)
+        what = "a file" if len(spec.files) == 1 else "a folder"
+        raise JudgeError(f"{path}: expected {what} with the weights {spec.name} ({wanted}), found no {found.name}")
+    return found
+
+
+def _checked(path: Path, sha256: str | None) -> str:
+    try:
+        found = file_sha256(path)
+    except OSError as error:
+        raise JudgeError(f"{path}: expected weights: {error.strerror or error}") from error
+    if sha256 is not None and found != sha256:
+        raise JudgeError(f"{path}: expected weights with SHA-256 {sha256}, found {found}")
+    return found
+
+
+def _overall(hashes: Mapping[str, str]) -> str:
+    if len(hashes) == 1:
+        return next(iter(hashes.values()))
+    return hashlib.sha256(json.dumps(sorted(hashes.items())).encode()).hexdigest()
+
+
+def _common_folder(spec: WeightsSpec, paths: Iterable[Path]) -> Path:
+    """Return the folder in which all files lie under their names."""
+    for folder in {
+        parent for file, path in zip(spec.files, paths, strict=True) for parent in path.parents
+    }:
+        if all(folder / file.name == path for file, path in zip(spec.files, paths, strict=True)):
+            return folder
+    raise JudgeError(f"{_record_file(spec)}: expected all files of weights {spec.name} in one folder")
