@@ -1,0 +1,243 @@
+"""A judge at work: what the user chose about it, the version this makes, and its loading.
+
+Scoring and auditing hand turns to a `Bench`, which is the same for local judges and for those that ask a
+model, and on which nothing that a judge does is an exception: what goes wrong is a `Failed` with a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from live_eval import registry
+from live_eval.errors import JudgeError, LiveEvalError, UsageError
+from live_eval.judging import (
+    Failed,
+    JudgedTurn,
+    JudgeKind,
+    Judgement,
+    JudgeSpec,
+    LlmJudge,
+    LocalJudge,
+    OptionSpec,
+    check_judgement,
+)
+from live_eval.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmSettings, LlmUsage
+from live_eval.weights import file_sha256, find_weights, weights_at
+
+__all__ = [
+    "Bench",
+    "JudgeOptions",
+    "chosen",
+    "lacks",
+    "load_bench",
+    "load_judge",
+    "read_choices",
+    "scoring_version",
+]
+
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOptions:
+    """What the user says of judges; what is absent is as the judges say.
+
+    Args:
+        device: Where judges that use torch compute: ``cpu`` or ``cuda``.
+        choices: By judge, by option: a value.
+        llm: How to reach the models of LLM judges.
+    """
+
+    device: str = "cpu"
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    llm: LlmOptions = field(default_factory=LlmOptions)
+
+
+class Bench(Protocol):
+    """A judge at work, of either kind."""
+
+    @property
+    def usage(self) -> LlmUsage:
+        """What it used of models so far."""
+        ...
+
+    def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Return a judgement that keeps the specification for each turn, which has all that it needs."""
+        ...
+
+
+def read_choices(items: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return ``JUDGE.OPTION=VALUE`` texts as choices.
+
+    Raises:
+        UsageError: A text is not of this form.
+
+    >>> read_choices(["emoalign.reference=cue"])
+    {'emoalign': {'reference': 'cue'}}
+    """
+    choices: dict[str, dict[str, str]] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        judge, dot, option = name.partition(".")
+        if not (equals and dot and judge and option):
+            raise UsageError(f"{item!r}: expected JUDGE.OPTION=VALUE")
+        choices.setdefault(judge.strip(), {})[option.strip()] = value
+    return choices
+
+
+def chosen(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
+    """Return the value of each option of a judge.
+
+    Raises:
+        UsageError: The user chose for an option that the judge has not, or what it cannot be.
+    """
+    mine = options.choices.get(spec.name, {})
+    known = {option.name: option for option in spec.options}
+    for name, value in mine.items():
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise UsageError(f"judge {spec.name!r} has no option {name!r}; its options: {there}")
+        choices = known[name].choices
+        if choices and value not in choices:
+            raise UsageError(f"{spec.name}.{name} = {value!r}: expected one of {', '.join(choices)}")
+    return {option.name: mine.get(option.name, option.default) for option in spec.options}
+
+
+def lacks(spec: JudgeSpec, options: JudgeOptions) -> str | None:
+    """Return in words what a judge lacks here with these options, or None."""
+    key_variable = options.llm.key_variable_of(spec) if spec.kind is not JudgeKind.LOCAL else None
+    return registry.lacks(replace(spec, key_variable=key_variable), chosen(spec, options))
+
+
+def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
+    """Return the version under which a judge's scores are kept.
+
+    It is the judge's own, with all that makes it another judge: another model, several samples, an option
+    that is not the default, and the hash of files and weights that the specification does not know.
+
+    >>> from judges.specs import BLEU, EMOALIGN
+    >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine")))
+    '2'
+    """
+    parts = [spec.version]
+    if spec.kind is not JudgeKind.LOCAL:
+        parts += options.llm.version_parts(spec)
+    for option in spec.options:
+        value = chosen(spec, options)[option.name]
+        if (part := _version_part(option, value)) is not None:
+            parts.append(f"{option.name}={part}")
+    return "+".join(parts)
+
+
+def _version_part(option: OptionSpec, value: str) -> str | None:
+    """Return what of an option's value makes another judge; None where it is the known default."""
+    known = {weights.name: weights for weights in option.weights}
+    try:
+        if value in known:
+            if known[value].pinned:
+                return None if value == option.default else value
+            return f"{value}@{find_weights(known[value]).sha256[:_HASH_DIGITS]}"
+        if value == option.default:
+            return None
+        if option.weights:
+            return f"@{weights_at(Path(value)).sha256[:_HASH_DIGITS]}"
+        return f"@{file_sha256(Path(value))[:_HASH_DIGITS]}" if option.is_file else value
+    except (JudgeError, OSError):
+        return None if value == option.default else value  # the judge will say what is wrong with it
+
+
+def load_judge(spec: JudgeSpec, options: JudgeOptions) -> Any:
+    """Return the judge, constructed.
+
+    Raises:
+        LiveEvalError: It lacks something, or it cannot be loaded.
+    """
+    arguments = dict(chosen(spec, options))
+    if spec.on_device:
+        arguments["device"] = options.device
+    try:
+        return registry.load(spec.implementation)(**arguments)
+    except LiveEvalError:
+        raise
+    except Exception as error:
+        raise JudgeError(f"cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def load_bench(
+    spec: JudgeSpec,
+    options: JudgeOptions,
+    stack: ExitStack,
+    *,
+    answers: AnswerCache | None = None,
+    budget: Budget | None = None,
+) -> Bench:
+    """Return a judge at work.
+
+    Args:
+        spec: The judge; local, or one that asks a model about single turns.
+        options: What the user chose.
+        stack: Closes what the judge holds open.
+        answers: Where answers of models are kept, and looked up before they are asked.
+        budget: What its calls are counted against.
+
+    Raises:
+        LiveEvalError: It lacks something, or it cannot be loaded.
+    """
+    judge = load_judge(spec, options)
+    if spec.kind is JudgeKind.LOCAL:
+        return _LocalBench(spec, judge)
+    return _LlmBench(spec, judge, options.llm.settings_for(spec), stack, answers, budget)
+
+
+class _LocalBench:
+    """A local judge; a batch at which it breaks is judged turn by turn."""
+
+    def __init__(self, spec: JudgeSpec, judge: LocalJudge) -> None:
+        self._spec = spec
+        self._judge = judge
+        self.usage = LlmUsage()
+
+    def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        try:
+            judgements = list(self._judge.score(turns))
+        except Exception as error:
+            problem = f"the judge broke: {type(error).__name__}: {error}"
+        else:
+            if len(judgements) == len(turns):
+                return [check_judgement(self._spec, judgement) for judgement in judgements]
+            problem = f"the judge gave {len(judgements)} judgements for {len(turns)} turns"
+        if len(turns) == 1:
+            return [Failed(problem)]
+        return [judgement for turn in turns for judgement in self.judge([turn])]
+
+
+class _LlmBench:
+    """An LLM judge under its driver, with the event loop that both live in."""
+
+    def __init__(
+        self,
+        spec: JudgeSpec,
+        judge: LlmJudge,
+        settings: LlmSettings,
+        stack: ExitStack,
+        answers: AnswerCache | None,
+        budget: Budget | None,
+    ) -> None:
+        self._spec = spec
+        self._judge = judge
+        self._driver = LlmDriver(settings, answers=answers, budget=budget)
+        self._runner = stack.enter_context(asyncio.Runner())
+        stack.callback(lambda: self._runner.run(self._driver.__aexit__(None, None, None)))
+
+    @property
+    def usage(self) -> LlmUsage:
+        return self._driver.usage
+
+    def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        judgements = self._runner.run(self._driver.judge(self._judge, turns))
+        return [check_judgement(self._spec, judgement) for judgement in judgements]
