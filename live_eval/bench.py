@@ -26,19 +26,26 @@ from live_eval.judging import (
     OptionSpec,
     check_judgement,
 )
-from live_eval.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmSettings, LlmUsage
+from live_eval.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmSettings, LlmUsage, Price
+from live_eval.runfile import JudgesTable
 from live_eval.weights import file_sha256, find_weights, weights_at
 
 __all__ = [
+    "LLM_CHOICES",
     "Bench",
     "JudgeOptions",
+    "check_options",
     "chosen",
+    "judge_options",
     "lacks",
+    "llm_options",
     "load_bench",
     "load_judge",
-    "read_choices",
     "scoring_version",
 ]
+
+LLM_CHOICES = frozenset({"base_url", "model", "key_variable"})
+"""What can be chosen for one LLM judge alone, beside the options that it names."""
 
 _HASH_DIGITS = 12
 
@@ -71,23 +78,60 @@ class Bench(Protocol):
         ...
 
 
-def read_choices(items: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return ``JUDGE.OPTION=VALUE`` texts as choices.
+def judge_options(table: JudgesTable) -> JudgeOptions:
+    """Return what a run file says of judges.
 
     Raises:
-        UsageError: A text is not of this form.
-
-    >>> read_choices(["emoalign.reference=cue"])
-    {'emoalign': {'reference': 'cue'}}
+        UsageError: A value cannot be; says which.
     """
     choices: dict[str, dict[str, str]] = {}
-    for item in items:
-        name, equals, value = item.partition("=")
+    for name, value in table.options.items():
+        if isinstance(value, dict):
+            choices.setdefault(name, {}).update({option: _as_text(inner) for option, inner in value.items()})
+            continue
         judge, dot, option = name.partition(".")
-        if not (equals and dot and judge and option):
-            raise UsageError(f"{item!r}: expected JUDGE.OPTION=VALUE")
-        choices.setdefault(judge.strip(), {})[option.strip()] = value
-    return choices
+        if not (judge and dot and option):
+            raise UsageError(f"judges.options: {name!r}: expected JUDGE.OPTION")
+        choices.setdefault(judge, {})[option] = _as_text(value)
+    return JudgeOptions(
+        device=table.device,
+        choices=choices,
+        llm=LlmOptions(
+            preset=table.llm,
+            base_url=table.llm_base_url,
+            model=table.llm_model,
+            key_variable=table.llm_key_variable,
+            concurrency=table.llm_concurrency,
+            samples=table.samples,
+            max_calls=table.max_calls,
+            max_tokens=table.max_tokens,
+            max_cost=table.max_cost,
+            prices={model: _price(model, price) for model, price in table.prices.items()},
+        ),
+    )
+
+
+def _as_text(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _price(model: str, price: Mapping[str, float]) -> Price:
+    try:
+        return Price(**price)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"judges.prices: {model!r}: expected input and output in US dollars for a million tokens: {error}"
+        ) from None
+
+
+def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
+    """Return how a judge's model is reached, with what the user chose for this judge alone."""
+    mine = {
+        name: value
+        for name, value in options.choices.get(spec.name, {}).items()
+        if spec.kind is not JudgeKind.LOCAL and name in LLM_CHOICES
+    }
+    return replace(options.llm, **mine) if mine else options.llm
 
 
 def chosen(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
@@ -99,6 +143,8 @@ def chosen(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
     mine = options.choices.get(spec.name, {})
     known = {option.name: option for option in spec.options}
     for name, value in mine.items():
+        if name not in known and name in LLM_CHOICES and spec.kind is not JudgeKind.LOCAL:
+            continue
         if name not in known:
             there = ", ".join(known) or "none"
             raise UsageError(f"judge {spec.name!r} has no option {name!r}; its options: {there}")
@@ -108,9 +154,28 @@ def chosen(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
 
 
+def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
+    """Check what can be known of the options before any turn is judged.
+
+    Args:
+        specs: The judges that are asked for.
+        options: What the user chose; also for judges that are not asked for, if there are such.
+
+    Raises:
+        UsageError: There is no such judge, option or value, or a cost is to be bounded that nobody knows.
+    """
+    for name in options.choices:
+        chosen(registry.judge(name), options)
+    for spec in specs:
+        if spec.kind is not JudgeKind.LOCAL:
+            llm_options(spec, options).check(spec)
+
+
 def lacks(spec: JudgeSpec, options: JudgeOptions) -> str | None:
     """Return in words what a judge lacks here with these options, or None."""
-    key_variable = options.llm.key_variable_of(spec) if spec.kind is not JudgeKind.LOCAL else None
+    key_variable = (
+        llm_options(spec, options).key_variable_of(spec) if spec.kind is not JudgeKind.LOCAL else None
+    )
     return registry.lacks(replace(spec, key_variable=key_variable), chosen(spec, options))
 
 
@@ -126,7 +191,7 @@ def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     """
     parts = [spec.version]
     if spec.kind is not JudgeKind.LOCAL:
-        parts += options.llm.version_parts(spec)
+        parts += llm_options(spec, options).version_parts(spec)
     for option in spec.options:
         value = chosen(spec, options)[option.name]
         if (part := _version_part(option, value)) is not None:
@@ -191,7 +256,7 @@ def load_bench(
     judge = load_judge(spec, options)
     if spec.kind is JudgeKind.LOCAL:
         return _LocalBench(spec, judge)
-    return _LlmBench(spec, judge, options.llm.settings_for(spec), stack, answers, budget)
+    return _LlmBench(spec, judge, llm_options(spec, options).settings_for(spec), stack, answers, budget)
 
 
 class _LocalBench:

@@ -31,7 +31,7 @@ __all__ = [
     "validate",
 ]
 
-DEFAULT_JUDGES = ("dnsmos", "wer_heard", "wer_spoken", "bleu", "rouge_l")
+DEFAULT_JUDGES = ("dnsmos", "distillmos", "wer_heard", "wer_spoken", "bleu", "rouge_l")
 
 
 class _Table(BaseModel):
@@ -103,6 +103,25 @@ class JudgesTable(_Table):
     """``[judges]``: who scores the run afterwards."""
 
     names: tuple[str, ...] = Field(DEFAULT_JUDGES, description="judges of `live-eval judges`; empty for none")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="where judges that use torch compute")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="what is other about a judge than it says, as JUDGE.OPTION=VALUE; `live-eval judges JUDGE`"
+        " tells its options",
+    )
+    llm: str | None = Field(None, description="who judges where a judge asks a model: `openai` or `gemini`")
+    llm_base_url: str | None = Field(None, description="OpenAI-compatible address of the model that judges")
+    llm_model: str | None = Field(None, description="the model that judges")
+    llm_key_variable: str | None = Field(None, description="environment variable of the key for it")
+    llm_concurrency: int = Field(8, ge=1, le=1000, description="calls of the model at a time")
+    samples: int = Field(1, ge=1, le=100, description="how often the model is asked about each turn")
+    max_calls: int | None = Field(None, ge=0, description="calls of models at most")
+    max_tokens: int | None = Field(None, ge=0, description="tokens at most, sent and received")
+    max_cost: float | None = Field(None, ge=0, description="US dollars at most; needs the model's price")
+    prices: dict[str, dict[str, float]] = Field(
+        default_factory=dict,
+        description="by model: US dollars for a million tokens, as {input = 2.5, output = 10.0}",
+    )
 
 
 class OutputTable(_Table):

@@ -115,6 +115,8 @@ class Plan:
             config["endpoint"]["base_url"] = _public_url(self.config.endpoint.base_url)
         servers = self.config.endpoint.ice_servers
         config["endpoint"]["ice_servers"] = [_LOGIN.sub(r"\1***@", server) for server in servers]
+        if self.config.judges.llm_base_url is not None:
+            config["judges"]["llm_base_url"] = _public_url(self.config.judges.llm_base_url)
         return config
 
     def settings(self, base_url: str) -> EndpointSettings:

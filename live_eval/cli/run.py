@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import click
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 import live_eval.report
+from live_eval.bench import check_options, judge_options
 from live_eval.cli import FAILED, INTERRUPTED
+from live_eval.cli._flags import TABLES, overlay, table_options
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._scoring_progress import ScoringProgress
 from live_eval.cli.show import print_summary
@@ -24,130 +23,21 @@ from live_eval.runfile import RunConfig, located, read_run_file, validate
 from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter
 from live_eval.suite import Outcome, make_plan, play
-from live_eval.types import Modality, TurnMode
 
-__all__ = ["FLAGS", "command"]
-
-_NAMES = {
-    "endpoint.name": "--endpoint",
-    "data.path": "--data",
-    "data.cues": "--cue",
-    "data.topics": "--topic",
-    "data.variants": "--variant",
-    "data.cases": "--case",
-    "data.fields": "--map",
-    "turns.mode": "--turn-mode",
-    "judges.names": "--judges",
-}
-_ON_OFF = ("data.neutral_rule",)
-
-
-def _tables() -> dict[str, type[BaseModel]]:
-    return {name: _model(field) for name, field in RunConfig.model_fields.items()}
-
-
-def _model(field: FieldInfo) -> type[BaseModel]:
-    assert isinstance(field.annotation, type)
-    assert issubclass(field.annotation, BaseModel)
-    return field.annotation
-
-
-FLAGS = {
-    f"{table}.{key}": _NAMES.get(f"{table}.{key}", "--" + key.replace("_", "-"))
-    for table, model in _tables().items()
-    for key in model.model_fields
-}
-"""The flag of each key of the run file."""
-
-
-def _option(key: str, field: FieldInfo) -> click.Option:
-    """Make the flag of a key. Values are checked where the run file's are."""
-    flag, dest = FLAGS[key], key.replace(".", "__")
-    annotation = field.annotation
-    if get_origin(annotation) is UnionType:
-        annotation = next(part for part in get_args(annotation) if part is not type(None))
-    description = field.description or ""
-    default = field.get_default(call_default_factory=True)
-    shown = f" Default: {_shown(default)}." if default not in (None, "", (), {}) else ""
-    help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
-    shared: dict[str, Any] = {"default": None, "help": help_text}
-    if key in _ON_OFF:
-        return click.Option([flag, dest], type=click.Choice(["on", "off"]), **shared)
-    if annotation is bool:
-        return click.Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
-    if get_origin(annotation) is dict:
-        return click.Option([flag, dest], multiple=True, metavar="KEY=VALUE", help=help_text)
-    if get_origin(annotation) is tuple:
-        return click.Option([flag, dest], metavar="A,B,…", **shared)
-    if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):
-        return click.Option([flag, dest], type=click.Choice([value.value for value in annotation]), **shared)
-    return click.Option([flag, dest], metavar=dest.rpartition("__")[2].upper(), **shared)
-
-
-def _shown(default: Any) -> str:
-    match default:
-        case bool():
-            return "on" if default else "off"
-        case tuple():
-            return ",".join(map(str, default))
-        case _:
-            return f"{default:g}" if isinstance(default, float) else str(default)
-
-
-def _options() -> list[click.Parameter]:
-    return [
-        _option(f"{table}.{key}", field)
-        for table, model in _tables().items()
-        for key, field in model.model_fields.items()
-    ]
-
-
-def _overlay(values: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Lay the flags that were given over the values of the run file."""
-    merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}
-    for dest, value in flags.items():
-        if value is None or value == ():
-            continue
-        table, _, key = dest.partition("__")
-        default = _tables()[table].model_fields[key].annotation
-        keys = merged.setdefault(table, {})
-        keys[key] = _parsed(f"{table}.{key}", default, value, keys)
-    return merged
-
-
-def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> Any:
-    if key in _ON_OFF:
-        return value == "on"
-    if get_origin(annotation) is dict:
-        return {**before.get(key.partition(".")[2], {}), **dict(_pair(key, item) for item in value)}
-    if get_origin(annotation) is tuple:
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
-
-def _pair(key: str, item: str) -> tuple[str, Any]:
-    """Return ``KEY=VALUE`` as a pair; the value is read as TOML where it is TOML, else taken as text."""
-    import tomllib
-
-    name, equals, text = item.partition("=")
-    if not equals:
-        raise UsageError(f"{FLAGS[key]} {item}: expected KEY=VALUE")
-    try:
-        return name, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name, text
+__all__ = ["command"]
 
 
 def _run(runfile: Path | None, **flags: Any) -> None:
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # names its lines; with flags laid over, lines would mislead
-    config = validate(_overlay(values, flags))
+    config = validate(overlay(values, flags))
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
     with located("judges.names", None if flags["judges__names"] else runfile):
-        for name in config.judges.names:
-            judge(name)  # an unknown judge is refused before the run, not after it
+        specs = [judge(name) for name in config.judges.names]  # refused before the run, not after it
+    with located("judges.options", None if flags["judges__options"] else runfile):
+        check_options(specs, judge_options(config.judges))
     out = config.output.out or _new_folder(config.endpoint.name)
     outcome = _play(config, out)
     if outcome.interrupted:
@@ -190,7 +80,8 @@ def _score(config: RunConfig, out: Path) -> None:
     if not config.judges.names:
         return
     with ScoringProgress() as progress:
-        summary = score_run(out, config.judges.names, progress=progress)
+        options = judge_options(config.judges)
+        summary = score_run(out, config.judges.names, options=options, progress=progress)
     for line in summary.judges:
         if line.reason is not None:
             click.echo(f"{line.name} could not run: {line.reason}", err=True)
@@ -223,7 +114,7 @@ command = click.Command(
     callback=_run,
     params=[
         click.Argument(["runfile"], required=False, type=click.Path(path_type=Path, dir_okay=False)),
-        *_options(),
+        *(option for table in TABLES for option in table_options(table)),
     ],
     help="""Hold conversations with an endpoint and score them.
 

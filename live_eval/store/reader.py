@@ -293,9 +293,22 @@ class RunReader:
         )
         return [LoggedMessage(row["at_ns"], row["direction"], orjson.loads(row["body"])) for row in rows]
 
-    def reply(self, turn_id: str) -> Audio | None:
+    def turns_by_reply_length(self) -> list[str]:
+        """Return the ids of all turns: those without reply audio first, then from the shortest reply on."""
+        rows = self._fetch(
+            "SELECT turn_id, chunk_samples, rate_hz FROM turns"
+            " LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL ORDER BY turns.id"
+        )
+        seconds: dict[str, float] = {}
+        for row in rows:
+            samples = int(encoding.from_blob(row["chunk_samples"]).sum()) if row["chunk_samples"] else 0
+            seconds.setdefault(row["turn_id"], samples / (row["rate_hz"] or 1))
+        return sorted(seconds, key=seconds.__getitem__)
+
+    def reply(self, turn: str | StoredTurn) -> Audio | None:
         """Return the audio of the headline response as it arrived, or None where there is none."""
-        turn = self.turn(turn_id)
+        if isinstance(turn, str):
+            turn = self.turn(turn)
         if turn.reply_file is None or turn.reply_rate_hz is None:
             return None
         return Audio(int16_to_float(self._pcm(turn.reply_file)), turn.reply_rate_hz)

@@ -32,7 +32,8 @@ from live_eval.judging import (
     Unscored,
 )
 from live_eval.llm import LlmOptions
-from live_eval.scoring import score_run, scoring_version
+from live_eval.bench import JudgeOptions, scoring_version
+from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreRow
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
@@ -385,9 +386,9 @@ def test_an_unknown_judge_and_an_absent_run_are_wrong_usage(run: Path, tmp_path:
 
 def test_another_model_is_another_version() -> None:
     asking = replace(READER, kind=JudgeKind.LLM)
-    assert scoring_version(asking, LlmOptions()) == "1"
-    assert scoring_version(asking, LlmOptions(model="m")) == "1+m"
-    assert scoring_version(READER, LlmOptions(model="m")) == "1"
+    assert scoring_version(asking, JudgeOptions()) == "1"
+    assert scoring_version(asking, JudgeOptions(llm=LlmOptions(model="m"))) == "1+m"
+    assert scoring_version(READER, JudgeOptions(llm=LlmOptions(model="m"))) == "1"
 
 
 def test_the_shipped_text_judges_score_a_run(tmp_path: Path) -> None:

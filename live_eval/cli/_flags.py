@@ -1,0 +1,125 @@
+"""Flags that are made from the run file's keys, so that every flag has its key and every key its flag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from live_eval.errors import UsageError
+from live_eval.runfile import RunConfig
+from live_eval.types import Modality, TurnMode
+
+__all__ = ["FLAGS", "TABLES", "overlay", "table_options"]
+
+_NAMES = {
+    "endpoint.name": "--endpoint",
+    "data.path": "--data",
+    "data.cues": "--cue",
+    "data.topics": "--topic",
+    "data.variants": "--variant",
+    "data.cases": "--case",
+    "data.fields": "--map",
+    "turns.mode": "--turn-mode",
+    "judges.names": "--judges",
+    "judges.options": "--set",
+}
+_ON_OFF = ("data.neutral_rule",)
+
+
+def _model(field: FieldInfo) -> type[BaseModel]:
+    assert isinstance(field.annotation, type)
+    assert issubclass(field.annotation, BaseModel)
+    return field.annotation
+
+
+TABLES: Mapping[str, type[BaseModel]] = {
+    name: _model(field) for name, field in RunConfig.model_fields.items()
+}
+"""The tables of the run file."""
+
+FLAGS = {
+    f"{table}.{key}": _NAMES.get(f"{table}.{key}", "--" + key.replace("_", "-"))
+    for table, model in TABLES.items()
+    for key in model.model_fields
+}
+"""The flag of each key of the run file."""
+
+
+def _option(key: str, field: FieldInfo) -> click.Option:
+    """Make the flag of a key. Values are checked where the run file's are."""
+    flag, dest = FLAGS[key], key.replace(".", "__")
+    annotation = field.annotation
+    if get_origin(annotation) is UnionType:
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    description = field.description or ""
+    default = field.get_default(call_default_factory=True)
+    shown = f" Default: {_shown(default)}." if default not in (None, "", (), {}) else ""
+    help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
+    shared: dict[str, Any] = {"default": None, "help": help_text}
+    if key in _ON_OFF:
+        return click.Option([flag, dest], type=click.Choice(["on", "off"]), **shared)
+    if annotation is bool:
+        return click.Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
+    if get_origin(annotation) is dict:
+        return click.Option([flag, dest], multiple=True, metavar="KEY=VALUE", help=help_text)
+    if get_origin(annotation) is tuple:
+        return click.Option([flag, dest], metavar="A,B,…", **shared)
+    if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):
+        return click.Option([flag, dest], type=click.Choice([value.value for value in annotation]), **shared)
+    return click.Option([flag, dest], metavar=dest.rpartition("__")[2].upper(), **shared)
+
+
+def _shown(default: Any) -> str:
+    match default:
+        case bool():
+            return "on" if default else "off"
+        case tuple():
+            return ",".join(map(str, default))
+        case _:
+            return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def table_options(table: str) -> list[click.Parameter]:
+    """Return the flags of one table of the run file."""
+    return [_option(f"{table}.{key}", field) for key, field in TABLES[table].model_fields.items()]
+
+
+def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a run file with the flags that were given laid over them."""
+    merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}
+    for dest, value in flags.items():
+        if value is None or value == ():
+            continue
+        table, _, key = dest.partition("__")
+        default = TABLES[table].model_fields[key].annotation
+        keys = merged.setdefault(table, {})
+        keys[key] = _parsed(f"{table}.{key}", default, value, keys)
+    return merged
+
+
+def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> Any:
+    if key in _ON_OFF:
+        return value == "on"
+    if get_origin(annotation) is dict:
+        return {**before.get(key.partition(".")[2], {}), **dict(_pair(key, item) for item in value)}
+    if get_origin(annotation) is tuple:
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _pair(key: str, item: str) -> tuple[str, Any]:
+    """Return ``KEY=VALUE`` as a pair; the value is read as TOML where it is TOML, else taken as text."""
+    import tomllib
+
+    name, equals, text = item.partition("=")
+    if not equals:
+        raise UsageError(f"{FLAGS[key]} {item}: expected KEY=VALUE")
+    try:
+        return name, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, text

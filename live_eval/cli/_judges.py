@@ -1,0 +1,39 @@
+"""What commands share that ask judges about a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from live_eval.cli._flags import overlay, table_options
+from live_eval.runfile import JudgesTable, validate
+from live_eval.store import RunReader
+
+__all__ = ["judge_flags", "judges_table"]
+
+
+def judge_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags of the run file's table ``[judges]``; for `judges_table`."""
+    for option in reversed(table_options("judges")):
+        # As click's own decorators do: the innermost is collected first.
+        vars(command).setdefault("__click_params__", []).append(option)
+    return command
+
+
+def judges_table(run: Path, flags: Mapping[str, Any]) -> JudgesTable:
+    """Return the judges of a run and what is chosen about them, with flags laid over.
+
+    Args:
+        run: The run's folder.
+        flags: As `judge_flags` gives them; None or empty where not given.
+
+    Raises:
+        StoreError: There is no run.
+        UsageError: A value is not allowed; says which, and what is.
+    """
+    with RunReader.open(run) as reader:
+        config = reader.manifest.get("config")
+    table = config.get("judges") if isinstance(config, Mapping) else None
+    before = table if isinstance(table, Mapping) else {}
+    return validate(overlay({"judges": dict(before)}, flags)).judges
