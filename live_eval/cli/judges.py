@@ -2,60 +2,136 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
-from live_eval.cli._listing import print_listing
-from live_eval.judging import JudgeSpec, score_name
-from live_eval.registry import JUDGES, Plugin, find_plugins, lacks
+from live_eval.cli._listing import print_details, print_listing
+from live_eval.judging import JudgeKind, JudgeSpec, OptionSpec, OutputSpec, score_name
+from live_eval.registry import JUDGES, Plugin, find_plugins, judge, lacks
+from live_eval.weights import WeightsSpec
 
 __all__ = ["command"]
 
+_COLUMNS = {"name": "judge", "title": "what it measures", "here": "runs here"}
+_DETAILS = {
+    "name": "judge",
+    "title": "what it measures",
+    "kind": "kind",
+    "version": "version",
+    "scores": "scores",
+    "needs": "needs",
+    "uses": "uses where it is there",
+    "options": "options",
+    "model": "model",
+    "base_url": "address",
+    "key_variable": "key in",
+    "weights": "weights",
+    "licence": "licence of weights",
+    "source": "source",
+    "lacks": "lacks here",
+}
+
 
 @click.command()
+@click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> None:
-    """List the judges and what each lacks here."""
-    rows = [_row(plugin) for plugin in find_plugins(JUDGES)]
-    columns = {
-        "name": "judge",
-        "title": "what it measures",
-        "scores": "scores",
-        "needs": "needs",
-        "version": "version",
-        "licence": "licence of weights",
-        "lacks": "lacks here",
-    }
-    print_listing(rows, columns, as_json=as_json)
+def command(name: str | None, as_json: bool) -> None:
+    """List the judges and what each lacks here, or tell all of one."""
+    if name is not None:
+        judge(name)  # raises where it is unknown or broken
+    rows = [_row(plugin) for plugin in find_plugins(JUDGES) if name in (None, plugin.name)]
+    if as_json:
+        click.echo(json.dumps(rows if name is None else rows[0], indent=2))
+    elif name is not None:
+        print_details(rows[0] | _lines(rows[0]), _DETAILS)
+    else:
+        shown = [row | {"here": "yes" if row["ok"] else f"lacks {row['lacks']}"} for row in rows]
+        print_listing(shown, _COLUMNS, as_json=False)
+        click.echo("\nAll of one: live-eval judges NAME")
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
     spec = plugin.spec
-    if not isinstance(spec, JudgeSpec):
-        keys = "title kind version outputs scores needs licence source"
-        return {"name": plugin.name, "ok": False, "lacks": plugin.problem, **dict.fromkeys(keys.split())}
-    lacking = lacks(spec)
+    broken = not isinstance(spec, JudgeSpec)
+    if not isinstance(spec, JudgeSpec):  # every key is there, and says nothing
+        spec = JudgeSpec(
+            name=plugin.name,
+            version="",
+            title="",
+            kind=JudgeKind.LOCAL,
+            implementation="",
+            outputs=(),
+            needs=frozenset(),
+        )
+    lacking = plugin.problem if broken else lacks(spec)
     return {
         "name": spec.name,
         "ok": lacking is None,
         "lacks": lacking,
         "title": spec.title,
-        "kind": spec.kind.value,
+        "kind": None if broken else spec.kind.value,
         "version": spec.version,
         "scores": [score_name(spec.name, output.name) for output in spec.outputs],
-        "outputs": [
-            {
-                "score": score_name(spec.name, output.name),
-                "title": output.title,
-                "unit": output.unit,
-                "low": output.low,
-                "high": output.high,
-                "higher_is_better": output.higher_is_better,
-            }
-            for output in spec.outputs
-        ],
+        "outputs": [_output(spec, output) for output in spec.outputs],
         "needs": sorted(need.value for need in spec.needs),
+        "uses": sorted(need.value for need in spec.uses),
+        "options": [_option(option) for option in spec.options],
+        "on_device": spec.on_device,
+        "packages": list(spec.packages),
+        "extra": spec.extra,
+        "key_variable": spec.key_variable,
+        "base_url": spec.base_url,
+        "model": spec.model,
+        "weights": [_weights(weights) for option in spec.options for weights in option.weights],
         "licence": spec.licence,
         "source": spec.source,
     }
+
+
+def _output(spec: JudgeSpec, output: OutputSpec) -> dict[str, Any]:
+    return {
+        "score": score_name(spec.name, output.name),
+        "title": output.title,
+        "unit": output.unit,
+        "low": output.low,
+        "high": output.high,
+        "higher_is_better": output.higher_is_better,
+        "optional": output.optional,
+    }
+
+
+def _option(option: OptionSpec) -> dict[str, Any]:
+    return {
+        "name": option.name,
+        "help": option.help,
+        "default": option.default,
+        "choices": list(option.choices),
+    }
+
+
+def _weights(weights: WeightsSpec) -> dict[str, Any]:
+    return {"name": weights.name, "licence": weights.licence, "source": weights.source}
+
+
+def _lines(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a row is said in other words to people."""
+    return {
+        "scores": "; ".join(_score_line(output) for output in row["outputs"]),
+        "options": "; ".join(_option_line(option) for option in row["options"]),
+        "weights": [weights["name"] for weights in row["weights"]],
+    }
+
+
+def _score_line(output: dict[str, Any]) -> str:
+    low, high = (("…" if value is None else f"{value:g}") for value in (output["low"], output["high"]))
+    better = {True: ", higher is better", False: ", lower is better", None: ""}[output["higher_is_better"]]
+    unit = f" {output['unit']}" if output["unit"] else ""
+    return f"{output['score']} = {output['title']} ({low} to {high}{unit}{better})"
+
+
+def _option_line(option: dict[str, Any]) -> str:
+    what = " or ".join(option["choices"]) or option["help"]
+    default = f" (default {option['default']})" if option["default"] else ""
+    return f"{option['name']}: {what}{default}"
