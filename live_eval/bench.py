@@ -131,6 +131,8 @@ def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
         for name, value in options.choices.get(spec.name, {}).items()
         if spec.kind is not JudgeKind.LOCAL and name in LLM_CHOICES
     }
+    if "base_url" in mine:  # in the place of the service that is named for all
+        return replace(options.llm, preset=None, **mine)
     return replace(options.llm, **mine) if mine else options.llm
 
 
@@ -168,7 +170,7 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
         chosen(registry.judge(name), options)
     for spec in specs:
         if spec.kind is not JudgeKind.LOCAL:
-            llm_options(spec, options).check(spec)
+            llm_options(spec, options).settings_for(spec)
 
 
 def lacks(spec: JudgeSpec, options: JudgeOptions) -> str | None:
