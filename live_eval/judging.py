@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from live_eval.audio import Audio, resample
 from live_eval.types import Case
@@ -34,6 +34,7 @@ __all__ = [
     "OutputSpec",
     "PairwiseJudge",
     "Scored",
+    "SelectiveJudge",
     "Unscored",
     "check_judgement",
     "missing",
@@ -296,6 +297,19 @@ class PairwiseJudge(Protocol):
 
     def parse(self, answer: str) -> Judgement:
         """Return 1 where the first is better, −1 where the second is, 0 for a tie; or `Failed`."""
+        ...
+
+
+@runtime_checkable
+class SelectiveJudge(Protocol):
+    """What an LLM or pairwise judge may do besides: see without asking that a turn cannot be judged. Pure."""
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
+        """Return why the model is not asked about a turn, or None where it is.
+
+        Args:
+            turn: A turn that has everything the specification needs.
+        """
         ...
 
 

@@ -1,0 +1,132 @@
+"""What models may cost: prices, and a budget that all judges of a scoring share. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Budget", "Expense", "Price", "Tokens"]
+
+_ROUNDING = 1e-9  # US$; sums of floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """The tokens of one call.
+
+    Args:
+        input: All that was sent.
+        output: All that came back, thoughts included.
+        audio_input: What of the input was sound.
+        cached_input: What of the input the endpoint had in a cache of its own.
+    """
+
+    input: int = 0
+    output: int = 0
+    audio_input: int = 0
+    cached_input: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            audio_input=self.audio_input + other.audio_input,
+            cached_input=self.cached_input + other.cached_input,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs, in US$ per million tokens.
+
+    Args:
+        input: What is sent.
+        output: What comes back.
+        audio_input: Sound that is sent; None where it costs what text does.
+        cached_input: What the endpoint had in its cache; None where it costs what other input does.
+    """
+
+    input: float
+    output: float
+    audio_input: float | None = None
+    cached_input: float | None = None
+
+    def cost(self, tokens: Tokens) -> float:
+        """Return what a call costs, in US$.
+
+        Cached input that is sound too is charged as cached.
+
+        >>> price = Price(input=2.5, output=10.0, audio_input=40.0)
+        >>> price.cost(Tokens(input=1200, output=100, audio_input=200))
+        0.0115
+        """
+        cached = min(tokens.cached_input, tokens.input)
+        audio = min(tokens.audio_input, tokens.input - cached)
+        text = tokens.input - cached - audio
+        audio_price = self.input if self.audio_input is None else self.audio_input
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        return (
+            text * self.input + audio * audio_price + cached * cached_price + tokens.output * self.output
+        ) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Expense:
+    """What calls take: their number, their tokens in both directions, their cost in US$."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Expense) -> Expense:
+        return Expense(self.calls + other.calls, self.tokens + other.tokens, self.cost + other.cost)
+
+    def __sub__(self, other: Expense) -> Expense:
+        return Expense(self.calls - other.calls, self.tokens - other.tokens, self.cost - other.cost)
+
+
+class Budget:
+    """What may still be spent. A call is estimated and reserved before it is made, and settled afterwards.
+
+    What is in flight counts as spent, so that calls at the same time do not overshoot together. The bounds
+    hold as far as the estimates do: a call is not cut off when it takes more.
+
+    Args:
+        max_calls: Calls at most, failed ones included.
+        max_tokens: Tokens at most, in both directions.
+        max_cost: US$ at most.
+    """
+
+    def __init__(
+        self, *, max_calls: int | None = None, max_tokens: int | None = None, max_cost: float | None = None
+    ) -> None:
+        self._max_calls = max_calls
+        self._max_tokens = max_tokens
+        self._max_cost = max_cost
+        self._reserved = Expense()
+        self.spent = Expense()
+
+    def reserve(self, estimate: Expense) -> bool:
+        """Set aside what a call will take; return False, and nothing is, where that is not there."""
+        if self._bound_passed(self.spent + self._reserved + estimate) is not None:
+            return False
+        self._reserved += estimate
+        return True
+
+    def settle(self, estimate: Expense, spent: Expense) -> None:
+        """Put what a call took in the place of what was reserved for it."""
+        self._reserved -= estimate
+        self.spent += spent
+
+    def refusal(self, estimate: Expense) -> str | None:
+        """Return why a call cannot be made, even once all calls in flight turn out to be free; or None."""
+        bound = self._bound_passed(self.spent + estimate)
+        return f"the budget is spent: {bound}" if bound is not None else None
+
+    def _bound_passed(self, total: Expense) -> str | None:
+        if self._max_calls is not None and total.calls > self._max_calls:
+            return f"{self._max_calls} calls"
+        if self._max_tokens is not None and total.tokens > self._max_tokens:
+            return f"{self._max_tokens} tokens"
+        if self._max_cost is not None and total.cost > self._max_cost + _ROUNDING:
+            return f"{self._max_cost:.2f} US$"
+        return None

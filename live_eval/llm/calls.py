@@ -1,0 +1,269 @@
+"""One call of a chat endpoint: what is sent, what came, and what is wrong with what came."""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+from live_eval.clock import Clock
+from live_eval.llm.budget import Tokens
+from live_eval.llm.options import LlmSettings
+
+if TYPE_CHECKING:
+    import openai
+
+__all__ = ["HOPELESS", "PASSING", "Answer", "CallProblem", "ChatEndpoint", "Problem"]
+
+
+class CallProblem(StrEnum):
+    """Why an LLM judge got no answer that it could read; the reason of the `Failed` begins with it."""
+
+    AUTHENTICATION = "authentication"
+    """The key was refused; nothing more is asked."""
+    NOT_FOUND = "not_found"
+    """There is no such model or address; nothing more is asked."""
+    QUOTA = "quota"
+    """The account has nothing left to spend; nothing more is asked."""
+    RATE_LIMITED = "rate_limited"
+    """Still limited after the last attempt, or for longer than we wait."""
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    SERVER_ERROR = "server_error"
+    REJECTED = "rejected"
+    """The endpoint does not take the request."""
+    UNREADABLE = "unreadable"
+    """What came is no chat completion."""
+    EMPTY = "empty"
+    """The answer has no text."""
+    REFUSAL = "refusal"
+    """The model would not answer."""
+    FILTERED = "filtered"
+    """A content filter took the answer."""
+    TRUNCATED = "truncated"
+    """The answer was cut at its length limit."""
+    MALFORMED = "malformed"
+    """The answer holds no judgement, and the one that repairs it does not either."""
+    JUDGE = "judge"
+    """The judge itself broke, asking or reading."""
+
+
+HOPELESS = frozenset({CallProblem.AUTHENTICATION, CallProblem.NOT_FOUND, CallProblem.QUOTA})
+"""After these every further call would end alike."""
+
+PASSING = frozenset(
+    {
+        CallProblem.RATE_LIMITED,
+        CallProblem.TIMEOUT,
+        CallProblem.CONNECTION,
+        CallProblem.SERVER_ERROR,
+        CallProblem.UNREADABLE,
+    }
+)
+"""These may pass."""
+
+_MESSAGE_LENGTH = 300
+
+# What some models and servers do not take, and what their refusal speaks of (OpenAI's reasoning models:
+# "Unsupported value: 'temperature' does not support 0 with this model").
+_OPTIONAL = {
+    "temperature": ("temperature",),
+    "response_format": ("response_format", "response format", "json_object", "json mode"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model answered.
+
+    Args:
+        text: Its words.
+        model: The model, as the endpoint names it.
+        tokens: As the endpoint counts them; None where it does not.
+    """
+
+    text: str
+    model: str | None
+    tokens: Tokens | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A call that gave no answer.
+
+    Args:
+        kind: What it counts as.
+        message: In words.
+        retry_after_s: Seconds that the endpoint asks to wait, where it does.
+        answer: What came nevertheless.
+        tokens: What the call took; None where that is not known.
+        billed: Whether the endpoint may have worked on it.
+        refused: Parameters that the endpoint does not take.
+    """
+
+    kind: CallProblem
+    message: str
+    retry_after_s: float | None = None
+    answer: Answer | None = None
+    tokens: Tokens | None = None
+    billed: bool = False
+    refused: frozenset[str] = frozenset()
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _PromptDetails(BaseModel):
+    audio_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = Field(0, ge=0)
+    completion_tokens: int = Field(0, ge=0)
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Completion(BaseModel):
+    """What we read of a chat completion. The SDK's own type does not check what an endpoint sends."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
+    model: str | None = None
+
+
+class ChatEndpoint:
+    """An OpenAI-compatible endpoint, called once at a time for each answer.
+
+    Args:
+        settings: Where it is, and the key.
+        clock: Tells the time, for dates in Retry-After.
+    """
+
+    def __init__(self, settings: LlmSettings, clock: Clock) -> None:
+        from openai import AsyncOpenAI
+
+        self._settings = settings
+        self._clock = clock
+        self._client = AsyncOpenAI(
+            api_key=settings.key.reveal() if settings.key else "none",
+            base_url=settings.base_url,
+            timeout=settings.timeout_s,
+            max_retries=0,  # attempts are made and counted by the driver
+        )
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.close()
+
+    async def call(
+        self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    ) -> Answer | Problem:
+        """Send a request once; whatever goes wrong is a `Problem`.
+
+        Args:
+            model: Whom to ask.
+            messages: As the API takes them.
+            parameters: Further parameters, as the API spells them.
+        """
+        import openai
+
+        try:
+            response = await self._client.chat.completions.with_raw_response.create(
+                model=model,
+                messages=list(messages),  # type: ignore[arg-type]  # as the API takes them
+                **parameters,
+            )
+            completion = _Completion.model_validate_json(response.content)
+        except openai.APIStatusError as error:
+            return _refused(error, parameters, self._clock.wall_ns())
+        except openai.APITimeoutError:
+            message = f"no answer within {self._settings.timeout_s:g} s"
+            return Problem(CallProblem.TIMEOUT, message, billed=True)
+        except openai.APIConnectionError as error:
+            message = f"{self._settings.base_url}: {error.__cause__ or error}"
+            return Problem(CallProblem.CONNECTION, message[:_MESSAGE_LENGTH])
+        except (openai.OpenAIError, ValueError) as error:
+            message = f"expected a chat completion: {error}"[:_MESSAGE_LENGTH]
+            return Problem(CallProblem.UNREADABLE, message, billed=True)
+        return _read(completion)
+
+
+def _read(completion: _Completion) -> Answer | Problem:
+    usage = completion.usage
+    tokens = None
+    if usage is not None:
+        details = usage.prompt_tokens_details or _PromptDetails()
+        tokens = Tokens(
+            input=usage.prompt_tokens,
+            output=usage.completion_tokens,
+            audio_input=max(0, details.audio_tokens or 0),
+            cached_input=max(0, details.cached_tokens or 0),
+        )
+    choice = completion.choices[0]
+    text, refusal = choice.message.content, choice.message.refusal
+    answer = Answer(text if text is not None else refusal or "", completion.model, tokens)
+    problem = None
+    if refusal:
+        problem = (CallProblem.REFUSAL, refusal[:_MESSAGE_LENGTH])
+    elif choice.finish_reason == "content_filter":
+        problem = (CallProblem.FILTERED, "the endpoint's content filter took the answer")
+    elif choice.finish_reason == "length":
+        problem = (CallProblem.TRUNCATED, "the answer was cut at its length limit")
+    elif not answer.text.strip():
+        problem = (CallProblem.EMPTY, "the answer has no text")
+    if problem is None:
+        return answer
+    return Problem(*problem, answer=answer, tokens=tokens, billed=True)
+
+
+def _refused(error: openai.APIStatusError, parameters: Mapping[str, Any], wall_ns: int) -> Problem:
+    """Say what an HTTP status means for us."""
+    status, message = error.status_code, f"{error.status_code} {error.message}"[:_MESSAGE_LENGTH]
+    # Gemini answers a wrong key with 400.
+    if status in (401, 403) or (status == 400 and "api key not valid" in error.message.lower()):
+        return Problem(CallProblem.AUTHENTICATION, message)
+    if status == 404:
+        return Problem(CallProblem.NOT_FOUND, message)
+    if status == 402 or (status == 429 and error.code == "insufficient_quota"):
+        return Problem(CallProblem.QUOTA, message)
+    if status == 429:
+        return Problem(CallProblem.RATE_LIMITED, message, _retry_after_s(error, wall_ns))
+    if status in (408, 409) or status >= 500:
+        return Problem(CallProblem.SERVER_ERROR, message, _retry_after_s(error, wall_ns))
+    said = f"{error.param} {error.message}".lower() if status in (400, 422) else ""
+    refused = {name for name in parameters if any(word in said for word in _OPTIONAL.get(name, ()))}
+    return Problem(CallProblem.REJECTED, message, refused=frozenset(refused))
+
+
+def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
+    """Return the seconds that the endpoint asks to wait, or None.
+
+    By a Retry-After header, a number or an HTTP date (RFC 9110, 10.2.3), or as Gemini does in the body
+    (google.rpc.RetryInfo).
+    """
+    value = error.response.headers.get("retry-after")
+    if value is None:
+        told = re.search(r"retryDelay\W+(\d+(?:\.\d+)?)s", error.message)
+        return float(told[1]) if told else None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - wall_ns / 1e9
+        except ValueError:
+            return None
+    return None if math.isnan(seconds) else max(0.0, seconds)
