@@ -1,0 +1,304 @@
+"""Known degradations of replies: what a judge of sound or of words should see. Pure; a seed decides.
+
+Sound keeps its rate and its length. Levels are those of active speech (`active_level`), so that a reply with
+long pauses is degraded as much as one without. Each degradation changes one thing and leaves the loudness.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import math
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, resample
+
+__all__ = [
+    "ActiveLevel",
+    "active_level",
+    "add_noise",
+    "clip",
+    "drop_frames",
+    "flatten",
+    "halve_words",
+    "resynthesise",
+    "shuffle_words",
+]
+
+# ITU-T P.56 (12/2011), clause 8: time constant, hangover and margin of method B; thresholds of 16-bit sound.
+_SMOOTHING_S = 0.03
+_HANGOVER_S = 0.2
+_MARGIN_DB = 15.9
+_THRESHOLDS = 2.0 ** -np.arange(1, 16)
+
+# WORLD's aperiodicity looks at bands up to 7.9 kHz.
+_VOCODER_RATES_HZ = (16_000, 48_000)
+_FRAME_MS = 5.0
+# WORLD keeps two spectra of 8 kB for each frame: 4,000 frames are 64 MB. A piece ends where it is quietest.
+_PIECE_S = 20.0
+_SEARCHED_S = 2.0
+_WINDOW_S = 0.02
+# What is so far below the active level is a pause, whose loudness is left as it is.
+_PAUSE_DB = 20.0
+_EVENED_S = 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveLevel:
+    """How loud the active part of a recording is.
+
+    Args:
+        rms: Root mean square over the active samples, 1 for full scale.
+        activity: Share of the samples that are active, 0 to 1.
+    """
+
+    rms: float
+    activity: float
+
+
+def active_level(audio: Audio) -> ActiveLevel:
+    """Return the active speech level, by method B of ITU-T P.56.
+
+    The envelope ``q`` is ``|x|`` smoothed twice over 30 ms. For each threshold ``c`` of 2⁻¹ to 2⁻¹⁵ those
+    samples are active for which ``q ≥ c``, and 200 ms after them. The level is ``Σx² / active`` at the
+    threshold that lies 15.9 dB below it, interpolated between thresholds. Sound that is fainter than all of
+    them is active throughout.
+
+    Args:
+        audio: The recording; without samples, or of zeros, its level is 0.
+    """
+    from scipy.signal import lfilter
+
+    samples = audio.samples.astype(np.float64)
+    energy = float(samples @ samples)
+    if energy == 0:
+        return ActiveLevel(0.0, 0.0)
+    decay = math.exp(-1 / (_SMOOTHING_S * audio.rate_hz))
+    envelope = np.abs(samples)
+    for _ in range(2):
+        envelope = lfilter([1 - decay], [1, -decay], envelope)
+    hangover = math.ceil(_HANGOVER_S * audio.rate_hz)
+    at = np.arange(len(samples))
+    above: tuple[float, float] | None = None
+    for threshold in _THRESHOLDS:
+        last = np.maximum.accumulate(np.where(envelope >= threshold, at, -hangover - 1))
+        active = int(np.count_nonzero(at - last <= hangover))
+        if active == 0:
+            continue
+        level_db = 10 * math.log10(energy / active)
+        margin_db = level_db - 20 * math.log10(threshold)
+        if margin_db >= _MARGIN_DB:
+            if above is not None:
+                part = (_MARGIN_DB - above[1]) / (margin_db - above[1])
+                level_db = above[0] + part * (level_db - above[0])
+            mean_square = 10 ** (level_db / 10)
+            return ActiveLevel(math.sqrt(mean_square), min(1.0, energy / mean_square / len(samples)))
+        above = (level_db, margin_db)
+    return ActiveLevel(math.sqrt(energy / len(samples)), 1.0)
+
+
+def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
+    """Return the recording with white Gaussian noise.
+
+    ``y = x + n`` with ``rms(n) = active_level(x) · 10^(−snr_db / 20)``: the ratio is that of active speech to
+    noise, over the whole band up to half the rate (a judge that resamples to a lower rate hears less of the
+    noise). Where the sum would exceed full scale both are turned down together.
+
+    Args:
+        audio: The recording; one without sound is returned as it is.
+        snr_db: Signal-to-noise ratio in decibels.
+        seed: Seed of the noise.
+    """
+    level = active_level(audio).rms
+    noise = np.random.default_rng(seed).standard_normal(len(audio.samples))
+    noisy = audio.samples + level * 10 ** (-snr_db / 20) * noise
+    return _within_full_scale(noisy, audio.rate_hz)
+
+
+def clip(audio: Audio, share: float = 0.1) -> Audio:
+    """Return the recording as if it had been recorded too loud: ``y = min(max(x, −t), t)``.
+
+    The threshold ``t`` is chosen so that `share` of the active samples exceed it. The result is brought back
+    to the active level of the recording: a judge must hear the distortion, not the loudness. So what was
+    clipped does not lie at full scale.
+
+    Args:
+        audio: The recording; one without sound is returned as it is.
+        share: Share of the active samples (by `active_level`) that are clipped, 0 to 1.
+    """
+    level = active_level(audio)
+    if level.rms == 0:
+        return audio
+    threshold = np.quantile(np.abs(audio.samples), 1 - min(1.0, share) * level.activity)
+    clipped = np.clip(audio.samples, -threshold, threshold).astype(np.float32)
+    return _at_level(Audio(clipped, audio.rate_hz), level.rms)
+
+
+def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
+    """Return the recording with frames replaced by zeros, as packets that were lost and not concealed.
+
+    ``round(share · frames)`` frames are drawn without replacement, pauses included; a last frame that is not
+    whole is one too.
+
+    Args:
+        audio: The recording.
+        share: Share of the frames that are lost, 0 to 1.
+        seed: Seed of the draw.
+        frame_ms: Length of a frame in milliseconds.
+    """
+    step = max(1, round(frame_ms * audio.rate_hz / 1000))
+    frames = -(-len(audio.samples) // step)
+    samples = audio.samples.copy()
+    lost = np.random.default_rng(seed).choice(frames, round(share * frames), replace=False) if frames else ()
+    for frame in lost:
+        samples[frame * step : (frame + 1) * step] = 0
+    return Audio(samples, audio.rate_hz)
+
+
+def flatten(audio: Audio) -> Audio:
+    """Return the recording spoken flatly: on one pitch and with one loudness, words and timing as they were.
+
+    WORLD (Morise et al. 2016) takes the recording apart into pitch, spectral envelope and aperiodicity. Every
+    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. What comes out is brought to the
+    active level where it is no pause (less than 20 dB below that level), by its power in 40 ms around each
+    sample, the gains in decibels smoothed likewise. The level of the whole is as before.
+
+    A vocoder leaves traces of its own: hold the result against `resynthesise`, not against the recording.
+
+    Args:
+        audio: The recording; one without sound is returned as it is.
+    """
+    return _through_world(audio, flat=True)
+
+
+def resynthesise(audio: Audio) -> Audio:
+    """Return the recording taken apart and put together again by WORLD, with nothing changed in between.
+
+    Args:
+        audio: The recording; one without sound is returned as it is.
+    """
+    return _through_world(audio, flat=False)
+
+
+def shuffle_words(text: str, seed: int = 0) -> str:
+    """Return the words of a text in a random order.
+
+    >>> shuffle_words("I am so sorry to hear that")
+    'to sorry hear am so that I'
+    """
+    words = text.split()
+    return " ".join(words[place] for place in np.random.default_rng(seed).permutation(len(words)))
+
+
+def halve_words(text: str) -> str:
+    """Return the first half of a text's words, of an odd number with the middle one.
+
+    >>> halve_words("I am so sorry to hear that")
+    'I am so sorry'
+    """
+    words = text.split()
+    return " ".join(words[: -(-len(words) // 2)])
+
+
+def _through_world(audio: Audio, *, flat: bool) -> Audio:
+    """Take a recording apart and put it together at the same level and length, flat or as it was."""
+    level = active_level(audio).rms
+    if level == 0:
+        return audio
+    world = _import_pyworld()
+    rate_hz = min(max(audio.rate_hz, _VOCODER_RATES_HZ[0]), _VOCODER_RATES_HZ[1])
+    samples = resample(audio, rate_hz).samples.astype(np.float64)
+    pieces = [np.ascontiguousarray(samples[begin:end]) for begin, end in _pieces(samples, rate_hz)]
+    # Pitch first: the median is that of the whole recording.
+    pitches = [_pitch(world, piece, rate_hz) for piece in pieces]
+    voiced = np.concatenate([pitch[pitch > 0] for pitch, _ in pitches])
+    median_hz = float(np.exp(np.median(np.log(voiced)))) if len(voiced) else 0.0
+    made: list[NDArray[np.float64]] = []
+    for piece, (pitch, at) in zip(pieces, pitches, strict=True):
+        envelope, aperiodicity = (take(piece, pitch, at, rate_hz) for take in (world.cheaptrick, world.d4c))
+        wanted = np.where(pitch > 0, median_hz, 0.0) if flat else pitch
+        sound = world.synthesize(wanted, envelope, aperiodicity, rate_hz, frame_period=_FRAME_MS)
+        made.append(_at_length(sound, len(piece)))
+    sound = np.concatenate(made)
+    if flat:
+        sound *= _evening_gain(sound, rate_hz, level)
+    whole = resample(Audio(sound.astype(np.float32), rate_hz), audio.rate_hz)
+    return _at_level(Audio(_at_length(whole.samples, len(audio.samples)), audio.rate_hz), level)
+
+
+def _pitch(
+    world: Any, samples: NDArray[np.float64], rate_hz: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each frame the pitch in Hz, 0 where there is none, and its time in seconds."""
+    # Harvest finds a little more, and takes twenty times as long.
+    pitch, at = world.dio(samples, rate_hz, frame_period=_FRAME_MS)
+    return world.stonemask(samples, pitch, at, rate_hz), at
+
+
+def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> NDArray[np.float64]:
+    """Return for each sample the factor that brings speech to one level and leaves pauses."""
+    window = np.hanning(round(_EVENED_S * rate_hz) + 2)[1:-1]
+    window /= window.sum()
+    power = np.convolve(np.square(samples), window, mode="same")[: len(samples)]
+    gain_db = 20 * math.log10(level) - 10 * np.log10(np.maximum(power, level**2 * 10 ** (-_PAUSE_DB / 10)))
+    gain_db[power < level**2 * 10 ** (-_PAUSE_DB / 10)] = 0.0
+    smooth_db = np.convolve(gain_db, window, mode="same")[: len(samples)]
+    return np.asarray(10 ** (smooth_db / 20), np.float64)
+
+
+def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
+    longest, searched, step = (round(s * rate_hz) for s in (_PIECE_S, _SEARCHED_S, _WINDOW_S))
+    begin = 0
+    while len(samples) - begin > longest:
+        end = begin + longest
+        windows = samples[end - searched : end]
+        windows = windows[: len(windows) // step * step].reshape(-1, step)
+        end += int(np.argmin(np.square(windows).sum(axis=1))) * step + step // 2 - searched
+        yield begin, end
+        begin = end
+    yield begin, len(samples)
+
+
+def _at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
+    return np.pad(samples[:length], (0, max(0, length - len(samples))))
+
+
+def _at_level(audio: Audio, level: float) -> Audio:
+    """Return a recording at an active level, or as near to it as full scale allows."""
+    found = active_level(audio).rms
+    return _within_full_scale(audio.samples * (level / found if found else 1.0), audio.rate_hz)
+
+
+def _within_full_scale(samples: NDArray[Any], rate_hz: int) -> Audio:
+    """Return samples as audio, turned down where they exceed full scale."""
+    peak = float(np.abs(samples).max(initial=0.0))
+    most = 32767 / 32768
+    return Audio((samples * min(1.0, most / peak) if peak else samples).astype(np.float32), rate_hz)
+
+
+def _import_pyworld() -> Any:
+    """Import pyworld, also beside a setuptools that no longer has ``pkg_resources``.
+
+    pyworld 0.3.5 asks ``pkg_resources`` for its own version, and for nothing else; setuptools 81 and later
+    lack it, and earlier ones warn. A stand-in answers while pyworld is imported.
+    """
+    name = "pkg_resources"
+    if "pyworld" not in sys.modules and name not in sys.modules:
+        stand_in = types.ModuleType(name)
+        vars(stand_in)["get_distribution"] = importlib.metadata.distribution
+        sys.modules[name] = stand_in
+        try:
+            import pyworld
+        finally:
+            del sys.modules[name]
+    else:
+        import pyworld
+    return pyworld
