@@ -92,8 +92,8 @@ UTMOS_WEIGHTS = WeightsSpec(
     title="UTMOS22 strong learner",
     files=(
         WeightsFile(
-            name="utmos.pt",
-            url="https://huggingface.co/Blinorot/UTMOS-PyTorch/resolve/main/utmos.pt",
+            name="utmos_state_dict.pt",
+            url="https://huggingface.co/Blinorot/UTMOS-PyTorch/resolve/main/utmos_state_dict.pt",
         ),
     ),
     licence="MIT",

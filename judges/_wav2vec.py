@@ -1,0 +1,95 @@
+"""What judges share whose networks begin as wav2vec 2.0 does: convolutions over the waveform, then frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["ConvStack", "Layer", "exact_inference"]
+
+Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
+
+
+@contextmanager
+def exact_inference() -> Iterator[None]:
+    """Compute without gradients and in float32 proper.
+
+    By default cuDNN rounds what it convolves to TF32, 10 bits; a score is to be the same on every device.
+    """
+    import torch
+
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class ConvStack:
+    """Convolutions without padding, one after the other.
+
+    Args:
+        shapes: Kernel and stride of each, in samples of its input.
+    """
+
+    shapes: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, blocks: torch.nn.ModuleList) -> ConvStack:
+        """Return the stack of `blocks`, of each of which the first module is the convolution."""
+        return cls(tuple((block[0].kernel_size[0], block[0].stride[0]) for block in blocks))
+
+    def frames(self, samples: int) -> int:
+        """Return how many frames come of so many samples.
+
+        >>> ConvStack(((10, 5), (3, 2))).frames(25)
+        1
+        """
+        for kernel, stride in self.shapes:
+            samples = max(0, (samples - kernel) // stride + 1)
+        return samples
+
+    @property
+    def hop(self) -> int:
+        """Samples from a frame to the next."""
+        hop = 1
+        for _, stride in self.shapes:
+            hop *= stride
+        return hop
+
+    @property
+    def reach(self) -> int:
+        """Samples that a frame sees."""
+        reach = 1
+        for kernel, stride in reversed(self.shapes):
+            reach = (reach - 1) * stride + kernel
+        return reach
+
+    def run(self, layers: Sequence[Layer], audio: torch.Tensor, most_frames: int) -> torch.Tensor:
+        """Run the layers over recordings in pieces, for their first activations are 100 times the waveform.
+
+        The frames are those of the whole at once: no layer looks beyond what the stack says.
+
+        Args:
+            layers: The convolutions with what follows each of them; nothing over time.
+            audio: float32, shape (recordings, samples).
+            most_frames: Bound on the frames of a piece, over all recordings.
+
+        Returns:
+            float32, shape (recordings, frames, channels).
+        """
+        import torch
+
+        total = self.frames(audio.shape[1])
+        at_once = max(1, most_frames // max(1, len(audio)))
+        pieces = []
+        for first in range(0, total, at_once):
+            last = min(first + at_once, total)
+            piece = audio[:, None, first * self.hop : (last - 1) * self.hop + self.reach]
+            for layer in layers:
+                piece = layer(piece)
+            pieces.append(piece.transpose(1, 2))
+        return torch.cat(pieces, dim=1)

@@ -1,0 +1,198 @@
+"""UTMOS22 strong learner: how natural speech sounds, as listeners of the VoiceMOS Challenge 2022 would say.
+
+Source: Saeki, Xin, Nakata, Koriyama, Takamichi and Saruwatari, "UTMOS: UTokyo-SaruLab System for VoiceMOS
+Challenge 2022" (Interspeech 2022). The network and its settings are those of the package ``utmos-pytorch``
+(MIT): wav2vec 2.0 base over 16 kHz, embeddings of the domain 0 and the listener 288, a bidirectional LSTM and
+a projection; twice the mean over frames plus 3 is the MOS, higher is better. Nothing clips it to 1 to 5.
+
+The package rates recordings one by one. Here they lie side by side, and none of them hears that it is not
+alone: attention, LSTM and mean leave the padding out, and the first layer's group norm, which is over time,
+is folded into a convolution of each recording's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from judges._checkpoint import fill, read_tensors
+from judges._sound import unrateable
+from judges._torch import batches_by_length, padded, torch_device
+from judges._wav2vec import ConvStack, Layer, exact_inference
+from judges.specs.sound import UTMOS_WEIGHTS
+from live_eval.errors import JudgeError
+from live_eval.judging import JudgedTurn, Judgement, Scored
+from live_eval.weights import FoundWeights, find_weights, weights_at
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["RATE_HZ", "Utmos", "load_network"]
+
+RATE_HZ = 16_000
+# As the package asks: the domain of the challenge's main track, and a listener near the middle.
+_DOMAIN, _LISTENER = 0, 288
+# Padding included. A CPU gains nothing by more, and the activations of a transformer stay below 1 GB.
+_MOST_SECONDS = {"cpu": 32, "cuda": 640}
+# Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
+_MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
+
+
+class Utmos:
+    """Rates replies as the UTMOS22 strong learner does, MOS, higher is better.
+
+    Unscored are replies without an audible sample and those shorter than 0.5 s: listeners rated sentences.
+    A reply at another rate is resampled to 16 kHz. Memory is bound by 32 s of replies at once on a CPU (640
+    on a GPU), or by the longest one.
+
+    Args:
+        weights: Name of published weights, or the path of a state dict.
+        device: Where to compute, ``cpu`` or ``cuda``.
+
+    Raises:
+        JudgeError: The package, the weights or the device are not there, or the weights are of another
+            network.
+    """
+
+    def __init__(self, *, weights: str = UTMOS_WEIGHTS.name, device: str = "cpu") -> None:
+        self._device = torch_device(device)
+        found = _find(weights)
+        self._sha256 = found.sha256
+        self._network: Any = load_network(found.path).to(self._device)
+        self._ssl = self._network.feature_extractors[0].ssl_model
+        blocks = self._ssl.feature_extractor.conv_layers
+        self._stack = ConvStack.of(blocks)
+        self._first, self._rest = blocks[0], list(blocks[1:])
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Rate each reply; those of similar length together."""
+        judgements: list[Judgement | None] = [unrateable(turn) for turn in batch]
+        places = [place for place, judgement in enumerate(judgements) if judgement is None]
+        sounds = [batch[place].reply_at(RATE_HZ).samples for place in places]
+        most_samples = _MOST_SECONDS[self._device.type] * RATE_HZ
+        for together in batches_by_length([len(sound) for sound in sounds], most_samples):
+            for one, mos in zip(together, self.rate([sounds[one] for one in together]), strict=True):
+                detail = {"rate_hz": RATE_HZ, "sha256": self._sha256}
+                judgements[places[one]] = Scored({"": mos}, detail)
+        return [judgement for judgement in judgements if judgement is not None]
+
+    def rate(self, sounds: Sequence[NDArray[np.float32]]) -> list[float]:
+        """Return the MOS of each recording.
+
+        Args:
+            sounds: float32 mono, each of shape (samples,) with samples >= 400, at 16_000 Hz; all of them
+                are in memory at once.
+        """
+        import torch
+
+        with exact_inference():
+            audio, _ = padded(sounds, self._device)
+            frames = torch.tensor([self._stack.frames(len(sound)) for sound in sounds])
+            features = self._features(audio, frames, [self._first_layer(sounds), *self._rest])
+            scores = self._frame_scores(features, frames).double().sum(dim=1).cpu() / frames
+            return [float(score) * 2 + 3 for score in scores]
+
+    def _features(self, audio: torch.Tensor, frames: torch.Tensor, layers: Sequence[Layer]) -> torch.Tensor:
+        """Return what wav2vec 2.0 says of each frame, shape (recordings, frames, 768)."""
+        import torch
+
+        local = self._stack.run(layers, audio, _MOST_FRAMES[self._device.type])
+        local = self._ssl.post_extract_proj(self._ssl.layer_norm(local))
+        beyond = torch.arange(local.shape[1])[None] >= frames[:, None]
+        mask = beyond.to(self._device) if beyond.any() else None
+        features: torch.Tensor = self._ssl.encoder(local, padding_mask=mask)
+        return features
+
+    def _frame_scores(self, features: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
+        """Return the projection's value for each frame, shape (recordings, frames); 0 beyond the end."""
+        import torch
+        from torch.nn.utils import rnn
+
+        domain = self._network.feature_extractors[1].embedding.weight[_DOMAIN]
+        conditioner, projection = self._network.output_layers
+        listener = conditioner.judge_embedding.weight[_LISTENER]
+        constant = torch.cat([domain, listener]).expand(*features.shape[:2], -1)
+        # Packed, the LSTM turns round at each recording's own end.
+        packed = rnn.pack_padded_sequence(
+            torch.cat([features, constant], dim=2), frames, batch_first=True, enforce_sorted=False
+        )
+        states, _ = conditioner.decoder_rnn(packed)
+        scores, _ = rnn.pad_packed_sequence(
+            states._replace(data=projection.net(states.data)), batch_first=True
+        )
+        return scores[:, :, 0]
+
+    def _first_layer(self, sounds: Sequence[NDArray[np.float32]]) -> Layer:
+        """Return the first convolution with its group norm for these recordings.
+
+        The norm takes each channel's mean and variance over the recording's time. A channel is a linear
+        filter of windows of the waveform, so both follow from the windows' mean and covariance, without
+        the channels being computed; and normalised, it is another linear filter plus a constant.
+        """
+        import torch
+        from torch.nn import functional
+
+        convolution, norm = self._first[0], self._first[2]
+        (kernel,), (stride,) = convolution.kernel_size, convolution.stride
+        filters = convolution.weight[:, 0].double().cpu().numpy()
+        gain, offset = (tensor.double().cpu().numpy() for tensor in (norm.weight, norm.bias))
+        weights, constants = [], []
+        for sound in sounds:
+            windows = sliding_window_view(sound.astype(np.float64), kernel)[::stride]
+            mean = windows.mean(axis=0)
+            centred = windows - mean
+            covariance = centred.T @ centred / len(windows)
+            variance = np.einsum("ci,ij,cj->c", filters, covariance, filters)
+            scale = gain / np.sqrt(np.maximum(variance, 0) + norm.eps)
+            weights.append(filters * scale[:, None])
+            constants.append(offset - filters @ mean * scale)
+        weight = torch.from_numpy(np.concatenate(weights)[:, None]).float().to(self._device)
+        bias = torch.from_numpy(np.concatenate(constants)).float().to(self._device)
+        count, channels = len(sounds), len(filters)
+
+        def layer(audio: torch.Tensor) -> torch.Tensor:
+            # One group of channels for each recording.
+            side_by_side = audio.reshape(1, count, -1)
+            filtered = functional.conv1d(side_by_side, weight, bias, stride=stride, groups=count)
+            return functional.gelu(filtered.reshape(count, channels, -1))
+
+        return layer
+
+
+def load_network(path: Path) -> torch.nn.Module:
+    """Return the network of utmos-pytorch with the weights of a state dict, on the CPU.
+
+    Raises:
+        JudgeError: The package is not there, or the file does not hold the network's weights.
+    """
+    import torch
+
+    try:
+        from utmos_pytorch.utmos_torch import UTMOSModel, remove_weight_norm_for_jit
+    except ImportError as error:
+        raise JudgeError(
+            f"expected the package utmos-pytorch (pip install 'live-eval[torch]'): {error}"
+        ) from error
+    tensors = read_tensors(path)
+    with warnings.catch_warnings():
+        # Its positional convolution uses torch's older weight norm, which torch deprecates.
+        warnings.simplefilter("ignore", FutureWarning)
+        # Without storage, for to draw 100 million random weights takes longer than to read them.
+        with torch.device("meta"):
+            network: torch.nn.Module = UTMOSModel()
+        network = network.to_empty(device="cpu")
+        fill(network, tensors, path, "UTMOS22 strong")
+        remove_weight_norm_for_jit(network)
+    return network.eval()
+
+
+def _find(weights: str) -> FoundWeights:
+    if weights == UTMOS_WEIGHTS.name:
+        return find_weights(UTMOS_WEIGHTS)
+    return weights_at(Path(weights), UTMOS_WEIGHTS)
