@@ -175,10 +175,9 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 
 def lacks(spec: JudgeSpec, options: JudgeOptions) -> str | None:
     """Return in words what a judge lacks here with these options, or None."""
-    key_variable = (
-        llm_options(spec, options).key_variable_of(spec) if spec.kind is not JudgeKind.LOCAL else None
-    )
-    return registry.lacks(replace(spec, key_variable=key_variable), chosen(spec, options))
+    if spec.kind is not JudgeKind.LOCAL:
+        spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
+    return registry.lacks(spec, chosen(spec, options))
 
 
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:

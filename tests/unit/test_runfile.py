@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.cli.run import FLAGS, command
+from live_eval.cli._flags import FLAGS
+from live_eval.cli.run import command
 from live_eval.errors import PluginError, RunFileError
 from live_eval.registry import client, judge
 from live_eval.runfile import RunConfig, located, read_run_file, validate

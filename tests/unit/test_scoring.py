@@ -19,7 +19,7 @@ from live_eval import registry, scoring
 from live_eval.audio import Audio, write_flac
 from live_eval.cli import cli
 from live_eval.cli.score import command
-from live_eval.errors import FailureKind, JudgeError, PluginError, StoreError
+from live_eval.errors import FailureKind, JudgeError, PluginError, StoreError, UsageError
 from live_eval.judging import (
     Failed,
     JudgedTurn,
@@ -31,10 +31,8 @@ from live_eval.judging import (
     Scored,
     Unscored,
 )
-from live_eval.llm import LlmOptions
-from live_eval.bench import JudgeOptions, scoring_version
 from live_eval.scoring import score_run
-from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreRow
+from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreRow, StoredTurn
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
 
@@ -305,13 +303,13 @@ def test_a_reply_is_decoded_once_for_all_judges(run: Path, monkeypatch: pytest.M
     decoded: list[str] = []
     reply = RunReader.reply
 
-    def counting(self: RunReader, turn_id: str) -> Audio | None:
-        decoded.append(turn_id)
-        return reply(self, turn_id)
+    def counting(self: RunReader, turn: str | StoredTurn) -> Audio | None:
+        decoded.append(turn if isinstance(turn, str) else turn.turn_id)
+        return reply(self, turn)
 
     monkeypatch.setattr(RunReader, "reply", counting)
     score_run(run, ["listener", "other", "reader"])
-    assert decoded == ["a", "b", "mute"]
+    assert sorted(decoded) == ["a", "b", "mute"]
     decoded.clear()
     score_run(run, ["reader"], again=True)
     score_run(run, ["listener"])
@@ -384,11 +382,46 @@ def test_an_unknown_judge_and_an_absent_run_are_wrong_usage(run: Path, tmp_path:
         score_run(tmp_path / "nowhere", ["reader"])
 
 
-def test_another_model_is_another_version() -> None:
-    asking = replace(READER, kind=JudgeKind.LLM)
-    assert scoring_version(asking, JudgeOptions()) == "1"
-    assert scoring_version(asking, JudgeOptions(llm=LlmOptions(model="m"))) == "1+m"
-    assert scoring_version(READER, JudgeOptions(llm=LlmOptions(model="m"))) == "1"
+def test_an_old_score_stays_where_the_new_attempt_gives_none(run: Path) -> None:
+    score_run(run, ["reader"])
+    Reader.judge = staticmethod(lambda _: Failed("today it does not"))
+    [summary] = score_run(run, ["reader"], again=True).judges
+    assert (summary.n_failed, summary.reasons["today it does not"]) == (2, 2)
+    assert rows(run, "reader")["a"].values == {"": 3.0}
+
+
+def test_turns_come_from_the_shortest_reply_to_the_longest(tmp_path: Path) -> None:
+    lengths = {"long": 2000, "short": 400, "middle": 900}
+    plans = {name: TurnPlan(reply_ms=length) for name, length in lengths.items()}
+    run = written(tmp_path / "run", {**plans, "mute": TurnPlan(first_byte_ms=None, reply_text="hm")})
+    score_run(run, ["listener", "reader"])
+    assert [turn.turn_id for turn in Listener.batches[0]] == ["short", "middle", "long"]
+    assert [turn.turn_id for turn in Reader.batches[0]] == ["mute", "short", "middle", "long"]
+
+
+def test_the_users_side_is_read_for_who_looks_at_it(tmp_path: Path) -> None:
+    asked = tmp_path / "asked.flac"
+    write_flac(asked, tone(700).int16(), 24_000)
+    path = tmp_path / "run"
+    with RunWriter.create(path, {}) as writer:
+        writer.commit(spoken_turn(a_case("there", audio_path=asked)))
+        writer.commit(spoken_turn(a_case("moved", audio_path=tmp_path / "gone.wav")))
+        writer.end(finished=True)
+    SPECS["listener"] = replace(LISTENER, uses=frozenset({Need.SPEAKER_AUDIO}))
+    SPECS["reader"] = replace(READER, needs=frozenset({Need.SPEAKER_AUDIO}))
+    listener, reader = score_run(path, ["listener", "reader"]).judges
+    heard = {turn.turn_id: turn.speaker for turn in Listener.batches[0]}
+    assert heard["moved"] is None, "it can do without"
+    assert heard["there"] is not None
+    assert heard["there"].duration_ns == 700_000_000
+    assert (listener.n, reader.n, reader.n_failed) == (2, 1, 1)
+    assert "gone.wav" in rows(path, "reader")["moved"].reason
+
+
+def test_a_judge_that_compares_cannot_score(run: Path) -> None:
+    SPECS["reader"] = replace(READER, kind=JudgeKind.PAIRWISE)
+    with pytest.raises(UsageError, match="compares two replies"):
+        score_run(run, ["reader"])
 
 
 def test_the_shipped_text_judges_score_a_run(tmp_path: Path) -> None:
