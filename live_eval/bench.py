@@ -126,14 +126,15 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
     """Return how a judge's model is reached, with what the user chose for this judge alone."""
-    mine = {
-        name: value
-        for name, value in options.choices.get(spec.name, {}).items()
-        if spec.kind is not JudgeKind.LOCAL and name in LLM_CHOICES
-    }
+    mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
+    llm = options.llm
     if "base_url" in mine:  # in the place of the service that is named for all
-        return replace(options.llm, preset=None, **mine)
-    return replace(options.llm, **mine) if mine else options.llm
+        llm = replace(llm, preset=None, base_url=mine["base_url"])
+    return replace(
+        llm,
+        model=mine.get("model", llm.model),
+        key_variable=mine.get("key_variable", llm.key_variable),
+    )
 
 
 def chosen(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
