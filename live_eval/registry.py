@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.dialect import ClientSpec
-from live_eval.errors import PluginError
-from live_eval.judging import JudgeSpec
+from live_eval.errors import JudgeError, PluginError
+from live_eval.judging import JudgeSpec, OptionSpec
+from live_eval.weights import recorded_weights
 
 __all__ = [
     "CLIENTS",
@@ -132,8 +133,15 @@ def load(reference: str) -> Any:
         raise PluginError(f"{reference} cannot be loaded: {error}") from error
 
 
-def lacks(spec: ClientSpec | JudgeSpec) -> str | None:
-    """Return in words what a plugin lacks on this machine (a key, a package), or None."""
+def lacks(spec: ClientSpec | JudgeSpec, choices: Mapping[str, str] | None = None) -> str | None:
+    """Return in words what a plugin lacks on this machine (a package, a key, weights), or None.
+
+    Weights and files are looked for, not read: whether they are the right ones is said by the judge.
+
+    Args:
+        spec: The plugin.
+        choices: What the user chose for a judge's options, by name; what is absent is the default.
+    """
     wanting: list[str] = []
     if isinstance(spec, JudgeSpec):
         absent = [name for name in spec.packages if importlib.util.find_spec(name) is None]
@@ -142,7 +150,29 @@ def lacks(spec: ClientSpec | JudgeSpec) -> str | None:
             wanting.append(f"package {', '.join(absent)}{hint}")
     if spec.key_variable and not os.environ.get(spec.key_variable):
         wanting.append(f"key in {spec.key_variable}")
+    if isinstance(spec, JudgeSpec):
+        for option in spec.options:
+            problem = _option_lacks(option, (choices or {}).get(option.name, option.default))
+            if problem is not None:
+                wanting.append(problem)
     return "; ".join(wanting) or None
+
+
+def _option_lacks(option: OptionSpec, value: str) -> str | None:
+    """Return what the value of an option lacks on this machine: weights, or a file."""
+    known = {weights.name: weights for weights in option.weights}
+    if value in known:
+        try:
+            if recorded_weights(known[value]) is None:
+                return f"weights {value} (live-eval weights fetch {value})"
+        except JudgeError as error:
+            return f"weights {value} ({error})"
+    # A default that names no weights is what a package brings.
+    elif known and value != option.default and not Path(value).exists():
+        return f"weights at {value} ({option.name}: {', '.join(known)}, or a path)"
+    elif option.is_file and value and not Path(value).is_file():
+        return f"file {value} ({option.name})"
+    return None
 
 
 def package_clashes(packages: Iterable[str] = ("clients", "judges", "live_eval")) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +29,8 @@ __all__ = [
     "add_weights",
     "file_sha256",
     "find_weights",
+    "recorded_hashes",
+    "recorded_weights",
     "weights_at",
     "weights_folder",
     "write_record",
@@ -109,19 +111,37 @@ def find_weights(spec: WeightsSpec) -> FoundWeights:
         JudgeError: They are not there, or their files are not those that came or that are known. The message
             says what to do.
     """
-    record = _read_record(spec)
-    if record is None:
-        raise JudgeError(f"no weights {spec.name} (live-eval weights fetch {spec.name}, or add {spec.name} PATH)")
-    hashes: dict[str, str] = {}
-    paths: list[Path] = []
-    for file in spec.files:
-        kept = record.get(file.name)
-        if kept is None:
-            raise JudgeError(f"{_record_file(spec)}: expected the file {file.name} of weights {spec.name}")
-        path = _record_file(spec).parent / kept["path"]
-        hashes[file.name] = _checked(path, file.sha256 or kept["sha256"])
-        paths.append(path)
-    return FoundWeights(paths[0] if len(paths) == 1 else _common_folder(spec, paths), _overall(hashes))
+    kept = _kept_files(spec)
+    if kept is None:
+        raise JudgeError(
+            f"no weights {spec.name} (live-eval weights fetch {spec.name}, or add {spec.name} PATH)"
+        )
+    hashes = {file.name: _checked(*kept[file.name], spec) for file in spec.files}
+    return FoundWeights(_place(spec, kept), _overall(hashes))
+
+
+def recorded_weights(spec: WeightsSpec) -> FoundWeights | None:
+    """Return where the weights are to lie, by their record: the files are there, but are not hashed.
+
+    Returns:
+        Where, and the hash that they are to have; None where the weights never came.
+
+    Raises:
+        JudgeError: Their record says other files than they have, or files that are gone; the message says
+            what to do.
+    """
+    kept = _kept_files(spec)
+    if kept is None:
+        return None
+    return FoundWeights(_place(spec, kept), _overall({name: sha256 for name, (_, sha256) in kept.items()}))
+
+
+def recorded_hashes(spec: WeightsSpec) -> dict[str, str]:
+    """Return the hash that each file was recorded with, even where it is gone; empty without a record."""
+    try:
+        return {name: sha256 for name, (_, sha256) in (_read_record(spec) or {}).items()}
+    except JudgeError:
+        return {}
 
 
 def weights_at(path: Path, spec: WeightsSpec | None = None) -> FoundWeights:
@@ -136,14 +156,19 @@ def weights_at(path: Path, spec: WeightsSpec | None = None) -> FoundWeights:
         JudgeError: There is nothing, or a file has another hash than `spec` knows.
     """
     if spec is not None:
-        hashes = {file.name: _checked(_within(path, file, spec), file.sha256) for file in spec.files}
-        return FoundWeights(path, _overall(hashes))
+        paths = {file.name: _within(path, file, spec) for file in spec.files}
+        hashes = {file.name: _checked(paths[file.name], file.sha256, spec) for file in spec.files}
+        return FoundWeights(path if len(paths) > 1 else paths[spec.files[0].name], _overall(hashes))
     if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
-        if inside:
-            return FoundWeights(
-                path, _overall({file.relative_to(path).as_posix(): _checked(file, None) for file in inside})
-            )
+        # What begins with a dot is what tools left (.git, .cache), and changes without the model's doing so.
+        inside = {file.relative_to(path): file for file in path.rglob("*") if file.is_file()}
+        hashes = {
+            name.as_posix(): _checked(file, None)
+            for name, file in inside.items()
+            if not any(part.startswith(".") for part in name.parts)
+        }
+        if hashes:
+            return FoundWeights(path, _overall(hashes))
     return FoundWeights(path, _checked(path, None))
 
 
@@ -158,7 +183,8 @@ def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
         JudgeError: A file is missing or has another hash than is known.
         UsageError: The record cannot be written.
     """
-    write_record(spec, {file.name: _within(path, file, spec).resolve() for file in spec.files})
+    # Links are kept: the hub's own cache has all files under their names as links into one folder of blobs.
+    write_record(spec, {file.name: _within(path, file, spec).absolute() for file in spec.files})
     return find_weights(spec)
 
 
@@ -179,7 +205,7 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
     for file in spec.files:
         path = paths[file.name]
         kept = path.relative_to(record.parent) if path.is_relative_to(record.parent) else path
-        files[file.name] = {"path": kept.as_posix(), "sha256": _checked(path, file.sha256)}
+        files[file.name] = {"path": kept.as_posix(), "sha256": _checked(path, file.sha256, spec)}
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
         part = record.with_suffix(".part")
@@ -188,7 +214,7 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
         )
         part.replace(record)
     except OSError as error:
-        raise UsageError(f"{record}: cannot be written: {error}") from error
+        raise UsageError(f"{record}: cannot be written: {error.strerror or error}") from error
 
 
 def file_sha256(path: Path) -> str:
@@ -211,15 +237,36 @@ def _record_file(spec: WeightsSpec) -> Path:
     return weights_folder() / spec.name / RECORD_FILE
 
 
-def _read_record(spec: WeightsSpec) -> Mapping[str, Mapping[str, str]] | None:
-    path = _record_file(spec)
-    if not path.is_file():
+def _kept_files(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
+    """Return path and hash of each file as recorded, all of them there; None where nothing is recorded.
+
+    A hash that the specification knows counts more than one that was recorded before it did.
+    """
+    recorded = _read_record(spec)
+    if recorded is None:
+        return None
+    kept_files = {}
+    for file in spec.files:
+        path, sha256 = recorded.get(file.name, (_record_file(spec).parent / file.name, ""))
+        if not (sha256 and path.is_file()):
+            raise JudgeError(f"{path}: expected a file of the weights {spec.name}, {_again(spec)}")
+        kept_files[file.name] = (path, file.sha256 or sha256)
+    return kept_files
+
+
+def _read_record(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
+    record = _record_file(spec)
+    if not record.is_file():
         return None
     try:
-        files: Any = json.loads(path.read_text("utf-8"))["files"]
-        return {name: {"path": kept["path"], "sha256": kept["sha256"]} for name, kept in files.items()}
+        files: Any = json.loads(record.read_text("utf-8"))["files"]
+        return {name: (record.parent / kept["path"], str(kept["sha256"])) for name, kept in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise JudgeError(f"{path}: expected a record of weights {spec.name}: {error}") from error
+        raise JudgeError(f"{record}: expected a record of the weights {spec.name}, {_again(spec)}") from error
+
+
+def _again(spec: WeightsSpec) -> str:
+    return f"found none: fetch or add them again (live-eval weights fetch {spec.name})"
 
 
 def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
@@ -228,17 +275,20 @@ def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
     if not found.is_file() or (len(spec.files) > 1 and not path.is_dir()):
         wanted = ", ".join(file.name for file in spec.files)
         what = "a file" if len(spec.files) == 1 else "a folder"
-        raise JudgeError(f"{path}: expected {what} with the weights {spec.name} ({wanted}), found no {found.name}")
+        raise JudgeError(
+            f"{path}: expected {what} with the weights {spec.name} ({wanted}), found no {found.name}"
+        )
     return found
 
 
-def _checked(path: Path, sha256: str | None) -> str:
+def _checked(path: Path, sha256: str | None, spec: WeightsSpec | None = None) -> str:
+    what = f"the weights {spec.name}" if spec is not None else "weights"
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise JudgeError(f"{path}: expected weights: {error.strerror or error}") from error
+        raise JudgeError(f"{path}: expected a file of {what}: {error.strerror or error}") from error
     if sha256 is not None and found != sha256:
-        raise JudgeError(f"{path}: expected weights with SHA-256 {sha256}, found {found}")
+        raise JudgeError(f"{path}: expected {what} with SHA-256 {sha256}, found {found}")
     return found
 
 
@@ -248,11 +298,12 @@ def _overall(hashes: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(hashes.items())).encode()).hexdigest()
 
 
-def _common_folder(spec: WeightsSpec, paths: Iterable[Path]) -> Path:
-    """Return the folder in which all files lie under their names."""
-    for folder in {
-        parent for file, path in zip(spec.files, paths, strict=True) for parent in path.parents
-    }:
-        if all(folder / file.name == path for file, path in zip(spec.files, paths, strict=True)):
-            return folder
-    raise JudgeError(f"{_record_file(spec)}: expected all files of weights {spec.name} in one folder")
+def _place(spec: WeightsSpec, kept: Mapping[str, tuple[Path, str]]) -> Path:
+    """Return the one file, or the folder in which all files lie under their names."""
+    first = kept[spec.files[0].name][0]
+    if len(spec.files) == 1:
+        return first
+    folder = first.parents[len(Path(spec.files[0].name).parts) - 1]
+    if any(kept[file.name][0] != folder / file.name for file in spec.files):
+        raise JudgeError(f"{_record_file(spec)}: expected all files in one folder, {_again(spec)}")
+    return folder

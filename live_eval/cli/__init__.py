@@ -28,6 +28,7 @@ COMMANDS = {
     "calibrate": "Measure the harness's own error against known times.",
     "endpoints": "List the endpoints, or tell all of one.",
     "judges": "List the judges and what each lacks here.",
+    "weights": "Fetch and list the weights of judges.",
     "plugins": "List all plugins, and what is broken and why.",
 }
 """The commands and their short help; ``--help`` reads it here, so that no command is loaded for it."""

@@ -10,6 +10,7 @@ A run is a folder::
 """
 
 from live_eval.store._encoding import file_stem
+from live_eval.store._lock import WriterLock
 from live_eval.store.reader import RunReader, StoredFailure, StoredResponse, StoredTurn
 from live_eval.store.schema import (
     AUDIO_FOLDER,
@@ -40,5 +41,6 @@ __all__ = [
     "StoredFailure",
     "StoredResponse",
     "StoredTurn",
+    "WriterLock",
     "file_stem",
 ]

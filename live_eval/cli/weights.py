@@ -1,0 +1,176 @@
+"""``live-eval weights``: the weights that judges need and no package carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from live_eval.cli._listing import print_listing
+from live_eval.errors import JudgeError, UsageError
+from live_eval.fetching import fetch_weights, published_at
+from live_eval.judging import JudgeSpec
+from live_eval.redaction import mask_halves
+from live_eval.registry import JUDGES, find_plugins
+from live_eval.weights import (
+    FoundWeights,
+    WeightsSpec,
+    add_weights,
+    find_weights,
+    recorded_weights,
+    weights_folder,
+)
+
+__all__ = ["command"]
+
+_COLUMNS = {
+    "name": "weights",
+    "title": "what they are",
+    "judges": "of judges",
+    "licence": "licence",
+    "megabytes": "MB",
+    "state": "here",
+    "path": "where",
+    "sha256_shown": "SHA-256",
+}
+
+
+@click.group()
+def command() -> None:
+    """Fetch and list the weights of judges."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--check", "checked", is_flag=True, help="Read the files, and hold them to their hashes.")
+def _list(as_json: bool, checked: bool) -> None:
+    """List the weights that judges know, and which of them are here."""
+    rows = [_row(spec, judges, checked=checked) for spec, judges in _known().values()]
+    if not as_json:
+        rows = [row | {"sha256_shown": (row["sha256"] or "")[:12]} for row in rows]
+    print_listing(rows, _COLUMNS, as_json=as_json)
+
+
+@command.command("fetch")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--again", is_flag=True, help="Fetch anew what is here, also where it was published anew.")
+def _fetch(names: tuple[str, ...], again: bool) -> None:
+    """Fetch weights from where they are published.
+
+    A transfer that broke off goes on where it was. HF_ENDPOINT takes the place of https://huggingface.co;
+    a token in HF_TOKEN is sent there alone.
+    """
+    for spec in [_named(name) for name in names]:
+        addresses = sorted({mask_halves(published_at(file)).rpartition("/")[0] for file in spec.files})
+        click.echo(f"{spec.name}: {spec.title}, about {spec.megabytes} MB", err=True)
+        click.echo(f"  licence: {spec.licence}", err=True)
+        click.echo(f"  source:  {spec.source} (files from {', '.join(addresses)})", err=True)
+        _say(_fetch_with_progress(spec, again=again), spec)
+
+
+@command.command("add")
+@click.argument("name")
+@click.argument("path", type=click.Path(path_type=Path))
+def _add(name: str, path: Path) -> None:
+    """Use weights that are on this machine already.
+
+    PATH is the file, or the folder with all files; they stay where they are.
+    """
+    spec = _named(name)
+    _say(add_weights(spec, path), spec)
+
+
+@command.command("path")
+@click.argument("name", required=False)
+def _path(name: str | None) -> None:
+    """Print the folder of all weights, or where those of NAME lie."""
+    click.echo(weights_folder() if name is None else find_weights(_named(name)).path)
+
+
+def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
+    """Return by name the weights among which judges choose, with the judges' names.
+
+    Raises:
+        UsageError: Two judges mean different weights by one name.
+    """
+    known: dict[str, tuple[WeightsSpec, list[str]]] = {}
+    for plugin in find_plugins(JUDGES):
+        options = plugin.spec.options if isinstance(plugin.spec, JudgeSpec) else ()
+        for spec in (weights for option in options for weights in option.weights):
+            there, judges = known.setdefault(spec.name, (spec, []))
+            if there != spec:
+                raise UsageError(
+                    f"judges {judges[0]} and {plugin.name} mean different weights by {spec.name!r}"
+                )
+            if plugin.name not in judges:
+                judges.append(plugin.name)
+    return dict(sorted(known.items()))
+
+
+def _named(name: str) -> WeightsSpec:
+    known = _known()
+    if name not in known:
+        raise UsageError(f"unknown weights {name!r}; there are: {', '.join(known) or 'none'}")
+    return known[name][0]
+
+
+def _row(spec: WeightsSpec, judges: list[str], *, checked: bool) -> dict[str, Any]:
+    found: FoundWeights | None = None
+    problem: str | None = None
+    try:
+        found = recorded_weights(spec)
+        if checked and found is not None:
+            found = find_weights(spec)
+    except JudgeError as error:
+        problem = str(error)
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "judges": judges,
+        "licence": spec.licence,
+        "source": spec.source,
+        "megabytes": spec.megabytes,
+        "pinned": spec.pinned,
+        "files": [{"name": file.name, "url": file.url, "sha256": file.sha256} for file in spec.files],
+        "here": found is not None and problem is None,
+        "problem": problem,
+        "state": problem or found is not None,
+        "path": None if found is None else str(found.path),
+        "sha256": None if found is None else found.sha256,
+    }
+
+
+def _fetch_with_progress(spec: WeightsSpec, *, again: bool) -> FoundWeights:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks = {
+            file.name: bars.add_task(escape(file.name), total=None, visible=False) for file in spec.files
+        }
+
+        def show(name: str, here: int, total: int | None) -> None:
+            bars.update(tasks[name], completed=here, total=total, visible=True)
+
+        return fetch_weights(spec, again=again, progress=show)
+
+
+def _say(found: FoundWeights, spec: WeightsSpec) -> None:
+    how = "as it is known" if spec.pinned else "recorded"
+    click.echo(f"{spec.name}: {found.path} (SHA-256 {found.sha256}, {how})")
