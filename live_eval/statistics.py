@@ -30,6 +30,7 @@ __all__ = [
     "Estimate",
     "Interval",
     "ecdf",
+    "estimate_figure",
     "estimate_mean",
     "estimate_quantile",
     "paired_difference",
@@ -41,6 +42,8 @@ LEVEL = 0.95
 MIN_CLUSTERS = 8
 MIN_BEYOND = 5
 _BLOCK = 250
+# A figure that more resamples leave undefined (all their values alike) has no interval.
+_MOST_UNDEFINED = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,34 @@ def estimate_quantile(
     return Estimate(value, len(array), count, interval, reason)
 
 
+def estimate_figure(
+    figure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    clusters: Sequence[Hashable],
+    *,
+    seed: int = 0,
+) -> Estimate:
+    """Return any figure of values with its interval.
+
+    Args:
+        figure: Given how often each value is drawn, shape (resamples, n), returns the figure of each
+            resample, shape (resamples,); NaN where it is not defined.
+        clusters: The script of each value, shape (n,).
+        seed: Seed of the resampling.
+    """
+    members, count = _members(clusters, len(clusters))
+    if not len(members):
+        return Estimate(None, 0, 0, reason="no values")
+    value = float(figure(np.ones((1, len(members))))[0])
+    if math.isnan(value):
+        return Estimate(None, len(members), count, reason="not defined for these values")
+
+    def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+        return figure(drawn[:, members].astype(np.float64))
+
+    interval, reason = _interval(statistic, count, seed)
+    return Estimate(value, len(members), count, interval, reason)
+
+
 def paired_difference(
     first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0
 ) -> Estimate:
@@ -208,8 +239,11 @@ def _interval(
         return None, f"fewer than {MIN_CLUSTERS} scripts"
     drawn = _draws(clusters, RESAMPLES, seed)
     figures = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
+    undefined = int(np.isnan(figures).sum())
+    if undefined > _MOST_UNDEFINED * RESAMPLES:
+        return None, f"not defined in {undefined} of {RESAMPLES} resamples"
     tail = _tail(clusters)
-    low, high = np.quantile(figures, [tail, 1 - tail])
+    low, high = np.nanquantile(figures, [tail, 1 - tail])
     return Interval(float(low), float(high)), ""
 
 
