@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import torch
@@ -38,8 +38,8 @@ class ConvStack:
     shapes: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, blocks: torch.nn.ModuleList) -> ConvStack:
-        """Return the stack of `blocks`, of each of which the first module is the convolution."""
+    def of(cls, blocks: Any) -> ConvStack:
+        """Return the stack of modules, each a sequence that begins with its convolution."""
         return cls(tuple((block[0].kernel_size[0], block[0].stride[0]) for block in blocks))
 
     def frames(self, samples: int) -> int:

@@ -64,7 +64,8 @@ class Utmos:
         self._device = torch_device(device)
         found = _find(weights)
         self._sha256 = found.sha256
-        self._network: Any = load_network(found.path).to(self._device)
+        network: Any = load_network(found.path)
+        self._network = network.to(self._device)
         self._ssl = self._network.feature_extractors[0].ssl_model
         blocks = self._ssl.feature_extractor.conv_layers
         self._stack = ConvStack.of(blocks)

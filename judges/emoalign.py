@@ -1,0 +1,222 @@
+"""EmoAlign: whether the reply's voice expresses the emotion that fits, by the classifier emotion2vec+ large.
+
+Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
+classifier, with the numbers of the package ``funasr``. EchoMind publishes neither where its reference emotion
+comes from nor how it maps labels; a rate of matches, 0 to 100, fits its values. Here the reference is an
+option: the voice of the benchmark's own reply, or a table by vocal cue (``docs/emotion.md``).
+
+With p(c) the reply's probabilities and q(c) the reference reply's, over the classes c:
+
+- ``top1``: 100 where argmax p is the reference's emotion (argmax q, or any that the table accepts), else 0;
+- ``mass``: 100 times the sum of p over the reference's emotions;
+- ``cosine``: p·q / (|p| |q|) over the seven emotions; left out against the table, which has no q.
+
+Higher is better. The classes ``other`` and ``unk`` are no emotions: a reference of these is nothing to hold a
+reply against (unscored), and a reply of these matches nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges._emotion2vec import RATE_HZ, Emotion2vec
+from judges._emotions import EMOTIONS, FITTING
+from judges._sound import SHORTEST_S, unrateable
+from judges._torch import batches_by_length, torch_device
+from judges.specs.emotion import EMOTION2VEC_WEIGHTS
+from live_eval.audio import Audio
+from live_eval.errors import JudgeError
+from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
+from live_eval.timeline import audible_onset
+from live_eval.types import Cue
+from live_eval.weights import find_weights, weights_at
+
+__all__ = ["LOW_CONFIDENCE", "EmoAlign"]
+
+LOW_CONFIDENCE = 0.5
+"""Below this the classes that the best one beat are together likelier than it."""
+
+# Padding included. A CPU gains nothing by more, and the activations of a transformer stay below 1 GB.
+_MOST_SECONDS = {"cpu": 32, "cuda": 640}
+# Several models answer each script, and each answer is held against the same reference reply.
+_MOST_REFERENCES = 8192
+
+Probabilities: TypeAlias = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What the reply is held against: emotions, and probabilities where a voice has them."""
+
+    emotions: frozenset[str]
+    probabilities: Probabilities | None
+    detail: Mapping[str, Any]
+
+
+class EmoAlign:
+    """Holds the emotion of the reply's voice against the one that fits: ``top1``, ``mass``, ``cosine``.
+
+    Whole utterances at 16 kHz. Unscored are replies and reference replies without an audible sample or of
+    less than 0.5 s, turns without what the reference is taken from, and references without an emotion. The
+    detail has both sides' probabilities, and ``low_confidence`` where a side's best is below one half.
+    Memory is bound by 32 s of audio at once on a CPU (640 on a GPU), or by the longest recording.
+
+    Args:
+        reference: ``audio`` for the voice of the case's reference reply, ``cue`` for the table by cue.
+        weights: Name of published weights, or the folder of a model as funasr loads it.
+        device: Where to compute, ``cpu`` or ``cuda``.
+
+    Raises:
+        JudgeError: The package, the weights or the device are not there, or the weights are of another
+            network.
+    """
+
+    def __init__(
+        self, *, reference: str = "audio", weights: str = EMOTION2VEC_WEIGHTS.name, device: str = "cpu"
+    ) -> None:
+        where = torch_device(device)
+        found = (
+            find_weights(EMOTION2VEC_WEIGHTS)
+            if weights == EMOTION2VEC_WEIGHTS.name
+            else weights_at(Path(weights), EMOTION2VEC_WEIGHTS)
+        )
+        self._by_cue = reference == "cue"
+        self._sha256 = found.sha256
+        self._most_samples = _MOST_SECONDS[where.type] * RATE_HZ
+        self._model = Emotion2vec(found.path, where)
+        lacking = set(EMOTIONS) - set(self._model.labels)
+        if lacking:
+            raise JudgeError(
+                f"{found.path}: expected a model that knows {', '.join(EMOTIONS)}; "
+                f"found none of {', '.join(sorted(lacking))}"
+            )
+        self._references: OrderedDict[bytes, Probabilities] = OrderedDict()
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Judge each reply; replies and reference replies of similar length are classified together."""
+        problems = [self._problem(turn) for turn in batch]
+        fine = [turn for turn, problem in zip(batch, problems, strict=True) if problem is None]
+        heard = {} if self._by_cue else {_content(turn): turn for turn in fine}
+        new = [key for key in heard if key not in self._references]
+        sounds = [turn.reply_at(RATE_HZ).samples for turn in fine]
+        sounds += [heard[key].reference_at(RATE_HZ).samples for key in new]
+        classified = self._classified(sounds)
+        voices = {key: self._references[key] for key in heard if key in self._references}
+        voices.update(zip(new, classified[len(fine) :], strict=True))
+        self._remember(voices)
+        scored = iter(
+            self._judged(reply, _of_cue(turn.case.cue) if self._by_cue else _of_voice(voices[_content(turn)]))
+            for turn, reply in zip(fine, classified[: len(fine)], strict=True)
+        )
+        return [next(scored) if problem is None else problem for problem in problems]
+
+    def _problem(self, turn: JudgedTurn) -> Unscored | Failed | None:
+        """Return why the turn cannot be judged, as far as is known without computing."""
+        problem = unrateable(turn)
+        if problem is not None:
+            return problem
+        if self._by_cue:
+            reference = _of_cue(turn.case.cue)
+            return reference if isinstance(reference, Unscored) else None
+        return _unusable(turn.reference)
+
+    def _classified(self, sounds: Sequence[NDArray[np.float32]]) -> list[Probabilities]:
+        rows: list[Probabilities] = [{} for _ in sounds]
+        for together in batches_by_length([len(sound) for sound in sounds], self._most_samples):
+            probabilities = self._model.probabilities([sounds[one] for one in together])
+            for one, row in zip(together, probabilities, strict=True):
+                rows[one] = dict(zip(self._model.labels, row, strict=True))
+        return rows
+
+    def _remember(self, references: Mapping[bytes, Probabilities]) -> None:
+        self._references.update(references)
+        for key in references:
+            self._references.move_to_end(key)
+        while len(self._references) > _MOST_REFERENCES:
+            self._references.popitem(last=False)
+
+    def _judged(self, reply: Probabilities, reference: _Reference | Unscored) -> Judgement:
+        if isinstance(reference, Unscored):
+            return reference
+        emotion = _top(reply)
+        values = {
+            "top1": 100.0 if emotion in reference.emotions else 0.0,
+            "mass": min(100.0, 100 * sum(reply[name] for name in reference.emotions)),
+        }
+        if reference.probabilities is not None:
+            cosine = _cosine(reply, reference.probabilities)
+            if cosine is not None:
+                values["cosine"] = cosine
+        sides = [reply] if reference.probabilities is None else [reply, reference.probabilities]
+        return Scored(
+            values,
+            {
+                "reply": _side(reply),
+                "reference": reference.detail,
+                "low_confidence": any(max(side.values()) < LOW_CONFIDENCE for side in sides),
+                "sha256": self._sha256,
+            },
+        )
+
+
+def _of_voice(probabilities: Probabilities) -> _Reference | Unscored:
+    emotion = _top(probabilities)
+    if emotion not in EMOTIONS:
+        return Unscored("the reference reply's voice has no emotion that the classifier can name")
+    return _Reference(frozenset({emotion}), probabilities, {"source": "audio", **_side(probabilities)})
+
+
+def _of_cue(cue: Cue | None) -> _Reference | Unscored:
+    if cue is None:
+        return Unscored("no cue")
+    fitting = FITTING.get(cue.attribute or "")
+    if fitting is None:
+        return Unscored("the cue is not in the table of fitting emotions")
+    if not fitting.emotions:
+        return Unscored("the cue alone does not say which emotion fits")
+    detail = {"source": "cue", "cue": cue.attribute, "emotions": sorted(fitting.emotions)}
+    return _Reference(fitting.emotions, None, detail)
+
+
+def _unusable(reference: Audio | None) -> Unscored | Failed | None:
+    """Return why a reference reply's voice cannot be classified."""
+    if reference is None or len(reference.samples) == 0:
+        return Unscored("no reference audio")
+    if not np.isfinite(reference.samples).all():
+        return Failed("the reference reply has samples that are not finite")
+    if len(reference.samples) < SHORTEST_S * reference.rate_hz:
+        return Unscored(f"the reference reply is shorter than {SHORTEST_S} s")
+    if audible_onset(reference.int16(), reference.rate_hz) is None:
+        return Unscored("the reference reply is silent")
+    return None
+
+
+def _content(turn: JudgedTurn) -> bytes:
+    """Return what identifies a reference reply's sound."""
+    assert turn.reference is not None
+    samples = np.ascontiguousarray(turn.reference.samples)
+    return hashlib.sha256(turn.reference.rate_hz.to_bytes(4) + samples.tobytes()).digest()
+
+
+def _top(probabilities: Probabilities) -> str:
+    return max(probabilities, key=probabilities.__getitem__)
+
+
+def _side(probabilities: Probabilities) -> dict[str, Any]:
+    emotion = _top(probabilities)
+    return {"emotion": emotion, "confidence": probabilities[emotion], "probabilities": dict(probabilities)}
+
+
+def _cosine(reply: Probabilities, reference: Probabilities) -> float | None:
+    """Return the cosine over the seven emotions, or None where a side has nothing of any."""
+    ours, theirs = (np.array([side[name] for name in EMOTIONS]) for side in (reply, reference))
+    lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
+    return min(1.0, float(ours @ theirs) / lengths) if lengths > 0 else None
