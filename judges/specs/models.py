@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
 
-__all__ = ["ARENA", "RUBRIC", "VES"]
+__all__ = ["ARENA", "AUDIO_MODEL", "RUBRIC", "TEXT_MODEL", "VES"]
+
+TEXT_MODEL = "gpt-4o"
+AUDIO_MODEL = "gemini-2.5-pro"
+_GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
 
 
 def _rating(name: str, title: str) -> OutputSpec:
@@ -30,7 +34,7 @@ RUBRIC = JudgeSpec(
     options=(_PROMPT,),
     packages=("openai",),
     key_variable="OPENAI_API_KEY",
-    model="gpt-4o",
+    model=TEXT_MODEL,
     source=_ECHOMIND,
 )
 
@@ -54,8 +58,8 @@ VES = JudgeSpec(
     ),
     packages=("openai",),
     key_variable="GEMINI_API_KEY",
-    base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-    model="gemini-2.5-pro",
+    base_url=_GEMINI,
+    model=AUDIO_MODEL,
     source=_ECHOMIND,
 )
 
@@ -67,10 +71,11 @@ ARENA = JudgeSpec(
     implementation="judges.arena:Arena",
     outputs=(OutputSpec(name="", title="preference", low=-1.0, high=1.0, higher_is_better=None),),
     needs=frozenset({Need.REPLY_AUDIO, Need.CUE}),
+    uses=frozenset({Need.SCRIPT_TEXT, Need.REPLY_TEXT}),
     options=(_PROMPT,),
     packages=("openai",),
     key_variable="GEMINI_API_KEY",
-    base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-    model="gemini-2.5-pro",
+    base_url=_GEMINI,
+    model=AUDIO_MODEL,
     source=_ECHOMIND,
 )

@@ -1,0 +1,84 @@
+"""Arena: which of two spoken replies to the same case is better, said by a model that hears both."""
+
+from __future__ import annotations
+
+from judges._asking import (
+    SENT_RATE_HZ,
+    Prompt,
+    UnreadableError,
+    delivery_of,
+    read_object,
+    read_words,
+    sound_part,
+    text_part,
+)
+from judges._sound import unrateable
+from judges.specs.models import AUDIO_MODEL
+from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, Scored, Unscored
+
+__all__ = ["Arena"]
+
+_PLACES = frozenset({"spoken_text", "delivery", "first_text", "second_text"})
+_VERDICTS = {"first": 1.0, "second": -1.0, "tie": 0.0}
+
+
+class Arena:
+    """Preference between two replies: 1 where the first is better, -1 where the second is, 0 for a tie.
+
+    The model hears both, and reads what was said, how it was said and, where it is known, what each reply
+    says. Models prefer places as well as replies: ask in both orders and let `live-eval audit` tell the
+    effect. After EchoMind's arena (Zhou et al., ICLR 2026), whose prompt is not public.
+
+    Sound goes as WAV, 16 000 Hz, mono, int16, its first 120 s at most.
+
+    Args:
+        prompt: A prompt file in the place of ours, with any of the places ``{spoken_text}``, ``{delivery}``,
+            ``{first_text}`` and ``{second_text}``. Empty for ours.
+
+    Raises:
+        JudgeError: The prompt file cannot be used.
+    """
+
+    def __init__(self, *, prompt: str = "") -> None:
+        self._prompt = Prompt.load(prompt, usual="arena.md", places=_PLACES, needed=frozenset())
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
+        """Return why a reply takes no part, or None where it does."""
+        return unrateable(turn)
+
+    def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
+        """Return the question about two replies, with their sound.
+
+        Raises:
+            ValueError: They are no replies to the same case.
+        """
+        case = first.case
+        if case.case_id != second.case.case_id:
+            raise ValueError(
+                f"expected two replies to one case, got {case.case_id!r} and {second.case.case_id!r}"
+            )
+        text = self._prompt.fill(
+            {
+                "spoken_text": case.text,
+                "delivery": delivery_of(case.cue),
+                "first_text": first.reply_text,
+                "second_text": second.reply_text,
+            }
+        )
+        content = [
+            text_part(text),
+            *sound_part("The first reply", first.reply_at(SENT_RATE_HZ)),
+            *sound_part("The second reply", second.reply_at(SENT_RATE_HZ)),
+        ]
+        return ChatRequest(messages=[{"role": "user", "content": content}], model=AUDIO_MODEL)
+
+    def parse(self, answer: str) -> Judgement:
+        """Return the preference of an answer, with its reason in the detail."""
+        try:
+            value = read_object(answer)
+            better = read_words(value, "better")
+            if better not in _VERDICTS:
+                raise UnreadableError(f'expected better as "first", "second" or "tie", got {better[:40]!r}')
+            return Scored({"": _VERDICTS[better]}, {"reason": read_words(value, "reason")})
+        except UnreadableError as error:
+            return Failed(str(error))

@@ -1,0 +1,67 @@
+"""VES, vocal empathy: how the delivery of a reply answers the speaker, rated by a model that hears."""
+
+from __future__ import annotations
+
+from judges._asking import (
+    SENT_RATE_HZ,
+    Prompt,
+    UnreadableError,
+    delivery_of,
+    read_object,
+    read_rating,
+    read_words,
+    sound_part,
+    text_part,
+)
+from judges._sound import unrateable
+from judges.specs.models import AUDIO_MODEL
+from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, Scored, Unscored
+
+__all__ = ["Ves"]
+
+_PLACES = frozenset({"delivery"})
+
+
+class Ves:
+    """Vocal empathy, a whole number from 1 to 5, higher is better (EchoMind, Zhou et al., ICLR 2026).
+
+    The model hears the reply and is told in what state the speaker was (the cue of the variant that was
+    played). It rates the delivery against that state and is told to pass over the words, which it is not
+    shown. The benchmark's definition and anchors, in words of our own.
+
+    Sound goes as WAV, 16 000 Hz, mono, int16, its first 120 s at most.
+
+    Args:
+        prompt: A prompt file in the place of ours, with the place ``{delivery}``. Empty for ours.
+        speaker_audio: ``"yes"`` where the model is to hear the speaker's recording too, before the reply, if
+            there is one; the benchmark describes the state in words alone.
+
+    Raises:
+        JudgeError: The prompt file cannot be used.
+    """
+
+    def __init__(self, *, prompt: str = "", speaker_audio: str = "no") -> None:
+        self._prompt = Prompt.load(prompt, usual="ves.md", places=_PLACES, needed=_PLACES)
+        self._with_speaker = speaker_audio == "yes"
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
+        """Return why the reply is not rated, or None where it is."""
+        return unrateable(turn)
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        """Return the question about a turn, with its sound."""
+        content = [text_part(self._prompt.fill({"delivery": delivery_of(turn.case.cue)}))]
+        if self._with_speaker and turn.speaker is not None:
+            content += sound_part("The person", turn.speaker_at(SENT_RATE_HZ))
+        content += sound_part("The reply", turn.reply_at(SENT_RATE_HZ))
+        return ChatRequest(messages=[{"role": "user", "content": content}], model=AUDIO_MODEL)
+
+    def parse(self, answer: str) -> Judgement:
+        """Return the rating of an answer, with its explanation in the detail."""
+        try:
+            value = read_object(answer)
+            return Scored(
+                {"": read_rating(value, "VES_score")}, {"explanation": read_words(value, "explanation")}
+            )
+        except UnreadableError as error:
+            return Failed(str(error))
