@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -232,21 +233,35 @@ def _read(completion: _Completion) -> Answer | Problem:
 
 def _refused(error: openai.APIStatusError, parameters: Mapping[str, Any], wall_ns: int) -> Problem:
     """Say what an HTTP status means for us."""
-    status, message = error.status_code, f"{error.status_code} {error.message}"[:_MESSAGE_LENGTH]
+    status, body = error.status_code, error.response.text
+    told = _told(body)
+    message = f"{status} {told.get('message') or body.strip() or error.message}"[:_MESSAGE_LENGTH]
     # Gemini answers a wrong key with 400.
-    if status in (401, 403) or (status == 400 and "api key not valid" in error.message.lower()):
+    if status in (401, 403) or (status == 400 and "api key not valid" in body.lower()):
         return Problem(CallProblem.AUTHENTICATION, message)
     if status == 404:
         return Problem(CallProblem.NOT_FOUND, message)
-    if status == 402 or (status == 429 and error.code == "insufficient_quota"):
+    if status == 402 or (status == 429 and told.get("code") == "insufficient_quota"):
         return Problem(CallProblem.QUOTA, message)
     if status == 429:
         return Problem(CallProblem.RATE_LIMITED, message, _retry_after_s(error, wall_ns))
     if status in (408, 409) or status >= 500:
         return Problem(CallProblem.SERVER_ERROR, message, _retry_after_s(error, wall_ns))
-    said = f"{error.param} {error.message}".lower() if status in (400, 422) else ""
+    said = body.lower() if status in (400, 422) else ""
     refused = {name for name in parameters if any(word in said for word in _OPTIONAL.get(name, ()))}
     return Problem(CallProblem.REJECTED, message, refused=frozenset(refused))
+
+
+def _told(body: str) -> Mapping[str, Any]:
+    """Return the error that a body tells: ``{"error": {...}}``; Gemini's is in a list."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(value, list) and value:
+        value = value[0]
+    told = value.get("error", value) if isinstance(value, dict) else {}
+    return told if isinstance(told, dict) else {"message": told}
 
 
 def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
@@ -257,7 +272,7 @@ def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
     """
     value = error.response.headers.get("retry-after")
     if value is None:
-        told = re.search(r"retryDelay\W+(\d+(?:\.\d+)?)s", error.message)
+        told = re.search(r"\"retryDelay\"\s*:\s*\"(\d+(?:\.\d+)?)s\"", error.response.text)
         return float(told[1]) if told else None
     try:
         seconds = float(value)

@@ -5,9 +5,9 @@ import base64
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ import pytest
 from aiohttp import web
 
 from live_eval import registry
+from live_eval.bench import JudgeOptions
+from live_eval.errors import StoreError
 from live_eval.judging import (
     ChatRequest,
     Failed,
@@ -26,8 +28,17 @@ from live_eval.judging import (
     Need,
     OutputSpec,
     Scored,
+    Unscored,
 )
-from live_eval.llm import CallProblem, LlmDriver, LlmOptions, LlmSettings
+from live_eval.llm import (
+    AnswerCache,
+    Budget,
+    CallProblem,
+    LlmDriver,
+    LlmOptions,
+    LlmSettings,
+    Price,
+)
 from live_eval.scoring import JudgeSummary, score_run
 from live_eval.store import RunWriter, ScoreReader, ScoreRow
 from live_eval.testing.records import spoken_turn
@@ -57,6 +68,59 @@ class KindJudge:
             return Failed(f"expected a JSON object with kindness, got {answer!r}")
 
 
+TOY = JudgeSpec(
+    name="kind",
+    version="1",
+    title="kindness",
+    kind=JudgeKind.LLM,
+    implementation=f"{__name__}:KindJudge",
+    outputs=(OutputSpec(name="", title="kindness", low=1.0, high=5.0),),
+    needs=frozenset({Need.REPLY_TEXT}),
+    key_variable="TOY_KEY",
+)
+
+
+class KinderJudge:
+    """A toy that compares."""
+
+    def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
+        text = f"Which is kinder? {first.turn_id}: {first.reply_text} {second.turn_id}: {second.reply_text}"
+        return ChatRequest(messages=[{"role": "user", "content": text}], model="toy-1")
+
+    def parse(self, answer: str) -> Judgement:
+        try:
+            return Scored({"": {"first": 1.0, "second": -1.0, "tie": 0.0}[json.loads(answer)["kinder"]]})
+        except (ValueError, KeyError, TypeError):
+            return Failed("expected a JSON object with kinder")
+
+
+class Picky(KindJudge):
+    """Has nothing to say of some turns."""
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        return Unscored("the reply is a refusal") if turn.turn_id == "refusal" else None
+
+
+class PickyKinder(KinderJudge):
+    """The same of pairs."""
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        return Unscored("the reply is a refusal") if turn.turn_id == "refusal" else None
+
+
+class Shelf:
+    """Keeps answers in memory."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Mapping[str, Any]] = {}
+
+    def answer(self, question: str) -> Mapping[str, Any] | None:
+        return self.answers.get(question)
+
+    def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
+        self.answers[question] = json.loads(json.dumps(answer))
+
+
 class SkippingClock:
     """The machine's clock, except that sleeping moves it instead of taking time."""
 
@@ -83,6 +147,7 @@ Answer = Callable[[dict[str, Any]], web.StreamResponse]
 
 def completion(content: str | None = '{"kindness": 4}', **choice: Any) -> Answer:
     refusal = choice.pop("refusal", None)
+    usage = choice.pop("usage", {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14})
     body = {
         "id": "c1",
         "object": "chat.completion",
@@ -96,7 +161,7 @@ def completion(content: str | None = '{"kindness": 4}', **choice: Any) -> Answer
                 **choice,
             }
         ],
-        "usage": {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14},
+        "usage": usage,
     }
     return lambda _: web.json_response(body)
 
@@ -105,6 +170,10 @@ def error(status: int, message: str = "no", code: str | None = None, **headers: 
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     body = {"error": {"message": message, "type": "x", "code": code}}
     return lambda _: web.json_response(body, status=status, headers=names)
+
+
+def kindness(value: int) -> Answer:
+    return completion(json.dumps({"kindness": value}))
 
 
 def cut_body(_: dict[str, Any]) -> web.StreamResponse:
@@ -164,11 +233,17 @@ async def server() -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def driver(
-    server: Server, clock: SkippingClock | None = None, **settings: Any
+    server: Server,
+    clock: SkippingClock | None = None,
+    answers: AnswerCache | None = None,
+    budget: Budget | None = None,
+    **settings: Any,
 ) -> AsyncIterator[LlmDriver]:
     options = LlmSettings(base_url=server.base_url, key=Secret(KEY), **settings)
     # Made outside the event loop, as scoring does: the client reads certificates.
-    made = await asyncio.to_thread(LlmDriver, options, clock=clock or SkippingClock())
+    made = await asyncio.to_thread(
+        LlmDriver, options, answers=answers, budget=budget, clock=clock or SkippingClock()
+    )
     async with made:
         yield made
 
@@ -196,11 +271,11 @@ def failed(judgement: Judgement, problem: CallProblem) -> Failed:
 async def test_asks_in_order_and_keeps_prompt_and_answer(server: Server) -> None:
     names = [f"t{number}" for number in range(20)]
 
-    def kindness(body: dict[str, Any]) -> web.StreamResponse:
+    def numbered(body: dict[str, Any]) -> web.StreamResponse:
         number = int(body["messages"][0]["content"][0]["text"].split("? t")[1].split(":")[0])
         return completion(json.dumps({"kindness": number}))(body)
 
-    server.answers = [kindness] * 20
+    server.answers = [numbered] * 20
     judged = 0
 
     def count() -> None:
@@ -283,7 +358,9 @@ async def test_backs_off_with_growing_waits_and_gives_up(server: Server) -> None
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (error(400, "bad temperature"), CallProblem.REJECTED),
+        (error(400, "too many messages"), CallProblem.REJECTED),
+        (error(400, "API key not valid. Please pass a valid API key."), CallProblem.AUTHENTICATION),
+        (error(402, "insufficient balance"), CallProblem.QUOTA),
         (error(401, f"Incorrect API key provided: {KEY}"), CallProblem.AUTHENTICATION),
         (error(403), CallProblem.AUTHENTICATION),
         (error(404, "no such model"), CallProblem.NOT_FOUND),
@@ -321,12 +398,42 @@ async def test_what_is_no_completion_is_asked_for_again(server: Server, answer: 
     failed(judgement, CallProblem.UNREADABLE)
 
 
-async def test_cut_json_in_the_answer_is_the_judges_failure(server: Server) -> None:
+async def test_what_cannot_be_read_may_be_repaired_once(server: Server) -> None:
     judgement = await ask(server, [completion('{"kindness": ')])
+    assert isinstance(judgement, Scored)
+    first, again = server.requests
+    assert again["messages"][:-2] == first["messages"], "the whole conversation is sent again, sound included"
+    answer, told = again["messages"][-2:]
+    assert answer == {"role": "assistant", "content": '{"kindness": '}
+    assert told["role"] == "user"
+    assert "expected a JSON object with kindness" in told["content"]
+    assert "the JSON object alone" in told["content"]
+    assert judgement.detail["answer"] == '{"kindness": 4}'
+    assert judgement.detail["repaired"]["answer"] == '{"kindness": '
+    assert judgement.detail["calls"] == 2
+    assert judgement.detail["input_tokens"] == 22, "both calls are counted"
+
+
+async def test_what_cannot_be_repaired_has_its_name(server: Server) -> None:
+    judgement = await ask(server, [completion('{"kindness": '), completion("Four!")])
+    reason = failed(judgement, CallProblem.MALFORMED).reason
+    assert reason == "malformed: expected a JSON object with kindness, got 'Four!'"
     assert isinstance(judgement, Failed)
-    assert judgement.reason.startswith("expected a JSON object")
-    assert judgement.detail["answer"] == '{"kindness": '
+    assert judgement.detail["answer"] == "Four!"
+    assert judgement.detail["repaired"]["answer"] == '{"kindness": '
     assert judgement.detail["prompt"]
+    assert len(server.requests) == 2
+
+
+async def test_a_number_out_of_bounds_is_repaired_too(server: Server) -> None:
+    judgement = await ask(server, [completion('{"kindness": 9}')], judge=TOY)
+    assert isinstance(judgement, Scored)
+    assert "expected a finite number from 1 to 5" in server.requests[1]["messages"][-1]["content"]
+
+
+async def test_a_repair_that_does_not_come_is_named_by_what_came(server: Server) -> None:
+    judgement = await ask(server, [completion("no"), completion(None, refusal="I would rather not.")])
+    failed(judgement, CallProblem.REFUSAL)
 
 
 async def test_a_slow_endpoint_times_out(server: Server) -> None:
@@ -372,16 +479,289 @@ async def test_cancelling_stops_asking(server: Server) -> None:
             await asking
 
 
-TOY = JudgeSpec(
-    name="kind",
-    version="1",
-    title="kindness",
-    kind=JudgeKind.LLM,
-    implementation=f"{__name__}:KindJudge",
-    outputs=(OutputSpec(name="", title="kindness", low=1.0, high=5.0),),
-    needs=frozenset({Need.REPLY_TEXT}),
-    key_variable="TOY_KEY",
+# -- Parameters that some models refuse -----------------------------------------------------------------
+
+NO_TEMPERATURE = error(
+    400,
+    "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is "
+    "supported.",
+    code="unsupported_value",
 )
+NO_JSON = error(422, "response_format: Extra inputs are not permitted")
+
+
+async def test_a_refused_parameter_is_left_out_from_then_on(server: Server) -> None:
+    server.answers = [NO_TEMPERATURE, NO_JSON]
+    async with driver(server, concurrency=1, attempts=1) as llm:
+        judgements = await llm.judge(KindJudge(), turns("a", "b"))
+    assert [set(body) & {"temperature", "response_format"} for body in server.requests] == [
+        {"temperature", "response_format"},
+        {"response_format"},
+        set(),
+        set(),
+    ]
+    for judgement in judgements:
+        assert isinstance(judgement, Scored)
+        assert judgement.detail["without"] == ["response_format", "temperature"]
+
+
+async def test_a_parameter_that_is_refused_though_it_was_not_sent_ends_it(server: Server) -> None:
+    failed(await ask(server, [NO_TEMPERATURE] * 3), CallProblem.REJECTED)
+    assert len(server.requests) == 2
+
+
+async def test_geminis_errors_are_understood(server: Server) -> None:
+    """Its OpenAI-compatible address answers with a list, and asks for patience in the body."""
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}]
+    body = [{"error": {"code": 429, "message": "Resource has been exhausted", "details": details}}]
+    clock = SkippingClock()
+    judgement = await ask(server, [lambda _: web.json_response(body, status=429)], clock=clock)
+    assert isinstance(judgement, Scored)
+    assert 16.9 < clock.slept_s[0] < 18.5
+    reason = failed(await ask(server, [lambda _: web.json_response(body, status=400)]), CallProblem.REJECTED)
+    assert reason.reason == "rejected: 400 Resource has been exhausted"
+
+
+# -- Turns of which nothing is asked --------------------------------------------------------------------
+
+
+async def test_a_judge_may_see_without_asking_that_a_turn_cannot_be_judged(server: Server) -> None:
+    async with driver(server) as llm:
+        refusal, fine = await llm.judge(Picky(), turns("refusal", "b"))
+    assert refusal == Unscored("the reply is a refusal")
+    assert isinstance(fine, Scored)
+    assert llm.usage.calls == 1
+
+
+# -- Pairs ----------------------------------------------------------------------------------------------
+
+
+async def test_pairs_are_compared_in_the_order_given(server: Server) -> None:
+    server.answers = [completion('{"kinder": "second"}'), completion('{"kinder": "first"}')]
+    a, b, refusal = turns("a", "b", "refusal")
+    async with driver(server, concurrency=1) as llm:
+        judgements = await llm.compare(PickyKinder(), [(a, b), (b, a), (a, refusal)])
+    values = [judgement.values[""] for judgement in judgements if isinstance(judgement, Scored)]
+    assert values == [-1.0, 1.0]
+    assert judgements[2] == Unscored("the reply is a refusal")
+    assert [body["messages"][0]["content"] for body in server.requests] == [
+        "Which is kinder? a: reply a b: reply b",
+        "Which is kinder? b: reply b a: reply a",
+    ]
+
+
+# -- Kept answers ---------------------------------------------------------------------------------------
+
+
+async def test_what_was_answered_is_not_asked_again(server: Server) -> None:
+    shelf = Shelf()
+    server.answers = [kindness(2), kindness(3)]
+    async with driver(server, answers=shelf, concurrency=1, judge=TOY) as llm:
+        first = await llm.judge(KindJudge(), turns("a", "b"))
+        assert (llm.usage.calls, llm.usage.cached) == (2, 0)
+    async with driver(server, answers=shelf, judge=TOY, price=Price(input=1, output=1)) as llm:
+        again = await llm.judge(KindJudge(), turns("a", "b"))
+        usage = llm.usage
+    assert (usage.calls, usage.cached, usage.input_tokens, usage.cost) == (0, 2, 0, 0.0)
+    for one, other in zip(first, again, strict=True):
+        assert isinstance(one, Scored)
+        assert isinstance(other, Scored)
+        assert one.values == other.values
+        assert other.detail == {**one.detail, "calls": 0, "cached": True}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": "other"},
+        {"temperature": 0.7},
+        {"judge": replace(TOY, version="2")},
+        {"judge": replace(TOY, name="kinder")},
+    ],
+)
+async def test_another_question_is_asked(server: Server, changed: dict[str, Any]) -> None:
+    shelf = Shelf()
+    for settings in ({"judge": TOY}, {"judge": TOY} | changed):
+        async with driver(server, answers=shelf, **settings) as llm:
+            await llm.judge(KindJudge(), turns("a"))
+    assert len(server.requests) == 2
+
+
+async def test_other_sound_is_another_question(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf()
+    for sound in (b"RIFF....WAVE", b"RIFF....WAVf", b"RIFF....WAVE"):
+        monkeypatch.setattr(f"{__name__}.PAYLOAD", sound)
+        async with driver(server, answers=shelf) as llm:
+            await llm.judge(KindJudge(), turns("a"))
+    assert len(server.requests) == 2
+
+
+async def test_what_holds_no_judgement_is_not_kept(server: Server) -> None:
+    shelf = Shelf()
+    bad = [completion(None, refusal="No."), completion("x", finish_reason="length"), kindness(9), kindness(9)]
+    server.answers = [*bad, completion("what?"), kindness(5)]
+    async with driver(server, answers=shelf, concurrency=1, judge=TOY) as llm:
+        judgements = await llm.judge(KindJudge(), turns(*"abcd"))
+    assert [type(judgement) for judgement in judgements] == [Failed, Failed, Failed, Scored]
+    (kept,) = shelf.answers.values()
+    assert kept["answer"] == '{"kindness": 5}', "of a repaired answer, the repaired one"
+    assert kept["repaired"]["answer"] == "what?"
+    assert KEY not in repr(shelf.answers)
+
+
+async def test_a_kept_answer_that_says_nothing_is_asked_for_anew(server: Server) -> None:
+    shelf = Shelf()
+    for _ in range(2):
+        async with driver(server, answers=shelf) as llm:
+            (judgement,) = await llm.judge(KindJudge(), turns("a"))
+        assert isinstance(judgement, Scored)
+        for question in shelf.answers:
+            shelf.answers[question] = {"answer": "torn"}
+    assert len(server.requests) == 2
+
+
+async def test_answers_that_cannot_be_kept_are_no_failure_of_the_judge(server: Server) -> None:
+    class Full(Shelf):
+        def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
+            raise StoreError("no room")
+
+    async with driver(server, answers=Full()) as llm:
+        with pytest.raises(StoreError, match="no room"):
+            await llm.judge(KindJudge(), turns("a"))
+
+
+# -- Several answers ------------------------------------------------------------------------------------
+
+
+async def test_the_score_is_the_mean_of_the_samples(server: Server) -> None:
+    shelf = Shelf()
+    server.answers = [kindness(2), kindness(3), kindness(5)]
+    async with driver(server, answers=shelf, samples=3) as llm:
+        (judgement,) = await llm.judge(KindJudge(), turns("a"))
+    assert isinstance(judgement, Scored)
+    assert judgement.values[""] == pytest.approx(10 / 3)
+    spread = judgement.detail["spread"][""]
+    assert (spread["values"], spread["min"], spread["max"]) == ([2, 3, 5], 2, 5)
+    assert spread["sd"] == pytest.approx(1.5275, abs=1e-4)
+    assert [sample["answer"] for sample in judgement.detail["samples"]] == [
+        f'{{"kindness": {value}}}' for value in (2, 3, 5)
+    ]
+    assert judgement.detail["prompt"]
+    async with driver(server, answers=shelf, samples=4) as llm:
+        await llm.judge(KindJudge(), turns("a"))
+        assert (llm.usage.calls, llm.usage.cached) == (1, 3), "each sample is kept by its number"
+
+
+async def test_samples_that_fail_are_left_out_up_to_half(server: Server) -> None:
+    bad = completion(None, refusal="No.")
+    judgement = await ask(server, [kindness(2), bad, bad, kindness(3)], samples=4)
+    assert isinstance(judgement, Scored)
+    assert judgement.values[""] == 2.5
+    assert judgement.detail["samples_failed"] == 2
+    judgement = await ask(server, [bad, kindness(2), bad], samples=3)
+    assert len(failed(judgement, CallProblem.REFUSAL).detail["samples"]) == 3
+
+
+async def test_without_a_key_no_further_sample_is_asked_for(server: Server) -> None:
+    failed(await ask(server, [error(401)] * 3, samples=3), CallProblem.AUTHENTICATION)
+    assert len(server.requests) == 1
+
+
+# -- Budget ---------------------------------------------------------------------------------------------
+
+PRICE = Price(input=1_000.0, output=10_000.0)  # a call of 11 + 3 tokens costs 0.041 US$
+
+
+async def test_what_was_spent_is_counted_in_money(server: Server) -> None:
+    async with driver(server, price=PRICE) as llm:
+        await llm.judge(KindJudge(), turns("a", "b"))
+    assert llm.usage.cost == pytest.approx(2 * 0.041)
+    async with driver(server) as llm:
+        assert llm.usage.cost == 0.0
+        await llm.judge(KindJudge(), turns("a"))
+    assert llm.usage.cost is None, "the price is not known"
+    server.answers = [completion(usage=None)]
+    async with driver(server, price=PRICE) as llm:
+        await llm.judge(KindJudge(), turns("a"))
+    assert llm.usage.cost is None, "the endpoint did not count"
+
+
+async def test_sound_and_cached_input_have_prices_of_their_own(server: Server) -> None:
+    details = {"audio_tokens": 6, "cached_tokens": 2}
+    usage = {"prompt_tokens": 11, "completion_tokens": 3, "prompt_tokens_details": details}
+    server.answers = [completion(usage=usage)]
+    price = replace(PRICE, audio_input=100_000.0, cached_input=0.0)
+    async with driver(server, price=price) as llm:
+        await llm.judge(KindJudge(), turns("a"))
+    assert llm.usage.cost == pytest.approx((3 * 1_000 + 6 * 100_000 + 3 * 10_000) / 1e6)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+async def test_no_more_calls_than_the_budget_has(server: Server, concurrency: int) -> None:
+    async with driver(server, budget=Budget(max_calls=5), concurrency=concurrency) as llm:
+        judgements = await llm.judge(KindJudge(), turns(*"abcdefgh"))
+    assert len(server.requests) == 5
+    assert [judgement for judgement in judgements if not isinstance(judgement, Scored)] == [
+        Unscored("the budget is spent: 5 calls")
+    ] * 3
+
+
+async def test_calls_at_once_do_not_overshoot_together(server: Server) -> None:
+    """An estimate of 1 200 tokens and more is reserved for each; only two fit at once, and both are held."""
+    server.hold = asyncio.Event()
+    budget = Budget(max_tokens=3_000)
+    async with driver(server, budget=budget, concurrency=8) as llm:
+        asking = asyncio.create_task(llm.judge(KindJudge(), turns(*"abcdefgh")))
+        await server.asked(at_once=2)
+        await asyncio.sleep(0.1)
+        assert len(server.requests) == 2
+        server.hold.set()
+        judgements = await asking
+    assert all(isinstance(judgement, Scored) for judgement in judgements), "what they did not take came free"
+    assert budget.spent.tokens == 8 * 14
+
+
+async def test_money_is_not_overspent(server: Server) -> None:
+    usage = {"prompt_tokens": 60, "completion_tokens": 10}
+    server.answers = [completion(usage=usage)] * 200
+    budget = Budget(max_cost=1.0)
+    price = Price(input=100.0, output=400.0)  # 0.01 US$ a call
+    async with driver(server, budget=budget, price=price, concurrency=8) as llm:
+        judgements = await llm.judge(KindJudge(), turns(*map(str, range(200))))
+    reached = sum(isinstance(judgement, Scored) for judgement in judgements)
+    assert {judgement for judgement in judgements if isinstance(judgement, Unscored)} == {
+        Unscored("the budget is spent: 1.00 US$")
+    }
+    assert llm.usage.cost == pytest.approx(0.01 * reached)
+    assert 0.97 < budget.spent.cost <= 1.0
+
+
+async def test_attempts_and_repairs_are_calls_too(server: Server) -> None:
+    server.answers = [error(500), completion("what?")]
+    async with driver(server, budget=Budget(max_calls=2)) as llm:
+        assert await llm.judge(KindJudge(), turns("a")) == [Unscored("the budget is spent: 2 calls")]
+
+
+async def test_a_call_of_which_nothing_was_heard_counts_as_estimated(server: Server) -> None:
+    budget = Budget()
+    failed(await ask(server, [error(500)], budget=budget, attempts=1), CallProblem.SERVER_ERROR)
+    assert (budget.spent.calls, budget.spent.tokens) == (1, 0)
+    server.hold = asyncio.Event()
+    failed(await ask(server, [], budget=budget, timeout_s=0.1, attempts=1), CallProblem.TIMEOUT)
+    assert budget.spent.calls == 2
+    assert budget.spent.tokens > 1_000, "the endpoint may have worked on it"
+
+
+async def test_drivers_share_a_budget(server: Server) -> None:
+    budget = Budget(max_calls=3)
+    async with driver(server, budget=budget) as llm:
+        await llm.judge(KindJudge(), turns("a", "b"))
+    async with driver(server, budget=budget) as llm:
+        judgements = await llm.judge(KindJudge(), turns("c", "d"))
+    assert sorted(type(judgement).__name__ for judgement in judgements) == ["Scored", "Unscored"]
+
+
+# -- Whole scorings -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -401,19 +781,21 @@ def rows(run: Path) -> dict[str, ScoreRow]:
         return {row.turn_id: row for row in scores.read()}
 
 
-async def score(run: Path, **options: Any) -> JudgeSummary:
-    [summary] = (await asyncio.to_thread(score_run, run, ["kind"], llm=LlmOptions(**options))).judges
+async def score(run: Path, *, again: bool = False, **options: Any) -> JudgeSummary:
+    chosen = JudgeOptions(llm=LlmOptions(**options))
+    [summary] = (await asyncio.to_thread(score_run, run, ["kind"], options=chosen, again=again)).judges
     return summary
 
 
 async def test_a_run_is_scored_by_a_model(server: Server, run: Path) -> None:
-    server.answers = [error(503, Retry_After="0"), completion('{"kindness": 9}')]
+    nine = completion('{"kindness": 9}')
+    server.answers = [error(503, Retry_After="0"), nine, nine]
     summary = await score(run, base_url=server.base_url, model="mine", key_variable="TOY_KEY", concurrency=1)
-    assert (summary.version, summary.n, summary.n_failed, summary.calls) == ("1+mine", 2, 1, 4)
+    assert (summary.version, summary.n, summary.n_failed, summary.calls) == ("1+mine", 2, 1, 5)
     assert summary.cost is None
     assert set(server.keys) == {f"Bearer {KEY}"}
     kept = await asyncio.to_thread(rows, run)
-    assert kept["c0"].reason == "the judge gave 9.0, expected a finite number from 1 to 5"
+    assert kept["c0"].reason == "malformed: the judge gave 9.0, expected a finite number from 1 to 5"
     assert kept["c0"].detail["answer"] == '{"kindness": 9}'
     assert kept["c1"].values == {"": 4.0}
     assert kept["c1"].detail["prompt"][0]["content"][0]["text"].endswith("c1: I hear you.")
@@ -422,6 +804,31 @@ async def test_a_run_is_scored_by_a_model(server: Server, run: Path) -> None:
     assert (summary.n, summary.n_failed, summary.calls) == (3, 0, 1), "what failed is asked again, alone"
     summary = await score(run, base_url=server.base_url, model="mine", key_variable="TOY_KEY")
     assert (summary.n, summary.calls, summary.cost) == (3, 0, 0.0)
+
+
+async def test_scoring_anew_asks_for_nothing_that_was_answered(server: Server, run: Path) -> None:
+    options: dict[str, Any] = {"base_url": server.base_url, "concurrency": 1}
+    server.answers = [kindness(1), kindness(2), kindness(3)]
+    await score(run, **options)
+    before = await asyncio.to_thread(rows, run)
+    summary = await score(run, again=True, **options)
+    assert (summary.n, summary.calls, summary.cached, summary.cost) == (3, 0, 3, 0.0)
+    after = await asyncio.to_thread(rows, run)
+    assert {turn: row.values for turn, row in after.items()} == {
+        turn: row.values for turn, row in before.items()
+    }
+    summary = await score(run, samples=2, **options)
+    assert (summary.version, summary.n, summary.calls, summary.cached) == ("1+samples=2", 3, 3, 3)
+
+
+async def test_a_scoring_keeps_to_its_budget(server: Server, run: Path) -> None:
+    prices = {"mine": PRICE}
+    options: dict[str, Any] = {"base_url": server.base_url, "model": "mine", "prices": prices}
+    summary = await score(run, max_calls=2, **options)
+    assert (summary.n, summary.n_unscored, summary.calls) == (2, 1, 2)
+    assert summary.cost == pytest.approx(0.082)
+    summary = await score(run, **options)
+    assert (summary.n, summary.calls) == (3, 1), "what the budget did not reach is asked later"
 
 
 async def test_another_address_gets_no_key_that_it_was_not_given(server: Server, run: Path) -> None:
