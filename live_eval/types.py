@@ -14,8 +14,10 @@ __all__ = [
     "Cue",
     "Failure",
     "Modality",
+    "Question",
     "Secret",
     "SpeechEdges",
+    "Task",
     "TurnMode",
     "Variant",
 ]
@@ -27,6 +29,24 @@ class Variant(StrEnum):
     TARGET = "target"
     NEUTRAL = "neutral"
     ALTERNATIVE = "alternative"
+
+
+class Task(StrEnum):
+    """What the endpoint is asked to do with a recording: EchoMind's three levels, the first in two tasks."""
+
+    TRANSCRIPTION = "transcription"
+    """Write down what is said."""
+    UNDERSTANDING = "understanding"
+    """Answer a multiple-choice question about what can be heard."""
+    REASONING = "reasoning"
+    """Answer a multiple-choice question about what follows from it."""
+    CONVERSATION = "conversation"
+    """Reply."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a multiple-choice question."""
+        return self in (Task.UNDERSTANDING, Task.REASONING)
 
 
 class CoarseDimension(StrEnum):
@@ -95,6 +115,25 @@ class SpeechEdges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A multiple-choice question about a recording.
+
+    Args:
+        question_id: Unique among the data's questions.
+        text: What is asked.
+        options: The options in their order, each a letter and a text.
+        answer: The letter of the right one, or None where the data does not tell.
+        kind: Its type, one of `live_eval.data.QUESTION_TYPES`, or as the data spells it.
+    """
+
+    question_id: str
+    text: str
+    options: tuple[tuple[str, str], ...]
+    answer: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One recording to play, and what its reply is held against.
 
@@ -115,6 +154,9 @@ class Case:
         language: BCP 47 tag of the speech.
         problem: Why the case cannot be played, where the data itself says so (a missing field, an
             unreadable row); such a case becomes a failed turn, it is never dropped.
+        task: What the endpoint is asked to do.
+        question: What is asked, where the task is multiple choice.
+        instructions: The system prompt of its session; empty for none.
     """
 
     case_id: str
@@ -132,6 +174,9 @@ class Case:
     source: str = "manifest"
     language: str = "en"
     problem: str | None = None
+    task: Task = Task.CONVERSATION
+    question: Question | None = None
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

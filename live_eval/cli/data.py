@@ -102,7 +102,7 @@ def _print(report: DataReport) -> None:
         ("variants", report.counts("variant")),
         ("sources", report.counts("source")),
         ("topics", report.counts("topic")),
-        ("questions", dataset.questions),
+        ("questions", dataset.question_counts),
     ):
         if counts:
             console.print(f"{title}: {_counted(counts)}", markup=False)

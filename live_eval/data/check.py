@@ -174,7 +174,7 @@ class DataReport:
             "sources": self.counts("source"),
             "topics": self.counts("topic"),
             "cues": self.cues(),
-            "questions": dict(dataset.questions),
+            "questions": dataset.question_counts,
             "published": [
                 {"what": count.what, "expected": count.expected, "found": count.found}
                 for count in self.published
@@ -281,7 +281,7 @@ def _published(dataset: DataSet) -> tuple[Published, ...]:
         topics = {case.topic for case in dataset.cases if case.topic}
         counts.append(Published("topics", _TOPICS, len(topics)))
         counts.extend(
-            Published(f"{name} questions", expected, dataset.questions.get(name, 0))
+            Published(f"{name} questions", expected, dataset.question_counts.get(name, 0))
             for name, expected in _QUESTIONS.items()
         )
     return tuple(counts)

@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import UsageError
-from live_eval.types import Case, Variant
+from live_eval.types import Case, Task, Variant
 
 __all__ = ["DataKind", "DataOptions", "DataSet", "select"]
 
@@ -56,9 +56,9 @@ class DataSet:
         name: The data's own name, for people: the name of its folder or file.
         root: Where it was read from.
         kind: Its layout.
-        cases: Every case in the order of the data, those with a problem included.
+        cases: Every conversation in the order of the data, those with a problem included.
         notes: What is worth knowing about the data, one sentence each.
-        questions: Multiple-choice questions by their file (``understanding``, ``reasoning``).
+        questions: The multiple-choice questions, those with a problem included.
     """
 
     name: str
@@ -66,7 +66,29 @@ class DataSet:
     kind: DataKind
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()
-    questions: Mapping[str, int] = field(default_factory=dict)
+    questions: tuple[Case, ...] = ()
+
+    @property
+    def question_counts(self) -> dict[str, int]:
+        """How many questions there are for each task."""
+        return dict(Counter(str(case.task) for case in self.questions))
+
+    def of(self, task: Task, *, transcribe: Collection[Variant] = tuple(Variant)) -> tuple[Case, ...]:
+        """Return the cases of a task.
+
+        Args:
+            task: Which.
+            transcribe: The variants that are transcribed.
+        """
+        if task.asks:
+            return tuple(case for case in self.questions if case.task is task)
+        if task is Task.CONVERSATION:
+            return self.cases
+        return tuple(
+            replace(case, case_id=f"{task}/{case.case_id}", task=task)
+            for case in self.cases
+            if case.variant in transcribe
+        )
 
     @property
     def fingerprint(self) -> str:

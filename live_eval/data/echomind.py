@@ -22,9 +22,10 @@ from typing import Any
 
 from live_eval.data._rows import FieldMap, Row, field_names, relative_name, speech_edges, unique
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.questions import MAPPED, read_questions
 from live_eval.data.taxonomy import NEUTRAL, cue_of
 from live_eval.errors import DataError, UsageError
-from live_eval.types import Case, CoarseDimension, Cue, SpeechEdges, Variant
+from live_eval.types import Case, CoarseDimension, Cue, SpeechEdges, Task, Variant
 
 __all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of", "read_json"]
 
@@ -105,7 +106,8 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         parts = [replace(part, prefix="" if part.name == PARTS[0] else f"{part.name}:") for part in parts]
     if not parts:
         raise DataError(f"{path}: expected script_info_*.json in data_synthesis or data_human")
-    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    mapped = {name: path for name, path in options.fields.items() if not name.startswith(MAPPED)}
+    fields = FieldMap(KNOWN_FIELDS, mapped)
     taken: set[str] = set()
     cases: list[Case] = []
     with_info = {part.script_info.parent for part in parts}
@@ -120,7 +122,7 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         kind=DataKind.ECHOMIND,
         cases=tuple(cases),
         notes=tuple(notes),
-        questions=_count_questions(parts),
+        questions=tuple(case for part in parts for case in _questions_of(part, options, taken)),
     )
 
 
@@ -347,12 +349,20 @@ class _Annotations:
         return [f"{self._path.name} names what no entry does: {', '.join(unused)}"] if unused else []
 
 
-def _count_questions(parts: list[_Part]) -> dict[str, int]:
-    """Count the multiple-choice questions by the file that holds them."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        for name in ("understanding", "reasoning"):
-            path = part.script_info.parent / "MCQ" / f"{name}.json"
-            if path.is_file():
-                counts[name] += len(_entries(path))
-    return dict(counts)
+def _questions_of(part: _Part, options: DataOptions, taken: set[str]) -> list[Case]:
+    """Return the multiple-choice questions about a part's recordings."""
+    cases: list[Case] = []
+    for task in (Task.UNDERSTANDING, Task.REASONING):
+        path = part.script_info.parent / "MCQ" / f"{task}.json"
+        if path.is_file():
+            cases += read_questions(
+                _entries(path),
+                task,
+                where=path.name,
+                roots=(part.audio_root, part.script_info.parent),
+                source=part.name,
+                prefix=part.prefix,
+                mapping=options.fields,
+                taken=taken,
+            )
+    return cases

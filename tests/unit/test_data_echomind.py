@@ -115,7 +115,7 @@ class TestLayout:
         folder = write(tmp_path, [entry()])
         (folder / "MCQ").mkdir()
         (folder / "MCQ" / "reasoning.json").write_text('[{"question_id": "q1"}, {"question_id": "q2"}]')
-        assert load(tmp_path).questions == {"reasoning": 2}
+        assert load(tmp_path).question_counts == {"reasoning": 2}
 
     def test_clean_takes_that_the_data_names(self, tmp_path: Path) -> None:
         made = entry()
@@ -368,7 +368,7 @@ class TestDemonstrationData:
         assert all(case.audio_path.is_file() for case in data.cases)
         assert all(case.text and case.reference_text and case.reference_audio_path for case in data.cases)
         assert [case.problem for case in data.cases if case.problem] == []
-        assert data.questions == {"understanding": 4, "reasoning": 5}
+        assert data.question_counts == {"understanding": 4, "reasoning": 5}
         assert data.notes == ()
 
     def test_backgrounds_have_the_neutral_take(self, echomind_demo: Path) -> None:

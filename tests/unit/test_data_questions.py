@@ -1,0 +1,150 @@
+"""Multiple-choice questions: options, keys and types however they are spelled, and what cannot be asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from live_eval.data import QUESTION_TYPES, DataOptions, load
+from live_eval.data.questions import parse_options, question_type
+from live_eval.types import Case, Task, Variant
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT.parent / "shared" / "echomind-demo"
+
+ENTRY = {
+    "question_id": "q1_id_7",
+    "question": "What is heard?",
+    "options_text": "A. A dog.\nB. A cat.",
+    "audio_dir": "dog",
+    "audio_name": "id_7_dog_family_target.wav",
+    "answer": "B",
+    "question_type": "Fine Grained Background Sound Detection",
+}
+
+
+def asked(tmp_path: Path, options: DataOptions | None = None, **changes: Any) -> Case:
+    folder = tmp_path / "data_synthesis"
+    (folder / "audio" / "dog").mkdir(parents=True)
+    (folder / "MCQ").mkdir()
+    soundfile.write(folder / "audio" / "dog" / "id_7_dog_family_target.wav", np.zeros(9), 24_000)
+    script = {"case_id": "id_7", "target_audio_info": {"target_input_audio_file": "dog/id_7_target.wav"}}
+    (folder / "script_info_synthesis.json").write_text(json.dumps([script]))
+    entry = {key: value for key, value in {**ENTRY, **changes}.items() if value is not None}
+    (folder / "MCQ" / "understanding.json").write_text(json.dumps([entry]))
+    [case] = load(tmp_path, options).of(Task.UNDERSTANDING)
+    return case
+
+
+def test_a_question_is_a_case_about_a_recording(tmp_path: Path) -> None:
+    case = asked(tmp_path)
+    assert case.problem is None
+    assert case.question is not None
+    assert (case.case_id, case.script_id, case.variant) == ("understanding/q1_id_7", "id_7", Variant.TARGET)
+    assert case.audio_path == tmp_path / "data_synthesis/audio/dog/id_7_dog_family_target.wav"
+    assert case.question.options == (("A", "A dog."), ("B", "A cat."))
+    assert (case.question.answer, case.question.kind) == ("B", "background sound")
+
+
+@pytest.mark.parametrize("answer", ["B", "b", "(B)", "B. A cat.", "a cat.", "b."])
+def test_a_key_is_a_letter_or_the_options_text(tmp_path: Path, answer: str) -> None:
+    question = asked(tmp_path, answer=answer).question
+    assert question is not None
+    assert question.answer == "B"
+
+
+def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
+    case = asked(tmp_path, answer=None)
+    assert case.problem is None
+    assert case.question is not None
+    assert case.question.answer is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"options_text": None}, "expected options"),
+        ({"options_text": "A. only one"}, "at least two options"),
+        ({"options_text": "A. one\nC. three"}, "at least two options"),
+        ({"options_text": "A. one\nB."}, "option B is empty"),
+        ({"answer": "E"}, "expected one of A, B as the answer, but it is 'E'"),
+        ({"question": " "}, "expected a question"),
+        ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "leads out of"),
+        ({"audio_name": None}, "expected a recording"),
+    ],
+)
+def test_what_cannot_be_asked_stays_with_its_problem(
+    tmp_path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    case = asked(tmp_path, **changes)
+    assert case.problem is not None
+    assert problem in case.problem
+    assert "understanding.json, entry 1" in case.problem
+
+
+def test_fields_of_questions_can_be_mapped(tmp_path: Path) -> None:
+    options = DataOptions(fields={"question.answer": "gold_letter"})
+    question = asked(tmp_path, options, gold_letter="A", answer=None).question
+    assert question is not None
+    assert question.answer == "A"
+
+
+@pytest.mark.parametrize(
+    ("given", "texts"),
+    [
+        ("A. one\n   and a half\nB) two", ["one and a half", "two"]),
+        ("(a) one\n(b) two", ["one", "two"]),
+        (["one", "two"], ["one", "two"]),
+        (["A. one", "B. two"], ["one", "two"]),
+        ({"a": "one", "b": "two"}, ["one", "two"]),
+        ("A. Vitamin\nC. is for colds\nB. two", ["Vitamin C. is for colds", "two"]),
+    ],
+)
+def test_options_however_they_are_spelled(given: Any, texts: list[str]) -> None:
+    assert parse_options(given) == tuple(zip("AB", texts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("task", "spelled", "kind"),
+    [
+        (Task.UNDERSTANDING, "Fine Grained Nve Recognition", "non-verbal expression"),
+        (Task.UNDERSTANDING, "Fine Grained Age Group Classification", "age group"),
+        (Task.REASONING, "Multiple People Detection", "multiple people"),
+        (Task.REASONING, "Empathy Aware Response Selection", "empathy-aware response selection"),
+        (Task.REASONING, "something new", "something new"),
+        (Task.REASONING, None, "unknown"),
+    ],
+)
+def test_types_by_the_papers_names(task: Task, spelled: str | None, kind: str) -> None:
+    assert question_type(task, spelled) == kind
+
+
+def test_the_paper_has_eight_types_and_ten() -> None:
+    assert [len(QUESTION_TYPES[task]) for task in (Task.UNDERSTANDING, Task.REASONING)] == [8, 10]
+    for task, kinds in QUESTION_TYPES.items():
+        assert {question_type(task, kind) for kind in kinds} == set(kinds)
+
+
+@pytest.mark.echomind
+@pytest.mark.skipif(not DEMO.is_dir(), reason="EchoMind's demonstration data is not beside the project")
+def test_every_question_of_the_demonstration_can_be_asked() -> None:
+    data = load(DEMO)
+    cases = [*data.of(Task.UNDERSTANDING), *data.of(Task.REASONING)]
+    assert len(cases) == 9
+    for case in cases:
+        assert case.problem is None
+        assert case.audio_path.is_file()
+        assert case.question is not None
+        assert case.question.answer is not None
+        assert case.question.kind in QUESTION_TYPES[case.task]
+
+
+def test_transcription_takes_all_variants_or_the_target_alone() -> None:
+    data = load(ROOT / "live_eval" / "sample")
+    everything = data.of(Task.TRANSCRIPTION)
+    assert [case.case_id for case in everything] == [f"transcription/{case.case_id}" for case in data.cases]
+    target = data.of(Task.TRANSCRIPTION, transcribe=[Variant.TARGET])
+    assert {case.variant for case in target} == {Variant.TARGET}
