@@ -244,6 +244,7 @@ MOSHI = ClientSpec(
     output_rate_hz=48_000,
     frame_ms=80,
     turn_modes=(TurnMode.FULL_DUPLEX,),
+    takes_instructions=False,
     session_limit_s=360,
     limits="full duplex: replies are found by their energy; one session at a time with the Python server, "
     "which has no limit of time; the model and its voice are the server's; no instructions; audio only",
@@ -278,6 +279,7 @@ PIPECAT_WEBRTC = ClientSpec(
     input_rate_hz=48_000,
     output_rate_hz=48_000,
     turn_modes=(TurnMode.FULL_DUPLEX,),
+    takes_instructions=False,
     docs_url="https://docs.pipecat.ai/server/services/transport/small-webrtc",
 )
 

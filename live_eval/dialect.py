@@ -93,6 +93,7 @@ class ClientSpec:
         output_rate_hz: Rate of the reply's audio.
         frame_ms: Length of a frame of user audio.
         turn_modes: The turn modes that the service offers; the first is the default.
+        takes_instructions: Whether a session can be told what to do.
         session_limit_s: The service ends a session after this long, or None.
         limits: Other limits that a user should know, in words.
         docs_url: The vendor's page.
@@ -113,6 +114,7 @@ class ClientSpec:
     output_rate_hz: int = 24_000
     frame_ms: int = 20
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
+    takes_instructions: bool = True
     session_limit_s: int | None = None
     limits: str = ""
     docs_url: str = ""

@@ -19,17 +19,21 @@ from live_eval.errors import RunFileError, UsageError
 from live_eval.types import Modality, TurnMode, Variant
 
 __all__ = [
+    "ALL_TASKS",
     "DEFAULT_JUDGES",
     "DataTable",
     "EndpointTable",
     "JudgesTable",
     "OutputTable",
     "RunConfig",
+    "TaskTable",
     "TurnsTable",
     "located",
     "read_run_file",
     "validate",
 ]
+
+ALL_TASKS = "all"
 
 DEFAULT_JUDGES = ("dnsmos", "distillmos", "wer_heard", "wer_spoken", "bleu", "rouge_l")
 
@@ -78,6 +82,20 @@ class DataTable(_Table):
     audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")
 
 
+class TaskTable(_Table):
+    """``[task]``: what the endpoint is asked to do."""
+
+    name: Literal["conversation", "transcription", "understanding", "reasoning", "all"] = Field(
+        "conversation", description="conversation, transcription, understanding, reasoning, or all"
+    )
+    prompt: str = Field(
+        "no", description="system prompt of conversations: no, basic, enhance, upper-bound, or a text file"
+    )
+    transcription_variants: tuple[Variant, ...] = Field(
+        (), description="transcribe only these variants, if not all"
+    )
+
+
 class TurnsTable(_Table):
     """``[turns]``: how turns are held."""
 
@@ -106,8 +124,8 @@ class JudgesTable(_Table):
     device: Literal["cpu", "cuda"] = Field("cpu", description="where judges that use torch compute")
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="what is other about a judge than it says, as JUDGE.OPTION=VALUE; `live-eval judges JUDGE`"
-        " tells its options",
+        description="what is other about a judge than it says, as JUDGE.OPTION=VALUE; "
+        "`live-eval judges JUDGE` tells its options",
     )
     llm: str | None = Field(None, description="who judges where a judge asks a model: `openai` or `gemini`")
     llm_base_url: str | None = Field(None, description="OpenAI-compatible address of the model that judges")
@@ -138,6 +156,7 @@ class RunConfig(_Table):
 
     endpoint: EndpointTable = Field(default_factory=EndpointTable)
     data: DataTable = Field(default_factory=DataTable)
+    task: TaskTable = Field(default_factory=TaskTable)
     turns: TurnsTable = Field(default_factory=TurnsTable)
     judges: JudgesTable = Field(default_factory=JudgesTable)
     output: OutputTable = Field(default_factory=OutputTable)

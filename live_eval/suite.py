@@ -10,189 +10,33 @@ import asyncio
 import contextlib
 import functools
 import gc
-import os
-import platform
-import random
-import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from importlib import metadata
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
-from live_eval import __version__
 from live_eval.audio import Audio, frames_of, read_audio, resample
-from live_eval.capture import TurnCapture, TurnRecord, finish, turn_id
-from live_eval.cassettes import Cassette, Step, write_cassette
+from live_eval.capture import TurnCapture, TurnRecord, finish
+from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock, SystemClock
-from live_eval.data import DataOptions, DataSet, load, locate, select
-from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.edges import EdgeCache, edges_of
 from live_eval.errors import AudioError, FailureKind, StoreError, TurnError, UsageError
 from live_eval.loop import LoopProbe, describe, undisturbed
+from live_eval.planning import Job, Plan
 from live_eval.recognition import Recogniser, available
 from live_eval.reference.process import ReferenceProcess
-from live_eval.registry import client
 from live_eval.registry import load as load_object
 from live_eval.retry import LONGEST_WAIT_S, PASSING, Backoff, RateGate
-from live_eval.runfile import RunConfig
 from live_eval.session import Session, UserTurn
 from live_eval.store import WIRE_FOLDER, RunWriter, file_stem
-from live_eval.timeline import TIMING_VERSION, TurnTrace
-from live_eval.turn import TurnLimits
-from live_eval.types import Case, Failure, Secret, SpeechEdges, TurnMode
+from live_eval.timeline import TurnTrace
+from live_eval.types import Case, Failure, SpeechEdges
 
-__all__ = ["BUILT_IN", "Job", "Observer", "Outcome", "Plan", "make_plan", "play"]
-
-BUILT_IN = "reference"
-"""The endpoint that is started for a run where no address is given."""
+__all__ = ["Observer", "Outcome", "play"]
 
 _T = TypeVar("_T")
-_LOGIN = re.compile(r"^(\w+:).*@")  # of turn:USER:PASSWORD@HOST
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One turn to capture."""
-
-    case: Case
-    repeat: int
-
-    @property
-    def turn_id(self) -> str:
-        """Its name in the run."""
-        return turn_id(self.case, self.repeat)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a run is going to do.
-
-    Args:
-        config: The run file with flags laid over it.
-        spec: The endpoint's specification.
-        data: The data set.
-        jobs: The turns, in the order of playing.
-        turn_mode: Who ends the user's turns.
-        key: The endpoint's key, or None.
-    """
-
-    config: RunConfig
-    spec: ClientSpec
-    data: DataSet
-    jobs: tuple[Job, ...]
-    turn_mode: TurnMode
-    key: Secret | None
-
-    @property
-    def base_url(self) -> str | None:
-        """Where the endpoint is; None where the built-in one is to be started for this run."""
-        return self.config.endpoint.base_url or self.spec.base_url
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether the endpoint wants a key that is not there; one on this machine wants none."""
-        host = urlsplit(self.config.endpoint.base_url or "").hostname or ""
-        local = host in ("localhost", "::1") or host.startswith("127.")
-        return self.key is None and self._key_variable is not None and not local
-
-    @property
-    def _key_variable(self) -> str | None:
-        return self.config.endpoint.key_variable or self.spec.key_variable
-
-    @property
-    def no_key(self) -> str:
-        """What to say where the key lacks."""
-        return f"{self.spec.title} wants a key: set the environment variable {self._key_variable}"
-
-    def _public_config(self) -> dict[str, Any]:
-        """Return the configuration, without what addresses may hold of secrets."""
-        config = self.config.model_dump(mode="json")
-        if self.config.endpoint.base_url is not None:
-            config["endpoint"]["base_url"] = _public_url(self.config.endpoint.base_url)
-        servers = self.config.endpoint.ice_servers
-        config["endpoint"]["ice_servers"] = [_LOGIN.sub(r"\1***@", server) for server in servers]
-        if self.config.judges.llm_base_url is not None:
-            config["judges"]["llm_base_url"] = _public_url(self.config.judges.llm_base_url)
-        return config
-
-    def settings(self, base_url: str) -> EndpointSettings:
-        """Return the endpoint's settings for one session."""
-        endpoint = self.config.endpoint
-        transcriber = endpoint.transcription_model or self.spec.transcription_model
-        return EndpointSettings(
-            base_url=base_url,
-            model=endpoint.model or self.spec.model,
-            voice=endpoint.voice or self.spec.voice,
-            instructions=endpoint.instructions,
-            modality=endpoint.modality,
-            turn_mode=self.turn_mode,
-            turn_detection=endpoint.turn_detection,
-            transcription_model=None if transcriber == "none" else transcriber,
-            language=endpoint.language,
-            max_output_tokens=endpoint.max_output_tokens,
-            extra=endpoint.extra,
-            ice_servers=endpoint.ice_servers,
-            key=self.key,
-        )
-
-    def cassette(self, turn_id: str, attempt: int, steps: Sequence[Step], origin_ns: int) -> Cassette:
-        """Return the recording of an attempt with what it takes to replay it, without address and key."""
-        settings = asdict(replace(self.settings(""), key=None))
-        for apart in ("base_url", "ice_servers", "key"):
-            del settings[apart]
-        recorded = {
-            "turn_id": turn_id,
-            "attempt": attempt,
-            "endpoint": self.spec.name,
-            "limits": asdict(self.limits()),
-            "origin_ns": origin_ns,
-        }
-        return Cassette(turn_id, f"turn {turn_id}, attempt {attempt}", tuple(steps), settings, recorded)
-
-    def limits(self) -> TurnLimits:
-        """Return how long to wait for what."""
-        turns = self.config.turns
-        return TurnLimits(
-            connect_s=turns.connect_timeout,
-            ready_s=turns.connect_timeout,
-            reply_s=turns.reply_timeout,
-            stall_s=turns.stall_timeout,
-            max_reply_s=turns.max_reply,
-            silence_s=turns.reply_silence,
-        )
-
-    def manifest(self) -> dict[str, Any]:
-        """Return what is kept of the plan in the run; it holds no secret."""
-        return {
-            "live_eval": __version__,
-            "timing_version": TIMING_VERSION,
-            "config": self._public_config(),
-            "endpoint": {
-                "name": self.spec.name,
-                "title": self.spec.title,
-                "transport": self.spec.transport_kind.value,
-                "comparable": self.spec.transport_kind is not TransportKind.HTTP,
-                "model": self.config.endpoint.model or self.spec.model,
-                "voice": self.config.endpoint.voice or self.spec.voice,
-                "turn_mode": self.turn_mode.value,
-                "verified": self.spec.verified,
-            },
-            "data": {
-                "name": self.data.name,
-                "kind": self.data.kind,
-                "fingerprint": self.data.fingerprint,
-                "cases": len(self.data.cases),
-                "notes": list(self.data.notes),
-            },
-            "turns": len(self.jobs),
-            "seed": self.config.turns.seed,
-            "machine": _machine(),
-            "packages": _packages(),
-        }
 
 
 class Observer(Protocol):
@@ -228,55 +72,6 @@ class Outcome:
     captured: int
     failed: int
     interrupted: bool
-
-
-def make_plan(config: RunConfig) -> Plan:
-    """Look everything up that a run needs, before it begins.
-
-    Raises:
-        UsageError: Something is named that is not there.
-        DataError: The data set cannot be used.
-    """
-    spec = client(config.endpoint.name)
-    _check_endpoint(spec, config)
-    table = config.data
-    options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
-    data = load(locate(table.path), options)
-    cases = select(
-        data.cases,
-        cues=table.cues,
-        topics=table.topics,
-        variants=table.variants,
-        case_ids=table.cases,
-        limit=table.limit,
-    )
-    jobs = [Job(case, repeat) for repeat in range(config.turns.repeat) for case in cases]
-    if config.turns.shuffle:
-        random.Random(config.turns.seed).shuffle(jobs)
-    variable = config.endpoint.key_variable or spec.key_variable
-    value = os.environ.get(variable, "") if variable else ""
-    plan = Plan(
-        config=config,
-        spec=spec,
-        data=data,
-        jobs=tuple(jobs),
-        turn_mode=config.turns.mode or spec.turn_modes[0],
-        key=Secret(value) if value else None,
-    )
-    load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises where they cannot be
-    load_object(spec.transport)  # now, and not in the event loop
-    return plan
-
-
-def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
-    """Raise where the endpoint cannot do what is asked for."""
-    if spec.base_url is None and config.endpoint.base_url is None and spec.name != BUILT_IN:
-        raise UsageError(f"{spec.title} has no address that is everybody's: say where it is with --base-url")
-    mode = config.turns.mode
-    if mode is not None and mode not in spec.turn_modes:
-        raise UsageError(
-            f"turns.mode: {spec.name} offers {', '.join(spec.turn_modes)}, but it is {mode.value!r}"
-        )
 
 
 async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) -> Outcome:
@@ -429,7 +224,7 @@ class _Run:
         user, turn, oddities = await asyncio.get_running_loop().run_in_executor(
             self._readers, self._user_turn, case
         )
-        settings = self._plan.settings(base_url)
+        settings = self._plan.settings(base_url, case)
         session = Session(
             self._dialect(settings),
             self._transport,
@@ -460,7 +255,7 @@ class _Run:
         folder = self._folder / WIRE_FOLDER
         name = f"{file_stem(record.turn_id, 1)}-{record.attempt}.jsonl"
         origin_ns = record.capture.trace.dial_ns
-        cassette = self._plan.cassette(record.turn_id, record.attempt, steps, origin_ns)
+        cassette = self._plan.cassette(record.turn_id, record.case, record.attempt, steps, origin_ns)
         try:
             folder.mkdir(exist_ok=True)
             write_cassette(folder / name, cassette, self._plan.key, origin_ns)
@@ -515,29 +310,3 @@ class _EdgeFinder:
 def _nothing(clock: Clock, failure: Failure) -> TurnCapture:
     """Return the capture of a turn that never reached the network."""
     return TurnCapture(trace=TurnTrace(dial_ns=clock.now_ns()), wall_ns=clock.wall_ns(), failure=failure)
-
-
-def _public_url(url: str) -> str:
-    """Return a URL without login, and with the values of its query hidden."""
-    parts = urlsplit(url)
-    query = "&".join(f"{pair.partition('=')[0]}=***" for pair in parts.query.split("&") if pair)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query))
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "processor": platform.machine(),
-        "cpus": os.cpu_count(),
-    }
-
-
-def _packages() -> dict[str, str]:
-    """Return the versions of what numbers depend on, as far as it is installed."""
-    names = ("websockets", "numpy", "soundfile", "soxr", "onnxruntime", "jiwer", "nltk", "faster-whisper")
-    versions: dict[str, str] = {}
-    for name in names:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    return versions

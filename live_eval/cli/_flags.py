@@ -24,6 +24,7 @@ _NAMES = {
     "data.variants": "--variant",
     "data.cases": "--case",
     "data.fields": "--map",
+    "task.name": "--task",
     "turns.mode": "--turn-mode",
     "judges.names": "--judges",
     "judges.options": "--set",

@@ -18,11 +18,12 @@ from live_eval.cli._scoring_progress import ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.loop import run as run_loop
+from live_eval.planning import make_plan
 from live_eval.registry import client, judge
 from live_eval.runfile import RunConfig, located, read_run_file, validate
 from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter
-from live_eval.suite import Outcome, make_plan, play
+from live_eval.suite import Outcome, play
 
 __all__ = ["command"]
 
@@ -94,7 +95,7 @@ _MAY_CHANGE = {"turns": {"concurrency", "retries", "connect_timeout"}}
 def _check_same(before: Any, now: dict[str, Any]) -> None:
     """Refuse to go on with a run of other data, another endpoint or other turns."""
     parts = [("endpoint", before["endpoint"], now["endpoint"]), ("data", before["data"], now["data"])]
-    for table in ("endpoint", "data", "turns"):
+    for table in ("endpoint", "data", "task", "turns"):
         parts.append((table, before["config"][table], now["config"][table]))
     for part, then, today in parts:
         for key, value in today.items():

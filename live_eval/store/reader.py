@@ -296,8 +296,8 @@ class RunReader:
     def turns_by_reply_length(self) -> list[str]:
         """Return the ids of all turns: those without reply audio first, then from the shortest reply on."""
         rows = self._fetch(
-            "SELECT turn_id, chunk_samples, rate_hz FROM turns"
-            " LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL ORDER BY turns.id"
+            "SELECT turn_id, chunk_samples, rate_hz FROM turns LEFT JOIN responses"
+            " ON turn = turns.id AND headline AND audio_file IS NOT NULL ORDER BY turns.id"
         )
         seconds: dict[str, float] = {}
         for row in rows:

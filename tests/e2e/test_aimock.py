@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,41 +14,16 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
 from live_eval.errors import FailureKind
+from live_eval.planning import make_plan
 from live_eval.registry import load
 from live_eval.runfile import validate
-from live_eval.suite import make_plan
 from live_eval.timeline import ResponseStatus
-from tests.e2e.conftest import Run, Serving
-from tests.e2e.helpers import PHONE, PHONE_CASE, PHONE_REPLY, PHONE_RESPONSE, PHONE_SAYS, SAMPLE, STRANGERS
+from tests.e2e.conftest import Aimock, Run
+from tests.e2e.helpers import PHONE, PHONE_CASE, PHONE_REPLY, PHONE_RESPONSE, PHONE_SAYS, SAMPLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-AIMOCK = STRANGERS / "node_modules/@copilotkit/aimock/dist/cli.js"
 REPLY = PHONE_REPLY
-
-
-class Aimock(Protocol):
-    """Runs it with fixtures; the context's value is its base URL."""
-
-    def __call__(
-        self, *fixtures: Mapping[str, Any], flags: tuple[str, ...] = (), keys: str | None = None
-    ) -> AbstractContextManager[str]: ...
-
-
-@pytest.fixture
-def aimock(node: str, serving: Serving, tmp_path: Path) -> Aimock:
-    @contextmanager
-    def run(
-        *fixtures: Mapping[str, Any], flags: tuple[str, ...] = (), keys: str | None = None
-    ) -> Iterator[str]:
-        path = tmp_path / "fixtures.json"
-        path.write_text(json.dumps({"fixtures": fixtures}), "utf-8")
-        environment = {} if keys is None else {"AIMOCK_API_KEYS": keys}
-        command = [node, AIMOCK, "--port", "0", "--validate-on-load", "--fixtures", path, *flags]
-        with serving(command, r"listening on (http://\S+)", environment) as address:
-            yield f"{address}/v1"
-
-    return run
 
 
 # -- Realtime GA ---------------------------------------------------------------------------------------

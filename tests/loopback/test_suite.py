@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, resample
 from live_eval.capture import TurnRecord
 from live_eval.errors import FailureKind, StoreError
+from live_eval.planning import Plan, make_plan
 from live_eval.reference.process import ReferenceProcess
 from live_eval.reference.signals import calibration_speech
 from live_eval.runfile import validate
 from live_eval.store import RunReader, RunWriter, StoredFailure, StoredTurn
-from live_eval.suite import Outcome, Plan, make_plan, play
+from live_eval.suite import Outcome, play
 
 RATE = 24_000
 BROKEN = {

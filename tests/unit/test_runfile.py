@@ -7,9 +7,9 @@ import pytest
 from live_eval.cli._flags import FLAGS
 from live_eval.cli.run import command
 from live_eval.errors import PluginError, RunFileError
+from live_eval.planning import make_plan
 from live_eval.registry import client, judge
 from live_eval.runfile import RunConfig, located, read_run_file, validate
-from live_eval.suite import make_plan
 from live_eval.types import TurnMode, Variant
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))

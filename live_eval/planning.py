@@ -1,0 +1,294 @@
+"""What a run is going to do: the endpoint, the cases, how each session is to be; made before it begins."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from live_eval import __version__
+from live_eval.capture import turn_id
+from live_eval.cassettes import Cassette, Step
+from live_eval.data import DataOptions, DataSet, load, locate, select
+from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
+from live_eval.errors import UsageError
+from live_eval.prompts import Prompt, instructions_for, load_prompt
+from live_eval.registry import client
+from live_eval.registry import load as load_object
+from live_eval.runfile import ALL_TASKS, RunConfig
+from live_eval.timeline import TIMING_VERSION
+from live_eval.turn import TurnLimits
+from live_eval.types import Case, Secret, Task, TurnMode, Variant
+
+__all__ = ["BUILT_IN", "Job", "Plan", "make_plan"]
+
+BUILT_IN = "reference"
+"""The endpoint that is started for a run where no address is given."""
+
+_LOGIN = re.compile(r"^(\w+:).*@")  # of turn:USER:PASSWORD@HOST
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One turn to capture."""
+
+    case: Case
+    repeat: int
+
+    @property
+    def turn_id(self) -> str:
+        """Its name in the run."""
+        return turn_id(self.case, self.repeat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is going to do.
+
+    Args:
+        config: The run file with flags laid over it.
+        spec: The endpoint's specification.
+        data: The data set.
+        prompt: What the endpoint is told before conversations.
+        jobs: The turns, in the order of playing.
+        turn_mode: Who ends the user's turns.
+        key: The endpoint's key, or None.
+    """
+
+    config: RunConfig
+    spec: ClientSpec
+    data: DataSet
+    prompt: Prompt
+    jobs: tuple[Job, ...]
+    turn_mode: TurnMode
+    key: Secret | None
+
+    @property
+    def base_url(self) -> str | None:
+        """Where the endpoint is; None where the built-in one is to be started for this run."""
+        return self.config.endpoint.base_url or self.spec.base_url
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether the endpoint wants a key that is not there; one on this machine wants none."""
+        host = urlsplit(self.config.endpoint.base_url or "").hostname or ""
+        local = host in ("localhost", "::1") or host.startswith("127.")
+        return self.key is None and self._key_variable is not None and not local
+
+    @property
+    def _key_variable(self) -> str | None:
+        return self.config.endpoint.key_variable or self.spec.key_variable
+
+    @property
+    def no_key(self) -> str:
+        """What to say where the key lacks."""
+        return f"{self.spec.title} wants a key: set the environment variable {self._key_variable}"
+
+    def _public_config(self) -> dict[str, Any]:
+        """Return the configuration, without what addresses may hold of secrets."""
+        config = self.config.model_dump(mode="json")
+        if self.config.endpoint.base_url is not None:
+            config["endpoint"]["base_url"] = _public_url(self.config.endpoint.base_url)
+        servers = self.config.endpoint.ice_servers
+        config["endpoint"]["ice_servers"] = [_LOGIN.sub(r"\1***@", server) for server in servers]
+        if self.config.judges.llm_base_url is not None:
+            config["judges"]["llm_base_url"] = _public_url(self.config.judges.llm_base_url)
+        return config
+
+    def settings(self, base_url: str, case: Case | None = None) -> EndpointSettings:
+        """Return the endpoint's settings for the session of a case."""
+        endpoint = self.config.endpoint
+        transcriber = endpoint.transcription_model or self.spec.transcription_model
+        return EndpointSettings(
+            base_url=base_url,
+            model=endpoint.model or self.spec.model,
+            voice=endpoint.voice or self.spec.voice,
+            instructions=case.instructions if case is not None else "",
+            modality=endpoint.modality,
+            turn_mode=self.turn_mode,
+            turn_detection=endpoint.turn_detection,
+            transcription_model=None if transcriber == "none" else transcriber,
+            language=endpoint.language,
+            max_output_tokens=endpoint.max_output_tokens,
+            extra=endpoint.extra,
+            ice_servers=endpoint.ice_servers,
+            key=self.key,
+        )
+
+    def cassette(
+        self, turn_id: str, case: Case, attempt: int, steps: Sequence[Step], origin_ns: int
+    ) -> Cassette:
+        """Return the recording of an attempt with what it takes to replay it, without address and key."""
+        settings = asdict(replace(self.settings("", case), key=None))
+        for apart in ("base_url", "ice_servers", "key"):
+            del settings[apart]
+        recorded = {
+            "turn_id": turn_id,
+            "attempt": attempt,
+            "endpoint": self.spec.name,
+            "limits": asdict(self.limits()),
+            "origin_ns": origin_ns,
+        }
+        return Cassette(turn_id, f"turn {turn_id}, attempt {attempt}", tuple(steps), settings, recorded)
+
+    def limits(self) -> TurnLimits:
+        """Return how long to wait for what."""
+        turns = self.config.turns
+        return TurnLimits(
+            connect_s=turns.connect_timeout,
+            ready_s=turns.connect_timeout,
+            reply_s=turns.reply_timeout,
+            stall_s=turns.stall_timeout,
+            max_reply_s=turns.max_reply,
+            silence_s=turns.reply_silence,
+        )
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what is kept of the plan in the run; it holds no secret."""
+        return {
+            "live_eval": __version__,
+            "timing_version": TIMING_VERSION,
+            "config": self._public_config(),
+            "endpoint": {
+                "name": self.spec.name,
+                "title": self.spec.title,
+                "transport": self.spec.transport_kind.value,
+                "comparable": self.spec.transport_kind is not TransportKind.HTTP,
+                "model": self.config.endpoint.model or self.spec.model,
+                "voice": self.config.endpoint.voice or self.spec.voice,
+                "turn_mode": self.turn_mode.value,
+                "verified": self.spec.verified,
+            },
+            "data": {
+                "name": self.data.name,
+                "kind": self.data.kind,
+                "fingerprint": self.data.fingerprint,
+                "cases": len(self.data.cases),
+                "notes": list(self.data.notes),
+            },
+            "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
+            "turns": len(self.jobs),
+            "seed": self.config.turns.seed,
+            "machine": _machine(),
+            "packages": _packages(),
+        }
+
+
+def make_plan(config: RunConfig) -> Plan:
+    """Look everything up that a run needs, before it begins.
+
+    Raises:
+        UsageError: Something is named that is not there.
+        DataError: The data set cannot be used.
+    """
+    spec = client(config.endpoint.name)
+    _check_endpoint(spec, config)
+    table = config.data
+    options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
+    data = load(locate(table.path), options)
+    prompt = _prompt(config)
+    cases = select(
+        _cases_of(data, config, prompt),
+        cues=table.cues,
+        topics=table.topics,
+        variants=table.variants,
+        case_ids=table.cases,
+        limit=table.limit,
+    )
+    _check_told(spec, cases)
+    jobs = [Job(case, repeat) for repeat in range(config.turns.repeat) for case in cases]
+    if config.turns.shuffle:
+        random.Random(config.turns.seed).shuffle(jobs)
+    variable = config.endpoint.key_variable or spec.key_variable
+    value = os.environ.get(variable, "") if variable else ""
+    plan = Plan(
+        config=config,
+        spec=spec,
+        data=data,
+        prompt=prompt,
+        jobs=tuple(jobs),
+        turn_mode=config.turns.mode or spec.turn_modes[0],
+        key=Secret(value) if value else None,
+    )
+    load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises where they cannot be
+    load_object(spec.transport)  # now, and not in the event loop
+    return plan
+
+
+def _prompt(config: RunConfig) -> Prompt:
+    """Return what the endpoint is told before conversations."""
+    if not config.endpoint.instructions:
+        return load_prompt(config.task.prompt)
+    if config.task.prompt != "no":
+        raise UsageError(
+            f"endpoint.instructions and task.prompt = {config.task.prompt!r} were given, expected one of them"
+        )
+    return Prompt("instructions", config.endpoint.instructions)
+
+
+def _cases_of(data: DataSet, config: RunConfig, prompt: Prompt) -> list[Case]:
+    """Return the cases of the tasks that are asked for, each with what its session is told."""
+    table = config.task
+    tasks = tuple(Task) if table.name == ALL_TASKS else (Task(table.name),)
+    cases = [
+        case
+        for task in tasks
+        for case in data.of(task, transcribe=table.transcription_variants or tuple(Variant))
+    ]
+    if not cases:
+        raise UsageError(f"{data.root} has nothing for the task {table.name}: no multiple-choice questions")
+    return [replace(case, instructions=instructions_for(case, prompt)) for case in cases]
+
+
+def _check_told(spec: ClientSpec, cases: Sequence[Case]) -> None:
+    """Raise where cases need an endpoint that can be told what to do, and this one cannot."""
+    told = next((case for case in cases if case.instructions), None)
+    if told is not None and not spec.takes_instructions:
+        raise UsageError(
+            f"{spec.name} takes no instructions, and the session of case {told.case_id!r} needs them: "
+            "only conversation without a prompt can be tried with it"
+        )
+
+
+def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
+    """Raise where the endpoint cannot do what is asked for."""
+    if spec.base_url is None and config.endpoint.base_url is None and spec.name != BUILT_IN:
+        raise UsageError(f"{spec.title} has no address that is everybody's: say where it is with --base-url")
+    mode = config.turns.mode
+    if mode is not None and mode not in spec.turn_modes:
+        raise UsageError(
+            f"turns.mode: {spec.name} offers {', '.join(spec.turn_modes)}, but it is {mode.value!r}"
+        )
+
+
+def _public_url(url: str) -> str:
+    """Return a URL without login, and with the values of its query hidden."""
+    parts = urlsplit(url)
+    query = "&".join(f"{pair.partition('=')[0]}=***" for pair in parts.query.split("&") if pair)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=query))
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "processor": platform.machine(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def _packages() -> dict[str, str]:
+    """Return the versions of what numbers depend on, as far as it is installed."""
+    names = ("websockets", "numpy", "soundfile", "soxr", "onnxruntime", "jiwer", "nltk", "faster-whisper")
+    versions: dict[str, str] = {}
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
