@@ -11,7 +11,9 @@ EMOTION2VEC_WEIGHTS = WeightsSpec(
     name="emotion2vec_plus_large",
     title="emotion2vec+ large",
     files=tuple(
-        WeightsFile(name=name, url=f"https://huggingface.co/emotion2vec/emotion2vec_plus_large/resolve/main/{name}")
+        WeightsFile(
+            name=name, url=f"https://huggingface.co/emotion2vec/emotion2vec_plus_large/resolve/main/{name}"
+        )
         for name in ("model.pt", "config.yaml", "tokens.txt", "configuration.json")
     ),
     licence="the FunASR model licence",
@@ -26,7 +28,9 @@ EMOALIGN = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="judges.emoalign:EmoAlign",
     outputs=(
-        OutputSpec(name="top1", title="emotion of the reply is the reference's", unit="%", low=0.0, high=100.0),
+        OutputSpec(
+            name="top1", title="emotion of the reply is the reference's", unit="%", low=0.0, high=100.0
+        ),
         OutputSpec(
             name="mass", title="probability of the reference's emotion", unit="%", low=0.0, high=100.0
         ),
@@ -61,18 +65,47 @@ EMOALIGN = JudgeSpec(
     source="Zhou et al.: EchoMind (ICLR 2026); Ma et al.: emotion2vec (ACL Findings 2024)",
 )
 
+
+def _measure(
+    name: str,
+    title: str,
+    unit: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    optional: bool = True,
+) -> OutputSpec:
+    return OutputSpec(
+        name=name, title=title, unit=unit, low=low, high=high, higher_is_better=None, optional=optional
+    )
+
+
 PROSODY = JudgeSpec(
     name="prosody",
     version="1",
-    title="prosody of the reply, and how it follows the speaker's",
+    title="prosody of the reply as it sounds, and how far it is from the speaker's",
     kind=JudgeKind.LOCAL,
     implementation="judges.prosody:Prosody",
     outputs=(
-        OutputSpec(name="pitch_hz", title="median pitch", unit="Hz", low=0.0, higher_is_better=None, optional=True),
+        _measure("pitch_hz", "median pitch", "Hz", low=40.0, high=1000.0),
+        _measure("pitch_range", "range of the pitch, 5th to 95th percentile", "semitones", low=0.0),
+        _measure("declination", "slope of the pitch over phrases", "semitones/s"),
+        _measure("pitch_end", "pitch at the end against the median", "semitones"),
+        _measure("level", "active speech level (ITU-T P.56)", "dBFS", high=6.0, optional=False),
+        _measure(
+            "level_range", "range of the level of voiced speech, 10th to 95th percentile", "dB", low=0.0
+        ),
+        _measure("rate", "syllables of the text per second of speech", "syllables/s", low=1.0, high=10.0),
+        _measure("pauses", "share of pauses", "%", low=0.0, high=100.0),
+        _measure("pause_s", "mean length of a pause", "s", low=0.0),
+        _measure("pitch_range_step", "range of the pitch, reply less speaker", "semitones"),
+        _measure("level_step", "active speech level, reply less speaker", "dB"),
+        _measure("rate_step", "syllables per second of speech, reply less speaker", "syllables/s"),
+        _measure("pauses_step", "share of pauses, reply less speaker", "points", low=-100.0, high=100.0),
     ),
     needs=frozenset({Need.REPLY_AUDIO}),
     uses=frozenset({Need.SPEAKER_AUDIO, Need.REPLY_TEXT, Need.SCRIPT_TEXT}),
-    packages=("onnxruntime", "swift_f0"),
+    packages=("onnxruntime", "scipy", "swift_f0"),
     licence="MIT",
-    source="Nieradzik: SwiftF0 (2025)",
+    source="Nieradzik: SwiftF0 (2025); ITU-T P.56 (2011)",
 )

@@ -1,0 +1,275 @@
+"""What is measured of the prosody of one recording; the definitions are in docs/prosody.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio
+
+__all__ = ["RATE_HZ", "Prosody", "measure"]
+
+RATE_HZ = 16_000
+
+_HIGHPASS_HZ = 50.0
+_BLOCK_SAMPLES = 60 * RATE_HZ
+
+# Level: ITU-T P.56 (12/2011), method B, with its constants.
+_P56_TIME_S = 0.03
+_P56_HANGOVER_S = 0.2
+_P56_MARGIN_DB = 15.9
+_P56_STEP_SAMPLES = 16
+_FAINTEST_DB = -100.0
+
+# Speech and pauses: energy of hops of 8 ms, levels of frames of 32 ms around them.
+_HOP = 128
+_FRAME_HOPS = 4
+_SPEECH_DB = -20.0
+_SHORTEST_PAUSE_S = 0.2
+_SHORTEST_SPEECH_S = 0.06
+_QUIETEST_PERCENT = 2.0
+_CLEAR_DB = 3.0
+
+# Pitch: SwiftF0's frames.
+_PITCH_HOP = 256
+_PITCH_HZ = (50.0, 800.0)
+_VOICED = 0.5
+_LEAST_RUN = 3
+_LEAST_VOICED_S = 0.25
+_PHRASE_S = 0.5
+_ENDING_FRAMES = 9
+_MOST_POINTS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prosody:
+    """Measures of one recording; None where one has no meaning for it.
+
+    Args:
+        level_dbfs: Active speech level, dB relative to a square wave of full scale.
+        speech_s: Time in speech, pauses not counted; None where the sound never falls silent, so that speech
+            cannot be told from what lies behind it.
+        level_range_db: From the 10th to the 95th percentile of the levels of what is voiced.
+        pause_percent: Share of pauses in the time from the first speech to the last, 0 to 100.
+        pause_s: Mean length of a pause; None without one.
+        voiced_s: Time that is voiced.
+        pitch_hz: Median pitch.
+        pitch_range_st: From the 5th to the 95th percentile of the pitch, in semitones.
+        declination_st_s: Slope of the pitch over phrases, in semitones per second.
+        pitch_end_st: The pitch at the end against the median, in semitones.
+    """
+
+    level_dbfs: float
+    level_range_db: float | None
+    speech_s: float | None
+    pause_percent: float | None
+    pause_s: float | None
+    voiced_s: float
+    pitch_hz: float | None
+    pitch_range_st: float | None
+    declination_st_s: float | None
+    pitch_end_st: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Speech:
+    """Where there is speech.
+
+    Args:
+        spans: First and past-the-last hop of each stretch, int64, shape (stretches, 2); stretches are apart
+            by pauses. None where speech cannot be told from what lies behind it.
+        levels_db: Level of the frame around each hop, float64, shape (hops,).
+        threshold_db: What is fainter is no speech.
+    """
+
+    spans: NDArray[np.int64] | None
+    levels_db: NDArray[np.float64]
+    threshold_db: float
+
+
+def measure(audio: Audio, detector: Any) -> Prosody | None:
+    """Measure a recording.
+
+    Args:
+        audio: float32 mono, at 16_000 Hz, at least one sample.
+        detector: A `swift_f0.SwiftF0`; may serve several threads.
+
+    Returns:
+        Its measures, or None where it holds no sound above 50 Hz.
+    """
+    powers, envelope = _contours(audio.samples)
+    level = _active_level(float(powers.sum()) / len(audio.samples), envelope)
+    if level is None:
+        return None
+    speech = _speech(powers, level)
+    low, high = _PITCH_HZ
+    found = detector.detect(audio.samples, RATE_HZ, fmin=low, fmax=high)
+    semitones = 12 * np.log2(found.pitch_hz / 100.0)
+    levels = _levels_at_pitches(speech, len(semitones))
+    voiced = _voiced(found.confidence, levels >= speech.threshold_db)
+    pitches, voiced_s = semitones[voiced], float(voiced.sum()) * _PITCH_HOP / RATE_HZ
+    pitched = voiced_s >= _LEAST_VOICED_S
+    median = float(np.median(pitches)) if pitched else 0.0
+    speech_s, pause_percent, pause_s = _timing(speech)
+    return Prosody(
+        level_dbfs=level,
+        level_range_db=_spread(levels[voiced], 10) if pitched and speech_s is not None else None,
+        speech_s=speech_s,
+        pause_percent=pause_percent,
+        pause_s=pause_s,
+        voiced_s=voiced_s,
+        pitch_hz=100.0 * 2 ** (median / 12) if pitched else None,
+        pitch_range_st=_spread(pitches, 5) if pitched else None,
+        declination_st_s=_declination(semitones, voiced, speech) if pitched else None,
+        pitch_end_st=float(np.median(pitches[-_ENDING_FRAMES:])) - median if pitched else None,
+    )
+
+
+def _spread(values: NDArray[np.float64], low: float) -> float:
+    low_value, high_value = np.percentile(values, [low, 95])
+    return float(high_value - low_value)
+
+
+def _contours(samples: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the energy of each hop, and the envelope of P.56 every millisecond; a minute at a time."""
+    powers, envelopes = [], []
+    for energy, envelope in _blocks(samples):
+        powers.append(energy)
+        envelopes.append(envelope)
+    return np.concatenate(powers), np.concatenate(envelopes)
+
+
+def _blocks(samples: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    from scipy import signal
+
+    highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
+    # At rest at the first sample: a constant offset is no click.
+    rest = signal.sosfilt_zi(highpass) * float(samples[0])
+    keep = math.exp(-1 / (RATE_HZ * _P56_TIME_S))
+    smooth = np.array([[1 - keep, 0.0, 0.0, 1.0, -keep, 0.0]] * 2)
+    state = np.zeros((2, 2))
+    for start in range(0, len(samples), _BLOCK_SAMPLES):
+        block = samples[start : start + _BLOCK_SAMPLES].astype(np.float64)
+        block, rest = signal.sosfilt(highpass, block, zi=rest)
+        envelope, state = signal.sosfilt(smooth, np.abs(block), zi=state)
+        whole = np.pad(block, (0, -len(block) % _HOP)).reshape(-1, _HOP)
+        yield np.square(whole).sum(axis=1), envelope[::_P56_STEP_SAMPLES].copy()
+
+
+def _active_level(mean_power: float, envelope: NDArray[np.float64]) -> float | None:
+    """Return the active speech level in dB, of ITU-T P.56 method B; None for silence.
+
+    A sample is active where the envelope was above a threshold within the hangover. The level is the energy
+    over the active time, at the threshold that lies 15.9 dB below it.
+    """
+    peak = float(envelope.max())
+    if peak <= 0 or _decibels(mean_power) < _FAINTEST_DB:
+        return None
+    hangover = round(_P56_HANGOVER_S * RATE_HZ / _P56_STEP_SAMPLES)
+    above: tuple[float, float] | None = None
+    # From the loudest threshold down: the lower it is, the further above it is the level.
+    for threshold_db in np.arange(20 * math.log10(peak), 2 * _FAINTEST_DB, -1.5):
+        share = _active_share(envelope >= 10 ** (threshold_db / 20), hangover)
+        if share == 0:
+            continue
+        level = _decibels(mean_power / share)
+        margin = level - threshold_db
+        if margin >= _P56_MARGIN_DB:
+            if above is None:
+                return float(level)
+            weight = (_P56_MARGIN_DB - above[0]) / (margin - above[0])
+            return float(above[1] + weight * (level - above[1]))
+        above = (margin, level)
+    return None
+
+
+def _active_share(loud: NDArray[np.bool_], hangover: int) -> float:
+    """Return the share of steps that are loud, or at most `hangover` steps behind one that is."""
+    at = np.flatnonzero(loud)
+    if len(at) == 0:
+        return 0.0
+    gaps = np.diff(np.append(at, len(loud)))
+    return float(np.minimum(gaps, hangover + 1).sum()) / len(loud)
+
+
+def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
+    """Tell speech from pauses by level."""
+    window = np.ones(_FRAME_HOPS) / (_FRAME_HOPS * _HOP)
+    levels = 10 * np.log10(np.maximum(np.convolve(energies, window, "same"), 1e-12))
+    threshold = level + _SPEECH_DB
+    # Edges by single hops, which a frame would smear; that they dip between the pulses of a low voice does
+    # not matter, since gaps are closed.
+    loud = energies >= _HOP * 10 ** (threshold / 10)
+    if np.percentile(levels, _QUIETEST_PERCENT) > threshold - _CLEAR_DB:
+        return _Speech(None, levels, threshold)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], loud, [False])).astype(np.int8)))
+    if len(edges) == 0:
+        return _Speech(None, levels, threshold)
+    spans = edges.reshape(-1, 2)
+    # Gaps first: what is short by itself may be a syllable of a word.
+    gaps = spans[1:, 0] - spans[:-1, 1]
+    apart = gaps >= _SHORTEST_PAUSE_S * RATE_HZ / _HOP
+    spans = np.column_stack((spans[np.append(True, apart), 0], spans[np.append(apart, True), 1]))
+    lasts = spans[:, 1] - spans[:, 0] >= _SHORTEST_SPEECH_S * RATE_HZ / _HOP
+    return _Speech(spans[lasts] if lasts.any() else None, levels, threshold)
+
+
+def _timing(speech: _Speech) -> tuple[float | None, float | None, float | None]:
+    """Return time in speech, share of pauses in percent, and the mean pause in seconds."""
+    spans = speech.spans
+    if spans is None:
+        return None, None, None
+    hop_s = _HOP / RATE_HZ
+    pauses = spans[1:, 0] - spans[:-1, 1]
+    return (
+        float((spans[:, 1] - spans[:, 0]).sum()) * hop_s,
+        100.0 * float(pauses.sum()) / float(spans[-1, 1] - spans[0, 0]),
+        float(pauses.mean()) * hop_s if len(pauses) else None,
+    )
+
+
+def _levels_at_pitches(speech: _Speech, frames: int) -> NDArray[np.float64]:
+    hops = np.minimum(np.arange(frames) * _PITCH_HOP // _HOP, len(speech.levels_db) - 1)
+    return speech.levels_db[hops]
+
+
+def _voiced(confidence: NDArray[np.float64], loud: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which frames of pitch count: voiced, loud enough, and not by themselves."""
+    voiced = (confidence >= _VOICED) & loud
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], voiced, [False])).astype(np.int8)))
+    for begin, end in edges.reshape(-1, 2):
+        if end - begin < _LEAST_RUN:
+            voiced[begin:end] = False
+    return voiced
+
+
+def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], speech: _Speech) -> float | None:
+    """Return the slope of the pitch over phrases: of each, by its voiced frames, then their weighted mean."""
+    if speech.spans is None:
+        return None
+    slopes, weights = [], []
+    for begin, end in speech.spans:
+        frames = np.arange(begin * _HOP // _PITCH_HOP, min(end * _HOP // _PITCH_HOP, len(voiced)))
+        frames = frames[voiced[frames]]
+        if len(frames) and (frames[-1] - frames[0]) * _PITCH_HOP / RATE_HZ >= _PHRASE_S:
+            slopes.append(_slope(frames, semitones[frames]))
+            weights.append(len(frames))
+    return float(np.average(slopes, weights=weights)) if slopes else None
+
+
+def _slope(frames: NDArray[np.int64], semitones: NDArray[np.float64]) -> float:
+    """Return the slope in semitones per second: the median of those of all pairs (Theil and Sen)."""
+    step = -(-len(frames) // _MOST_POINTS)
+    frames, semitones = frames[::step], semitones[::step]
+    first, second = np.triu_indices(len(frames), 1)
+    rises = (semitones[second] - semitones[first]) / (frames[second] - frames[first])
+    return float(np.median(rises)) * RATE_HZ / _PITCH_HOP
+
+
+def _decibels(power: float) -> float:
+    return 10 * math.log10(power) if power > 0 else -math.inf

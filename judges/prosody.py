@@ -1,0 +1,144 @@
+"""How the reply is spoken: pitch, level, pace, pauses, and how each stands to the speaker's own.
+
+Descriptions of the sound, not of what it expresses: none says how somebody feels, and none is better high
+or low. Pitch is SwiftF0's (Nieradzik, 2025; MIT, weights in the package), level that of ITU-T P.56; every
+number is defined in docs/prosody.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from judges._prosody import RATE_HZ, measure
+from judges._prosody import Prosody as Measures
+from judges._sound import unrateable
+from judges._syllables import syllables
+from live_eval.audio import Audio
+from live_eval.errors import JudgeError
+from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, missing
+
+__all__ = ["Prosody", "syllable_rate"]
+
+_MOST_WORKERS = 16
+_KEPT_SPEAKERS = 4096
+# Slower and faster than anybody speaks: then the text is not what was said.
+_SLOWEST, _FASTEST = 1.0, 10.0
+
+
+class Prosody:
+    """Measures replies, and speakers once for each recording.
+
+    Args:
+        workers: Threads that measure; as many as there are cores (at most 16) where None. The network runs
+            on one thread in each.
+
+    Raises:
+        JudgeError: The network cannot be loaded.
+    """
+
+    def __init__(self, *, workers: int | None = None) -> None:
+        try:
+            from swift_f0 import SwiftF0
+
+            self._detector = SwiftF0(threads=1, spin=False)
+        except Exception as error:  # onnxruntime's errors have no common base
+            raise JudgeError(f"expected the network of the package swift-f0: {error}") from error
+        self._workers = workers or min(_MOST_WORKERS, os.cpu_count() or 1)
+        self._speakers: OrderedDict[bytes, Measures | None] = OrderedDict()
+        self._lock = Lock()
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Measure each reply and its speaker."""
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="prosody") as pool:
+            return list(pool.map(self._judge, batch))
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        problem = unrateable(turn)
+        if problem is not None:
+            return problem
+        reply = measure(turn.reply_at(RATE_HZ), self._detector)
+        if reply is None:
+            return Unscored("the reply is silent: nothing above 50 Hz")
+        reply_rate = syllable_rate(turn.reply_text, reply)
+        values = {
+            "pitch_hz": reply.pitch_hz,
+            "pitch_range": reply.pitch_range_st,
+            "declination": reply.declination_st_s,
+            "pitch_end": reply.pitch_end_st,
+            "level": reply.level_dbfs,
+            "level_range": reply.level_range_db,
+            "rate": reply_rate,
+            "pauses": reply.pause_percent,
+            "pause_s": reply.pause_s,
+        }
+        detail: dict[str, Any] = {"reply": asdict(reply) | {"syllables_per_s": reply_rate}}
+        speaker = self._speaker(turn)
+        if isinstance(speaker, Measures):
+            rate = syllable_rate(turn.case.text, speaker)
+            detail["speaker"] = asdict(speaker) | {"syllables_per_s": rate}
+            # Of a recording with a background, the level is the background's too.
+            level = speaker.level_dbfs if speaker.speech_s is not None else None
+            values |= {
+                "pitch_range_step": _step(reply.pitch_range_st, speaker.pitch_range_st),
+                "level_step": _step(reply.level_dbfs, level),
+                "rate_step": _step(reply_rate, rate),
+                "pauses_step": _step(reply.pause_percent, speaker.pause_percent),
+            }
+        elif speaker is not None:
+            detail["speaker"] = speaker
+        return Scored({name: value for name, value in values.items() if value is not None}, detail)
+
+    def _speaker(self, turn: JudgedTurn) -> Measures | str | None:
+        """Return the measures of the user's side, or why there are none; None where it is absent."""
+        if missing(turn, frozenset({Need.SPEAKER_AUDIO})) is not None:
+            return None
+        assert turn.speaker is not None
+        if not np.isfinite(turn.speaker.samples).all():
+            return "samples that are not finite"
+        key = _fingerprint(turn.speaker)
+        with self._lock:
+            if key in self._speakers:
+                self._speakers.move_to_end(key)
+                return self._speakers[key] or "silent"
+        found = measure(turn.speaker_at(RATE_HZ), self._detector)
+        with self._lock:
+            self._speakers[key] = found
+            if len(self._speakers) > _KEPT_SPEAKERS:
+                self._speakers.popitem(last=False)
+        return found or "silent"
+
+
+def syllable_rate(text: str | None, measures: Measures) -> float | None:
+    """Return syllables per second of speech, pauses not counted.
+
+    Args:
+        text: What was said.
+        measures: Those of the recording.
+
+    Returns:
+        None where there is no text whose syllables can be counted, where speech cannot be told from the
+        background, or where nobody speaks so slowly or so fast: then the text is not what was said.
+    """
+    count = syllables(text or "")
+    if count is None or not measures.speech_s:
+        return None
+    rate = count / measures.speech_s
+    return rate if _SLOWEST <= rate <= _FASTEST else None
+
+
+def _step(reply: float | None, speaker: float | None) -> float | None:
+    return None if reply is None or speaker is None else reply - speaker
+
+
+def _fingerprint(audio: Audio) -> bytes:
+    content = np.ascontiguousarray(audio.samples)
+    return hashlib.blake2b(content.data, digest_size=16, salt=audio.rate_hz.to_bytes(8, "big")).digest()
