@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from live_eval.audio import Audio, resample
-from live_eval.types import Case
+from live_eval.types import Case, Task
 from live_eval.weights import WeightsSpec
 
 __all__ = [
@@ -124,6 +124,7 @@ class JudgeSpec:
             ``device`` where it computes on one.
         outputs: The numbers it gives.
         needs: What of a turn it cannot do without.
+        tasks: The tasks whose turns it judges; turns of others are not its, and not in its counts.
         uses: What else of a turn it looks at, where it is there.
         options: What the user may choose about it.
         on_device: Whether it computes with torch, on the device that ``--device`` names.
@@ -143,6 +144,7 @@ class JudgeSpec:
     implementation: str
     outputs: tuple[OutputSpec, ...]
     needs: frozenset[Need]
+    tasks: frozenset[Task] = frozenset({Task.CONVERSATION})
     uses: frozenset[Need] = frozenset()
     options: tuple[OptionSpec, ...] = ()
     on_device: bool = False

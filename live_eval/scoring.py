@@ -67,7 +67,7 @@ class JudgeSummary:
     Args:
         name: The judge.
         version: The version under which its scores are kept.
-        n: Turns that are scored, by this scoring or an earlier one.
+        n: Turns of its tasks that are scored, by this scoring or an earlier one.
         n_unscored: Turns that lack what the judge needs, or that it could not be asked about.
         n_failed: Turns at which the judge failed.
         reasons: How many turns are unscored or failed for each reason.
@@ -219,14 +219,15 @@ def _batches(run: RunReader, works: Sequence[_Work]) -> Iterator[tuple[list[Read
     batch: list[ReadTurn] = []
     seen = audio_ns = 0
     # By length, so that what is judged side by side needs little padding.
-    for turn_id in run.turns_by_reply_length():
+    for listed in run.turns_by_reply_length():
         seen += 1
-        wanting = [work for work in works if work.wants(turn_id)]
-        for work in works:
+        concerned = [work for work in works if listed.task in work.spec.tasks]
+        wanting = [work for work in concerned if work.wants(listed.turn_id)]
+        for work in concerned:
             work.n += work not in wanting
         if wanting:
             wanted = frozenset[Need]().union(*(work.looks_at for work in wanting))
-            item = read_turn(run, run.turn(turn_id), wanted)
+            item = read_turn(run, run.turn(listed.turn_id), wanted)
             batch.append(item)
             recordings = (item.turn.reply, item.turn.reference, item.turn.speaker)
             audio_ns += sum(audio.duration_ns for audio in recordings if audio)
@@ -310,7 +311,7 @@ def _judge(work: _Work, batch: Sequence[ReadTurn], bringer: _Bringer) -> dict[st
     verdicts: dict[str, Judgement] = {}
     askable: list[JudgedTurn] = []
     for item in batch:
-        if not work.wants(item.turn.turn_id):
+        if item.turn.case.task not in work.spec.tasks or not work.wants(item.turn.turn_id):
             continue
         verdict = Unscored(work.problem) if work.problem is not None else before_asking(work.spec, item)
         if verdict is None:

@@ -11,7 +11,7 @@ A run is a folder::
 
 from live_eval.store._encoding import file_stem
 from live_eval.store._lock import WriterLock
-from live_eval.store.reader import RunReader, StoredFailure, StoredResponse, StoredTurn
+from live_eval.store.reader import ListedTurn, RunReader, StoredFailure, StoredResponse, StoredTurn
 from live_eval.store.schema import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -31,6 +31,7 @@ __all__ = [
     "SCORES_SCHEMA_VERSION",
     "WIRE_FOLDER",
     "JudgeProblem",
+    "ListedTurn",
     "RunReader",
     "RunWriter",
     "ScoreReader",

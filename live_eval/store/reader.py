@@ -22,9 +22,9 @@ from live_eval.rtp import MediaStats
 from live_eval.store import _encoding as encoding
 from live_eval.store.schema import AUDIO_FOLDER, RUN_FILE, RUN_SCHEMA_VERSION, open_for_reading
 from live_eval.timeline import TIMING_VERSION, ResponseStatus, TurnTiming, TurnTrace, measure
-from live_eval.types import Case, Failure
+from live_eval.types import Case, Failure, Task
 
-__all__ = ["RunReader", "StoredFailure", "StoredResponse", "StoredTurn"]
+__all__ = ["ListedTurn", "RunReader", "StoredFailure", "StoredResponse", "StoredTurn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +108,21 @@ class StoredTurn:
     def captured(self) -> bool:
         """Whether the turn ended normally with a reply."""
         return self.failure is None
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTurn:
+    """A turn in brief.
+
+    Args:
+        turn_id: Unique in the run.
+        task: What the endpoint was asked to do.
+        reply_s: Seconds of its reply; 0 without.
+    """
+
+    turn_id: str
+    task: Task
+    reply_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,17 +308,20 @@ class RunReader:
         )
         return [LoggedMessage(row["at_ns"], row["direction"], orjson.loads(row["body"])) for row in rows]
 
-    def turns_by_reply_length(self) -> list[str]:
-        """Return the ids of all turns: those without reply audio first, then from the shortest reply on."""
+    def turns_by_reply_length(self) -> list[ListedTurn]:
+        """Return all turns, those without reply audio first, then from the shortest reply on."""
         rows = self._fetch(
-            "SELECT turn_id, chunk_samples, rate_hz FROM turns LEFT JOIN responses"
-            " ON turn = turns.id AND headline AND audio_file IS NOT NULL ORDER BY turns.id"
+            """SELECT turn_id, json_extract("case", '$.task') AS task, chunk_samples, rate_hz
+               FROM turns LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL
+               ORDER BY turns.id"""
         )
-        seconds: dict[str, float] = {}
+        listed: dict[str, ListedTurn] = {}
         for row in rows:
             samples = int(encoding.from_blob(row["chunk_samples"]).sum()) if row["chunk_samples"] else 0
-            seconds.setdefault(row["turn_id"], samples / (row["rate_hz"] or 1))
-        return sorted(seconds, key=seconds.__getitem__)
+            task = Task(row["task"] or Task.CONVERSATION)
+            turn = ListedTurn(row["turn_id"], task, samples / (row["rate_hz"] or 1))
+            listed.setdefault(turn.turn_id, turn)
+        return sorted(listed.values(), key=lambda turn: turn.reply_s)
 
     def reply(self, turn: str | StoredTurn) -> Audio | None:
         """Return the audio of the headline response as it arrived, or None where there is none."""

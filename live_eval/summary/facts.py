@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from live_eval.rtp import MediaStats
 from live_eval.store import StoredTurn
 from live_eval.timeline import Latency, TurnTiming
-from live_eval.types import Cue, Variant
+from live_eval.types import Cue, Task, Variant
 
 __all__ = ["TURN_FAILED", "TurnFacts", "latency", "turn_facts"]
 
@@ -25,6 +25,9 @@ class TurnFacts:
     script_id: str
     variant: Variant
     cue: Cue | None
+    task: Task
+    question_kind: str | None
+    source: str
     captured: bool
     timing: TurnTiming
     media: MediaStats | None
@@ -52,6 +55,9 @@ def turn_facts(turn: StoredTurn) -> TurnFacts:
         script_id=turn.case.script_id,
         variant=turn.case.variant,
         cue=turn.case.cue,
+        task=turn.case.task,
+        question_kind=turn.case.question.kind if turn.case.question is not None else None,
+        source=turn.case.source,
         captured=turn.captured,
         timing=turn.timing,
         media=turn.media,

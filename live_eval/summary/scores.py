@@ -13,6 +13,7 @@ from live_eval.statistics import Estimate, estimate_mean
 from live_eval.store import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
 from live_eval.summary._json import by_count, interval_json, rounded
 from live_eval.summary.facts import TURN_FAILED, TurnFacts
+from live_eval.types import Task
 
 __all__ = [
     "ScoreCell",
@@ -40,6 +41,7 @@ class ScoreColumn:
         title: In words.
         unit: Its unit, or empty.
         higher_is_better: The direction, or None where neither is or nobody says.
+        tasks: The tasks whose turns it is about.
     """
 
     name: str
@@ -49,6 +51,7 @@ class ScoreColumn:
     title: str
     unit: str
     higher_is_better: bool | None
+    tasks: frozenset[Task] = frozenset(Task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +127,14 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
         names = list(given.get(judge, ())) or list(outputs) or [""]
         told = list(outputs)
         names.sort(key=lambda name: told.index(name) if name in told else len(told))
-        columns.extend(_column(judge, known[judge], name, outputs.get(name)) for name in names)
+        tasks = spec.tasks if isinstance(spec, JudgeSpec) else frozenset(Task)
+        columns.extend(_column(judge, known[judge], name, outputs.get(name), tasks) for name in names)
     return ScoreTable(tuple(columns), rows, problems)
 
 
-def _column(judge: str, version: str, output: str, spec: OutputSpec | None) -> ScoreColumn:
+def _column(
+    judge: str, version: str, output: str, spec: OutputSpec | None, tasks: frozenset[Task]
+) -> ScoreColumn:
     return ScoreColumn(
         name=score_name(judge, output),
         judge=judge,
@@ -137,6 +143,7 @@ def _column(judge: str, version: str, output: str, spec: OutputSpec | None) -> S
         title=spec.title if spec else score_name(judge, output),
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,
+        tasks=tasks,
     )
 
 
@@ -175,14 +182,15 @@ class ScoreSummary:
 
 
 def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str, ScoreSummary]:
-    """Return the mean of each number over the turns of a run, by score."""
+    """Return the mean of each number over the turns of a run that its judge is about, by score."""
     summaries: dict[str, ScoreSummary] = {}
     for column in table.columns:
         values: list[float] = []
         scripts: list[str] = []
         reasons: Counter[str] = Counter()
         failed = 0
-        for turn in turns:
+        concerned = [turn for turn in turns if turn.task in column.tasks]
+        for turn in concerned:
             cell = table.cell(turn.turn_id, column)
             if not turn.captured:
                 reasons[TURN_FAILED] += 1
@@ -200,7 +208,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
             unit=column.unit,
             higher_is_better=column.higher_is_better,
             mean=estimate_mean(values, scripts),
-            n_unscored=len(turns) - len(values) - failed,
+            n_unscored=len(concerned) - len(values) - failed,
             n_failed=failed,
             reasons=by_count(reasons),
         )
