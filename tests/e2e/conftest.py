@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from live_eval.store import RunReader, StoredTurn
 from tests.e2e.helpers import SAMPLE, STRANGERS, served
 
 MODULES = STRANGERS / "node_modules"
+AIMOCK = MODULES / "@copilotkit/aimock/dist/cli.js"
 PYTHONS = Path(__file__).parents[2] / ".venv-strangers"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -31,6 +33,14 @@ Bot: TypeAlias = Callable[[str, int], AbstractContextManager[str]]
 Run: TypeAlias = Callable[..., StoredTurn]
 Runs: TypeAlias = Callable[..., list[StoredTurn]]
 Talk: TypeAlias = Callable[..., Path]
+
+
+class Aimock(Protocol):
+    """Runs `@copilotkit/aimock` with fixtures; the context's value is its base URL."""
+
+    def __call__(
+        self, *fixtures: Mapping[str, Any], flags: tuple[str, ...] = (), keys: str | None = None
+    ) -> AbstractContextManager[str]: ...
 
 
 # -- Our endpoint --------------------------------------------------------------------------------------
@@ -100,6 +110,24 @@ def echo_bot(serving: Serving) -> Bot:
         environment = {"ECHO_DELAY_MS": str(delay_ms), "GRADIO_ANALYTICS_ENABLED": "False"}
         with serving(command, r"Uvicorn running on (http://\S+)", environment) as url:
             yield url
+
+    return run
+
+
+@pytest.fixture
+def aimock(node: str, serving: Serving, tmp_path: Path) -> Aimock:
+    """Runs vendors' services as others mock them."""
+
+    @contextmanager
+    def run(
+        *fixtures: Mapping[str, Any], flags: tuple[str, ...] = (), keys: str | None = None
+    ) -> Iterator[str]:
+        path = tmp_path / "fixtures.json"
+        path.write_text(json.dumps({"fixtures": fixtures}), "utf-8")
+        environment = {} if keys is None else {"AIMOCK_API_KEYS": keys}
+        command = [node, AIMOCK, "--port", "0", "--validate-on-load", "--fixtures", path, *flags]
+        with serving(command, r"listening on (http://\S+)", environment) as address:
+            yield f"{address}/v1"
 
     return run
 
