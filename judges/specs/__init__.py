@@ -3,6 +3,7 @@
 from judges.specs.emotion import EMOALIGN, PROSODY
 from judges.specs.models import ARENA, RUBRIC, VES
 from judges.specs.sound import DISTILLMOS, DNSMOS, NISQA, UTMOS
+from judges.specs.tasks import MCQ
 from judges.specs.text import BERTSCORE, BLEU, METEOR, ROUGE_L, SEMSIM, WER_HEARD, WER_SPOKEN
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "DISTILLMOS",
     "DNSMOS",
     "EMOALIGN",
+    "MCQ",
     "METEOR",
     "NISQA",
     "PROSODY",

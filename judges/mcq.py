@@ -1,0 +1,49 @@
+"""Accuracy on multiple-choice questions: the letter in the reply against the key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from judges._letters import choose
+from judges._replies import what_was_said
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+
+__all__ = ["Mcq"]
+
+
+class Mcq:
+    """Whether the option that a reply chooses is the right one, 0 or 100, higher is better.
+
+    The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
+    `judges._letters.choose` reads the choice. A reply that chooses no option, or two, is wrong: it stays in
+    the denominator, and ``parsed`` says how many there are of the others.
+
+    EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; how it reads it is not told.
+    """
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Read each reply's choice."""
+        return [self._judge(turn) for turn in batch]
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        question = turn.case.question
+        if question is None:
+            return Unscored("the case has no question")
+        if question.answer is None:
+            return Unscored("the question has no answer key")
+        said = what_was_said(turn)
+        if isinstance(said, Unscored):
+            return said
+        choice = choose(said.text, question.options)
+        return Scored(
+            {
+                "accuracy": 100.0 * (choice.letter == question.answer),
+                "parsed": 100.0 * (choice.letter is not None),
+            },
+            {
+                "chosen": choice.letter,
+                "answer": question.answer,
+                "read_from": choice.how,
+                "said": said.source,
+            },
+        )
