@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judges._letters import choose
-from judges._replies import what_was_said
+from judges._said import what_was_said
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Mcq"]
