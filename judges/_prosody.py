@@ -24,6 +24,7 @@ _P56_TIME_S = 0.03
 _P56_HANGOVER_S = 0.2
 _P56_MARGIN_DB = 15.9
 _P56_STEP_SAMPLES = 16
+_P56_STEP_DB = 1.5
 _FAINTEST_DB = -100.0
 
 # Speech and pauses: energy of hops of 8 ms, levels of frames of 32 ms around them.
@@ -38,6 +39,7 @@ _CLEAR_DB = 3.0
 # Pitch: SwiftF0's frames.
 _PITCH_HOP = 256
 _PITCH_HZ = (50.0, 800.0)
+_SHOWN_DBFS = -26.0
 _VOICED = 0.5
 _LEAST_RUN = 3
 _LEAST_VOICED_S = 0.25
@@ -108,7 +110,9 @@ def measure(audio: Audio, detector: Any) -> Prosody | None:
         return None
     speech = _speech(powers, level)
     low, high = _PITCH_HZ
-    found = detector.detect(audio.samples, RATE_HZ, fmin=low, fmax=high)
+    # The network takes what is faint for unvoiced: all recordings are shown to it at one level.
+    gain = np.float32(10 ** ((_SHOWN_DBFS - level) / 20))
+    found = detector.detect(gain * audio.samples, RATE_HZ, fmin=low, fmax=high)
     semitones = 12 * np.log2(found.pitch_hz / 100.0)
     levels = _levels_at_pitches(speech, len(semitones))
     voiced = _voiced(found.confidence, levels >= speech.threshold_db)
@@ -168,31 +172,25 @@ def _active_level(mean_power: float, envelope: NDArray[np.float64]) -> float | N
     over the active time, at the threshold that lies 15.9 dB below it.
     """
     peak = float(envelope.max())
-    if peak <= 0 or _decibels(mean_power) < _FAINTEST_DB:
+    if peak == 0 or _decibels(mean_power) < _FAINTEST_DB:
         return None
     hangover = round(_P56_HANGOVER_S * RATE_HZ / _P56_STEP_SAMPLES)
-    above: tuple[float, float] | None = None
-    # From the loudest threshold down: the lower it is, the further above it is the level.
-    for threshold_db in np.arange(20 * math.log10(peak), 2 * _FAINTEST_DB, -1.5):
+    below: tuple[float, float] | None = None
+    # Upwards: at the lowest threshold all that sounds is active, and the level lies far above it.
+    for threshold_db in np.arange(_FAINTEST_DB - 2 * _P56_MARGIN_DB, 20 * math.log10(peak), _P56_STEP_DB):
         share = _active_share(envelope >= 10 ** (threshold_db / 20), hangover)
-        if share == 0:
-            continue
         level = _decibels(mean_power / share)
         margin = level - threshold_db
-        if margin >= _P56_MARGIN_DB:
-            if above is None:
-                return float(level)
-            weight = (_P56_MARGIN_DB - above[0]) / (margin - above[0])
-            return float(above[1] + weight * (level - above[1]))
-        above = (margin, level)
-    return None
+        if margin <= _P56_MARGIN_DB and below is not None:
+            weight = (below[0] - _P56_MARGIN_DB) / (below[0] - margin)
+            return float(below[1] + weight * (level - below[1]))
+        below = (margin, level)
+    return None if below is None else below[1]  # a click is so short that its envelope lies far below it
 
 
 def _active_share(loud: NDArray[np.bool_], hangover: int) -> float:
     """Return the share of steps that are loud, or at most `hangover` steps behind one that is."""
     at = np.flatnonzero(loud)
-    if len(at) == 0:
-        return 0.0
     gaps = np.diff(np.append(at, len(loud)))
     return float(np.minimum(gaps, hangover + 1).sum()) / len(loud)
 
