@@ -22,7 +22,9 @@ from live_eval.judging import (
     LlmJudge,
     LocalJudge,
     Need,
+    PairwiseJudge,
     Scored,
+    SelectiveJudge,
     Unscored,
     check_judgement,
 )
@@ -160,7 +162,7 @@ def _odd_sounds() -> dict[str, Audio]:
 
 def check_judge(
     spec: JudgeSpec,
-    judge: LocalJudge | LlmJudge,
+    judge: LocalJudge | LlmJudge | PairwiseJudge,
     *,
     long_replies: bool = False,
     good_answers: Mapping[str, float] | None = None,
@@ -170,13 +172,15 @@ def check_judge(
 
     A local judge keeps order and length, takes an empty batch, gives the same numbers again and in whatever
     company, scores an ordinary turn, and gives for every odd one a score within the specification or a
-    reason. An LLM judge asks the same thing again, in plain JSON, and finds no score in garbage.
+    reason. A judge that asks a model asks the same thing again, in plain JSON, also about turns that it says
+    it is not to be asked about, and finds no score in garbage.
 
     Args:
         spec: What the judge says of itself.
         judge: The judge, constructed.
         long_replies: Whether a reply of five minutes is tried too.
-        good_answers: For an LLM judge, answers that hold a score, and the value of its first output.
+        good_answers: For a judge that asks a model, answers that hold a score, and the value of its first
+            output.
         tolerance: How far numbers may differ between batches.
 
     Raises:
@@ -187,7 +191,7 @@ def check_judge(
     if spec.kind is JudgeKind.LOCAL:
         _check_local(spec, judge, turns, tolerance)  # type: ignore[arg-type]  # the kind says which it is
     else:
-        _check_llm(spec, judge, turns, good_answers or {})  # type: ignore[arg-type]  # likewise
+        _check_asking(spec, judge, turns, good_answers or {})  # type: ignore[arg-type]  # likewise
 
 
 def _check_spec(spec: JudgeSpec) -> None:
@@ -247,17 +251,23 @@ def _check_same(one: Judgement, other: Judgement, tolerance: float, where: str) 
             assert gap <= tolerance, f"{where}: expected {value} for {name!r}, got {other.values[name]}"
 
 
-def _check_llm(
-    spec: JudgeSpec, judge: LlmJudge, turns: Sequence[JudgedTurn], good_answers: Mapping[str, float]
+def _check_asking(
+    spec: JudgeSpec,
+    judge: LlmJudge | PairwiseJudge,
+    turns: Sequence[JudgedTurn],
+    good_answers: Mapping[str, float],
 ) -> None:
+    if isinstance(judge, SelectiveJudge):
+        _check_selection(spec, judge, turns)
     for turn in turns:
         where = f"{spec.name}, turn {turn.turn_id!r}"
-        request = judge.request(turn)
+        request = _request(spec, judge, turn, turns[0])
         assert isinstance(request, ChatRequest), f"{where}: expected a ChatRequest, got {request!r}"
         assert request.messages, f"{where}: expected messages"
         assert request.model, f"{where}: expected a model"
         _check_json(list(request.messages), f"{where}: messages")
-        assert judge.request(turn) == request, f"{where}: expected the same request again"
+        again = _request(spec, judge, turn, turns[0])
+        assert again == request, f"{where}: expected the same request again"
     for answer in GARBAGE:
         judgement = judge.parse(answer)
         where = f"answer {answer[:40]!r}"
@@ -270,3 +280,23 @@ def _check_llm(
         _check_judgement(spec, judgement, where)
         first = judgement.values[spec.outputs[0].name]
         assert first == value, f"{spec.name}, {where}: expected {value}, got {first}"
+
+
+def _request(
+    spec: JudgeSpec, judge: LlmJudge | PairwiseJudge, turn: JudgedTurn, other: JudgedTurn
+) -> ChatRequest:
+    if spec.kind is JudgeKind.PAIRWISE:
+        return judge.request(turn, other)  # type: ignore[call-arg]  # the kind says which it is
+    return judge.request(turn)  # type: ignore[call-arg]  # likewise
+
+
+def _check_selection(spec: JudgeSpec, judge: SelectiveJudge, turns: Sequence[JudgedTurn]) -> None:
+    verdict = judge.unscorable(turns[0])
+    assert verdict is None, f"{spec.name}: expected to be asked about {turns[0]}, got {verdict}"
+    for turn in turns:
+        verdict = judge.unscorable(turn)
+        where = f"{spec.name}, turn {turn.turn_id!r}"
+        assert verdict == judge.unscorable(turn), f"{where}: expected the same again"
+        if verdict is not None:
+            assert isinstance(verdict, (Unscored, Failed)), f"{where}: expected a reason, got {verdict!r}"
+            assert verdict.reason.strip(), f"{where}: expected a reason"

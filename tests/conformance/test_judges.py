@@ -36,8 +36,6 @@ SHIPPED = [
 )
 def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
     spec = replace(registry.judge(name), key_variable=None)  # nobody is asked here
-    if spec.kind is JudgeKind.PAIRWISE:
-        pytest.skip("compares; the suite is for judges of single turns")
     lacking = registry.lacks(spec)
     if lacking is not None:
         pytest.skip(f"lacks {lacking}")
@@ -176,6 +174,40 @@ def test_an_llm_judge_is_held_against_garbage_and_good_answers() -> None:
 def test_an_llm_judge_that_breaks_the_contract_is_found(judge: Asking, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_judge(LLM, judge)
+
+
+class Comparing(Asking):
+    """A toy that reads which of two is kinder, and is not asked about the punctuation."""
+
+    def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:  # type: ignore[override]
+        text = f"{first.reply_text} or {second.reply_text}?"
+        return ChatRequest(messages=[{"role": "user", "content": text}], model="toy-1")
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        return Unscored("no words") if "punctuation" in turn.turn_id else None
+
+
+class Aloof(Comparing):
+    """Wants to hear of nothing."""
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        return Unscored("not now")
+
+
+class Terse(Comparing):
+    """Does not say why."""
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        return Unscored(" ") if "long" in turn.turn_id else None
+
+
+def test_a_pairwise_judge_is_held_to_the_same() -> None:
+    pairwise = replace(LLM, kind=JudgeKind.PAIRWISE)
+    check_judge(pairwise, Comparing(), good_answers={'{"score": 4}': 4.0})
+    with pytest.raises(AssertionError, match="expected to be asked about"):
+        check_judge(pairwise, Aloof())
+    with pytest.raises(AssertionError, match="expected a reason"):
+        check_judge(pairwise, Terse())
 
 
 def test_a_good_answer_that_is_misread_is_found() -> None:
