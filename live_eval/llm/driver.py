@@ -93,7 +93,8 @@ class LlmDriver:
         self._backoff = Backoff(settings.seed)
         self._gate = RateGate(self._clock)
         self._room = asyncio.Semaphore(settings.concurrency)
-        self._one_at_a_time = asyncio.Lock()
+        self._preparing = asyncio.Lock()  # judges need not bear threads
+        self._looking_up = asyncio.Lock()
         self._settled = asyncio.Event()
         self._hopeless: Problem | None = None
         self._without: set[str] = set()
@@ -195,7 +196,8 @@ class LlmDriver:
             return self._failed(Problem(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"), {})
 
     async def _judge(self, prepare: _Prepare, parse: _Parse) -> Judgement:
-        question = await asyncio.to_thread(prepare)
+        async with self._preparing:
+            question = await asyncio.to_thread(prepare)
         if not isinstance(question, Question):
             return question
         samples: list[Sample] = []
@@ -252,13 +254,13 @@ class LlmDriver:
     async def _known(self, key: str) -> Mapping[str, Any] | None:
         if self._answers is None:
             return None
-        async with self._one_at_a_time:
+        async with self._looking_up:
             return await asyncio.to_thread(self._answers.answer, key)
 
     async def _keep(self, key: str, record: Mapping[str, Any]) -> None:
         if self._answers is not None:
             kept = {name: value for name, value in record.items() if name != "calls"}
-            async with self._one_at_a_time:
+            async with self._looking_up:
                 await asyncio.to_thread(self._answers.keep_answer, key, kept)
 
     async def _ask(

@@ -1,0 +1,68 @@
+"""C1 to C4: how a reply's words fit what was said and how it was said, rated by a language model."""
+
+from __future__ import annotations
+
+from judges._asking import Prompt, UnreadableError, delivery_of, read_object, read_rating, read_words
+from judges._reply import unreadable
+from judges.specs.models import TEXT_MODEL
+from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, Scored, Unscored
+
+__all__ = ["Rubric"]
+
+_PLACES = frozenset({"topic", "spoken_text", "delivery", "reply_text"})
+_NEEDED = frozenset({"delivery", "reply_text"})
+_SCALES = {
+    "c1": "context_fit",
+    "c2": "response_naturalness",
+    "c3": "colloquialism_degree",
+    "c4": "speech_information_relevance",
+}
+
+
+class Rubric:
+    """Four ratings of the reply's text by one prompt, whole numbers from 1 to 5, higher is better.
+
+    C1 context fit, C2 response naturalness, C3 colloquialism degree, C4 speech information relevance, with
+    the benchmark's keys (EchoMind, Zhou et al., ICLR 2026) and its anchors in words of our own. The model
+    reads the words that were said, their topic, how they were said (the cue of the variant that was played;
+    of a neutral take, that there is none) and the transcript of the reply. It hears nothing.
+
+    A reply that is a refusal, has no words or is in another language is not rated 1: it is unscored.
+
+    Args:
+        prompt: A prompt file in the place of ours, with the places ``{delivery}`` and ``{reply_text}``, and
+            where it wants them ``{spoken_text}`` and ``{topic}``. Empty for ours.
+
+    Raises:
+        JudgeError: The prompt file cannot be used.
+    """
+
+    def __init__(self, *, prompt: str = "") -> None:
+        self._prompt = Prompt.load(prompt, usual="rubric.md", places=_PLACES, needed=_NEEDED)
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        """Return why the reply is not rated, or None where it is."""
+        return unreadable(turn)
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        """Return the question about a turn."""
+        case = turn.case
+        text = self._prompt.fill(
+            {
+                "topic": case.topic,
+                "spoken_text": case.text,
+                "delivery": delivery_of(case.cue),
+                "reply_text": turn.reply_text,
+            }
+        )
+        return ChatRequest(messages=[{"role": "user", "content": text}], model=TEXT_MODEL)
+
+    def parse(self, answer: str) -> Judgement:
+        """Return the four ratings of an answer, with their reasons in the detail."""
+        try:
+            value = read_object(answer)
+            ratings = {name: read_rating(value, f"{scale}_score") for name, scale in _SCALES.items()}
+            reasons = {name: read_words(value, f"{scale}_reason") for name, scale in _SCALES.items()}
+        except UnreadableError as error:
+            return Failed(str(error))
+        return Scored(ratings, {"reasons": reasons})
