@@ -23,6 +23,7 @@ COMMANDS = {
     "report": "Write runs as one page to open, or as tables.",
     "export": "Write a run's turns as rows.",
     "score": "Score a run, again or with other judges.",
+    "audit": "Test how far a judge can be trusted.",
     "data": "Look at data sets.",
     "endpoint": "Serve the built-in reference endpoint.",
     "calibrate": "Measure the harness's own error against known times.",

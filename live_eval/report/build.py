@@ -18,6 +18,7 @@ from live_eval.report.compare import compare
 from live_eval.report.tables import (
     LATENCY_TITLES,
     RunView,
+    audit_table,
     cue_table,
     failure_table,
     latency_table,
@@ -169,6 +170,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         latencies=latency_table(runs),
         scores=score_table(runs),
+        audits=audit_table(runs),
         cues=cue_table(runs),
         failures=failure_table(runs),
         charts=_charts(runs),

@@ -17,6 +17,7 @@ __all__ = [
     "Column",
     "RunView",
     "Table",
+    "audit_table",
     "cue_table",
     "failure_table",
     "latency_table",
@@ -24,6 +25,11 @@ __all__ = [
 ]
 
 NONE = "–"
+
+AUDIT_NOTE = (
+    "A judge sees a degradation where the 95 % interval of the mean change, paired by turn and resampled by "
+    "script, lies on the worse side of 0. Of what a judge does not see, its score says nothing."
+)
 
 GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
 
@@ -181,6 +187,30 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
     if len(runs) > 1:
         cells.append(_difference(view.comparison.scores.get(score.name) if view.comparison else None, 2))
     return tuple(cells)
+
+
+def audit_table(runs: Sequence[RunView]) -> Table:
+    """Return how far the judges of each run can be trusted, for those that were audited."""
+    columns = [Column("judge", figures=False), *_run_column(runs)]
+    columns += [Column(label, figures=False) for label in ("the same again", "sees", "does not see")]
+    columns += [Column(label, figures=False) for label in ("order", "human labels", "other judge")]
+    names = list(dict.fromkeys(name for view in runs for name in view.summary.audits))
+    rows = [
+        (
+            Cell(name, note=f"version {audit.version}"),
+            *_run_cell(view, runs),
+            Cell(audit.repeats),
+            Cell(audit.sees),
+            Cell(audit.does_not_see, strong=True),
+            Cell(audit.order),
+            Cell(audit.labels),
+            Cell(audit.other_judge),
+        )
+        for name in names
+        for view in runs
+        if (audit := view.summary.audits.get(name)) is not None
+    ]
+    return Table(tuple(columns), tuple(rows), AUDIT_NOTE if rows else "")
 
 
 def cue_table(runs: Sequence[RunView]) -> Table:

@@ -12,6 +12,7 @@ import orjson
 from live_eval.report.tables import (
     RunView,
     Table,
+    audit_table,
     cue_table,
     failure_table,
     latency_table,
@@ -88,6 +89,9 @@ def as_markdown(runs: Sequence[RunView]) -> str:
     parts += [
         f"- {_escape(note)}" for view in runs if view.comparison is not None for note in view.comparison.notes
     ]
+    audits = audit_table(runs)
+    if audits.rows:
+        parts += ["## How far the judges can be trusted", _table(audits)]
     failures = failure_table(runs)
     if failures.rows:
         parts += ["## Failures", _table(failures)]

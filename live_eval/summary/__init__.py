@@ -6,6 +6,7 @@ of the run; of every score, ``n + n_unscored + n_failed`` does. A failed turn ha
 and is counted in both.
 """
 
+from live_eval.summary.audits import AuditSummary, audit_in_words, read_audits
 from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
 from live_eval.summary.groups import Group
 from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
@@ -23,6 +24,7 @@ from live_eval.summary.scores import (
 __all__ = [
     "LATENCIES",
     "TURN_FAILED",
+    "AuditSummary",
     "Group",
     "Lag",
     "LatencySummary",
@@ -35,8 +37,10 @@ __all__ = [
     "ScoreSummary",
     "ScoreTable",
     "TurnFacts",
+    "audit_in_words",
     "judges_asked_for",
     "latency",
+    "read_audits",
     "read_scores",
     "summarise",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from live_eval.statistics import quantile
 from live_eval.store import RunReader, ScoreReader
 from live_eval.summary._json import by_count, rounded
+from live_eval.summary.audits import AuditSummary, read_audits
 from live_eval.summary.facts import TurnFacts, turn_facts
 from live_eval.summary.groups import Group, group_turns
 from live_eval.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
@@ -96,6 +97,7 @@ class RunSummary:
         could_not_run: Judges that could not run, and why.
         groups: The turns by variant and by cue.
         table: The scores turn by turn.
+        audits: How far judges can be trusted, by judge, where that was tested.
     """
 
     facts: RunFacts
@@ -114,6 +116,7 @@ class RunSummary:
     could_not_run: Mapping[str, str]
     groups: tuple[Group, ...]
     table: ScoreTable
+    audits: Mapping[str, AuditSummary]
 
     @property
     def total(self) -> int:
@@ -150,6 +153,7 @@ class RunSummary:
             "premature": self.premature,
             "media": None if self.media is None else self.media.as_json(),
             "could_not_run": dict(self.could_not_run),
+            "audits": {judge: asdict(audit) for judge, audit in self.audits.items()},
             "run": {
                 "name": self.facts.name,
                 "endpoint": self.facts.endpoint,
@@ -201,6 +205,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         could_not_run={problem.judge: problem.reason for problem in table.problems},
         groups=group_turns(turns, table),
         table=table,
+        audits=read_audits(scores),
     )
 
 

@@ -1,0 +1,165 @@
+"""``live-eval audit``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from live_eval.audit import PARTS, AuditPlan, audit_run
+from live_eval.bench import judge_options
+from live_eval.cli import FAILED
+from live_eval.cli._judges import judge_flags, judges_table
+from live_eval.cli._listing import print_details, print_listing
+from live_eval.cli._scoring_progress import ScoringProgress
+from live_eval.errors import UsageError
+from live_eval.store import StoredAudit
+from live_eval.summary import audit_in_words
+
+__all__ = ["command"]
+
+_LABELS = {
+    "repeats": "repeats",
+    "sees": "sees",
+    "does_not_see": "does not see",
+    "order": "order",
+    "labels": "human labels",
+    "other_judge": "other judge",
+}
+_DEGRADATIONS = {
+    "title": "degradation",
+    "output": "number",
+    "difference": "difference",
+    "interval": "95 % interval",
+    "worse": "rated worse",
+    "n": "n",
+    "verdict": "the judge",
+}
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_RUN = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@click.command(short_help="Test how far a judge can be trusted.")
+@click.argument("judge")
+@click.argument("run", type=_RUN)
+@click.option("--parts", metavar="A,B,…", help=f"Only these of {', '.join(PARTS)}. Default: all that can be.")
+@click.option("--repeats", type=click.IntRange(2, 100), default=3, show_default=True, help="Asked so often.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=30,
+    show_default=True,
+    help="Turns at most on which the judge is tried, evenly by script; 0 for all.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is random."
+)
+@click.option("--labels", type=_FILE, metavar="FILE", help="CSV of what people said: turn_id, score, …")
+@click.option("--against", metavar="JUDGE", help="Another judge that has scored the run.")
+@click.option(
+    "--against-run",
+    type=_RUN,
+    metavar="RUN",
+    help="For judges of pairs: another run of the same cases, in the place of the reference replies.",
+)
+@click.option("--again", is_flag=True, help="Ask a model anew what an earlier audit has asked it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@judge_flags
+def command(
+    judge: str,
+    run: Path,
+    parts: str | None,
+    repeats: int,
+    limit: int,
+    seed: int,
+    labels: Path | None,
+    against: str | None,
+    against_run: Path | None,
+    again: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Test how far JUDGE can be trusted, on the turns of the run in folder RUN.
+
+    Whether it says the same again (consistency); for judges of pairs, whether the order matters (order);
+    whether it sees known degradations (sensitivity); whether it agrees with people (agreement, with --labels)
+    and with another judge (against, with --against). The audit is kept beside the scores, and reports print
+    it there.
+
+    Exit status: 0; 3 when the judge failed at a turn; 1 when it lacks something here; 2 for wrong usage.
+    """
+    if flags.pop("judges__names") is not None:
+        raise UsageError("--judges: an audit is of the one judge that is named first")
+    plan = AuditPlan(
+        parts=tuple(part.strip() for part in parts.split(",") if part.strip()) if parts else None,
+        repeats=repeats,
+        limit=limit,
+        seed=seed,
+        again=again,
+        labels=labels,
+        against=against,
+        against_run=against_run,
+    )
+    options = judge_options(judges_table(run, flags))
+    with ScoringProgress() as progress:
+        report = audit_run(run, judge, plan, options=options, progress=progress)
+    words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
+    if as_json:
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        click.echo(f"{words.judge}, version {words.version}")
+        print_details({name: getattr(words, name) for name in _LABELS}, _LABELS)
+        _print_particulars(report)
+    if words.n_failed:
+        sys.exit(FAILED)
+
+
+def _print_particulars(report: Mapping[str, Any]) -> None:
+    degradations = report.get("sensitivity", {}).get("degradations", {})
+    rows = list(_degradation_rows(degradations))
+    if rows:
+        click.echo()
+        print_listing(rows, _DEGRADATIONS, as_json=False)
+    for part in ("consistency", "order", "sensitivity"):
+        about = report.get(part)
+        if about is None:
+            continue
+        turns = about["turns"]
+        click.echo(f"{part}: {turns['asked']} of {turns['total']} turns, evenly by script")
+        for reason, count in turns["skipped"].items():
+            click.echo(f"{part}: {count} left out: {reason}")
+        for one in (about, *(degradations.values() if part == "sensitivity" else ())):
+            for reason, count in one.get("reasons", {}).items():
+                click.echo(f"{part}: {count} judgements not made: {reason}")
+    for output, one in report.get("consistency", {}).get("outputs", {}).items():
+        if one["worst"] is not None and one["identical"] < 1:
+            values = ", ".join(f"{value:.4g}" for value in one["worst"]["values"])
+            click.echo(f"{output}: furthest apart on {one['worst']['turn_id']}: {values}")
+    labels = report.get("agreement")
+    if labels is not None:
+        click.echo(
+            f"labels: {labels['rows']} rows, {labels['n_unknown']} of turns that the run has not, "
+            f"{labels['n_other']} of other scores"
+        )
+
+
+def _degradation_rows(degradations: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in degradations.values():
+        for output, seen in one["outputs"].items():
+            found = seen["difference"]
+            interval = found["interval"]
+            yield {
+                "title": one["title"],
+                "output": output,
+                "difference": None if found["value"] is None else f"{found['value']:+.3f}",
+                "interval": found["reason"]
+                if interval is None
+                else f"{interval[0]:+.3f} … {interval[1]:+.3f}",
+                "worse": None if seen["worse"] is None else f"{100 * seen['worse']:.0f} %",
+                "n": seen["n"],
+                "verdict": seen["verdict"],
+            }
