@@ -188,7 +188,9 @@ def agreement_json(
         "n_other": labels.n_other,
         "raters": len(raters),
         "outputs": {
-            output.name: _output_json(labels.scores[output.name], output.name, values, turns.scripts, seed)
+            score_name(spec.name, output.name): _output_json(
+                labels.scores[output.name], output.name, values, turns.scripts, seed
+            )
             for output in spec.outputs
             if output.name in labels.scores
         },

@@ -33,9 +33,8 @@ _LABELS = {
 _DEGRADATIONS = {
     "title": "degradation",
     "output": "number",
-    "difference": "difference",
-    "interval": "95 % interval",
-    "worse": "rated worse",
+    "change": "change (95 % interval)",
+    "worse": "worse",
     "n": "n",
     "verdict": "the judge",
 }
@@ -151,15 +150,20 @@ def _degradation_rows(degradations: Mapping[str, Any]) -> Iterator[dict[str, Any
     for one in degradations.values():
         for output, seen in one["outputs"].items():
             found = seen["difference"]
-            interval = found["interval"]
             yield {
                 "title": one["title"],
                 "output": output,
-                "difference": None if found["value"] is None else f"{found['value']:+.3f}",
-                "interval": found["reason"]
-                if interval is None
-                else f"{interval[0]:+.3f} … {interval[1]:+.3f}",
+                "change": _change(found),
                 "worse": None if seen["worse"] is None else f"{100 * seen['worse']:.0f} %",
                 "n": seen["n"],
                 "verdict": seen["verdict"],
             }
+
+
+def _change(found: Mapping[str, Any]) -> str | None:
+    if found["value"] is None:
+        return None
+    if found["interval"] is None:
+        return f"{found['value']:+.2f} ({found['reason']})"
+    low, high = found["interval"]
+    return f"{found['value']:+.2f} ({low:+.2f} … {high:+.2f})"
