@@ -70,6 +70,7 @@ PASSING = frozenset(
 """These may pass."""
 
 _MESSAGE_LENGTH = 300
+_SHORTEST_KEY = 8
 
 # What some models and servers do not take, and what their refusal speaks of (OpenAI's reasoning models:
 # "Unsupported value: 'temperature' does not support 0 with this model").
@@ -200,7 +201,15 @@ class ChatEndpoint:
         except (openai.OpenAIError, ValueError) as error:
             message = f"expected a chat completion: {error}"[:_MESSAGE_LENGTH]
             return Problem(CallProblem.UNREADABLE, message, billed=True)
-        return _read(completion)
+        return _read(self._without_key(completion))
+
+    def _without_key(self, completion: _Completion) -> _Completion:
+        """Take the key out of what a model says; one that may be a word of an answer is no secret."""
+        key, message = self._settings.key, completion.choices[0].message
+        if key is not None and len(key.reveal()) >= _SHORTEST_KEY:
+            message.content = key.redact(message.content) if message.content is not None else None
+            message.refusal = key.redact(message.refusal) if message.refusal is not None else None
+        return completion
 
 
 def _read(completion: _Completion) -> Answer | Problem:

@@ -469,6 +469,16 @@ async def test_another_model_can_be_asked(server: Server) -> None:
     assert judgement.detail["model"] == server.requests[0]["model"] == "mine"
 
 
+async def test_a_key_that_comes_back_is_not_kept(server: Server) -> None:
+    shelf = Shelf()
+    judgement = await ask(server, [completion(json.dumps({"kindness": 4, "key": KEY}))], answers=shelf)
+    assert isinstance(judgement, Scored)
+    assert judgement.detail["answer"] == '{"kindness": 4, "key": "***"}'
+    assert KEY not in repr(shelf.answers)
+    refusal = await ask(server, [completion(None, refusal=f"Not with {KEY}.")])
+    assert failed(refusal, CallProblem.REFUSAL).detail["answer"] == "Not with ***."
+
+
 async def test_cancelling_stops_asking(server: Server) -> None:
     server.hold = asyncio.Event()
     async with driver(server) as llm:
