@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from live_eval.errors import JudgeError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["RATE_HZ", "Emotion2vec", "label_of"]
+__all__ = ["RATE_HZ", "Emotion2vec", "label_of", "network_class"]
 
 RATE_HZ = 16_000
 # Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
@@ -135,7 +136,7 @@ class Emotion2vec:
         return positions.transpose(1, 2)
 
     def _alibi_scales(self) -> list[torch.Tensor]:
-        """Return what a step of distance adds to attention, shape (heads,): for each layer, or one for all."""
+        """Return what a step of distance adds to attention: of each layer or one for all, shape (heads,)."""
         import torch
         from funasr.models.emotion2vec.base import get_alibi
 
@@ -293,7 +294,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
     """Return the network with its weights, without the decoder that only its training needs."""
     import torch
 
-    make = _network_class()
+    make = network_class()
     path = folder / "model.pt"
     tensors = read_tensors(path)
     try:
@@ -324,15 +325,25 @@ def _names(
     return names
 
 
-def _network_class() -> Any:
-    """Import funasr's network, quietly: its package imports all its modules, which warn and print."""
+def network_class() -> Any:
+    """Import funasr's network, quietly: its package imports all its modules, which warn, print and log.
+
+    Raises:
+        JudgeError: It cannot be imported.
+    """
     import_torchaudio()
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             from funasr.models.emotion2vec.model import Emotion2vec as Network
     except (ImportError, OSError) as error:
         raise _no_funasr(error) from error
+    finally:
+        # Some of them make every package's INFO messages come out.
+        root.setLevel(level)
+        root.handlers[:] = handlers
     return Network
 
 

@@ -44,8 +44,8 @@ __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 LOW_CONFIDENCE = 0.5
 """Below this the classes that the best one beat are together likelier than it."""
 
-# Padding included. A CPU gains nothing by more, and the activations of a transformer stay below 1 GB.
-_MOST_SECONDS = {"cpu": 32, "cuda": 640}
+# Padding included. More is slower on two cores: what is padded is computed, and little is gained by company.
+_MOST_SECONDS = {"cpu": 16, "cuda": 640}
 # Several models answer each script, and each answer is held against the same reference reply.
 _MOST_REFERENCES = 8192
 
@@ -67,7 +67,7 @@ class EmoAlign:
     Whole utterances at 16 kHz. Unscored are replies and reference replies without an audible sample or of
     less than 0.5 s, turns without what the reference is taken from, and references without an emotion. The
     detail has both sides' probabilities, and ``low_confidence`` where a side's best is below one half.
-    Memory is bound by 32 s of audio at once on a CPU (640 on a GPU), or by the longest recording.
+    Memory is bound by 16 s of audio at once on a CPU (640 on a GPU), or by the longest recording.
 
     Args:
         reference: ``audio`` for the voice of the case's reference reply, ``cue`` for the table by cue.
