@@ -471,7 +471,9 @@ async def test_another_model_can_be_asked(server: Server) -> None:
 
 async def test_a_key_that_comes_back_is_not_kept(server: Server) -> None:
     shelf = Shelf()
-    judgement = await ask(server, [completion(json.dumps({"kindness": 4, "key": KEY}))], answers=shelf)
+    server.answers = [completion(json.dumps({"kindness": 4, "key": KEY}))]
+    async with driver(server, answers=shelf) as llm:
+        (judgement,) = await llm.judge(KindJudge(), turns("a"))
     assert isinstance(judgement, Scored)
     assert judgement.detail["answer"] == '{"kindness": 4, "key": "***"}'
     assert KEY not in repr(shelf.answers)
