@@ -154,15 +154,17 @@ def _blocks(samples: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.float64],
     highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
     # At rest at the first sample: a constant offset is no click.
     rest = signal.sosfilt_zi(highpass) * float(samples[0])
-    keep = math.exp(-1 / (RATE_HZ * _P56_TIME_S))
+    # On means over milliseconds: the filters are so slow that it makes no difference.
+    keep = math.exp(-_P56_STEP_SAMPLES / (RATE_HZ * _P56_TIME_S))
     smooth = np.array([[1 - keep, 0.0, 0.0, 1.0, -keep, 0.0]] * 2)
     state = np.zeros((2, 2))
     for start in range(0, len(samples), _BLOCK_SAMPLES):
         block = samples[start : start + _BLOCK_SAMPLES].astype(np.float64)
         block, rest = signal.sosfilt(highpass, block, zi=rest)
-        envelope, state = signal.sosfilt(smooth, np.abs(block), zi=state)
         whole = np.pad(block, (0, -len(block) % _HOP)).reshape(-1, _HOP)
-        yield np.square(whole).sum(axis=1), envelope[::_P56_STEP_SAMPLES].copy()
+        steps = np.abs(whole).reshape(-1, _P56_STEP_SAMPLES).mean(axis=1)
+        envelope, state = signal.sosfilt(smooth, steps, zi=state)
+        yield np.einsum("ij,ij->i", whole, whole), envelope
 
 
 def _active_level(mean_power: float, envelope: NDArray[np.float64]) -> float | None:
@@ -175,17 +177,19 @@ def _active_level(mean_power: float, envelope: NDArray[np.float64]) -> float | N
     if peak == 0 or _decibels(mean_power) < _FAINTEST_DB:
         return None
     hangover = round(_P56_HANGOVER_S * RATE_HZ / _P56_STEP_SAMPLES)
-    below: tuple[float, float] | None = None
-    # Upwards: at the lowest threshold all that sounds is active, and the level lies far above it.
-    for threshold_db in np.arange(_FAINTEST_DB - 2 * _P56_MARGIN_DB, 20 * math.log10(peak), _P56_STEP_DB):
+    # What is so short that its envelope never comes up to that has the level of the whole.
+    below = (_P56_MARGIN_DB + _P56_STEP_DB, _decibels(mean_power))
+    # Upwards from where even the level of the whole recording, which is the lowest, lies too far above.
+    lowest = _decibels(mean_power) - _P56_MARGIN_DB - _P56_STEP_DB
+    for threshold_db in np.arange(lowest, 20 * math.log10(peak), _P56_STEP_DB):
         share = _active_share(envelope >= 10 ** (threshold_db / 20), hangover)
         level = _decibels(mean_power / share)
         margin = level - threshold_db
-        if margin <= _P56_MARGIN_DB and below is not None:
+        if margin <= _P56_MARGIN_DB:
             weight = (below[0] - _P56_MARGIN_DB) / (below[0] - margin)
             return float(below[1] + weight * (level - below[1]))
         below = (margin, level)
-    return None if below is None else below[1]  # a click is so short that its envelope lies far below it
+    return below[1]
 
 
 def _active_share(loud: NDArray[np.bool_], hangover: int) -> float:

@@ -29,8 +29,8 @@ _SYLLABIC = re.compile("(?:sm|thm)s?$")
 def syllables(text: str) -> int | None:
     """Return the number of syllables of an English text, by rules of spelling.
 
-    Against the phonemes of a synthesiser, single texts are off by 4 % (standard deviation), and their mean
-    by less than 1 %.
+    On 441 sentences that the rules were not made on, against the phonemes of a synthesiser, single sentences
+    are off by 3.6 % (standard deviation), and their mean by -0.3 %.
 
     Args:
         text: Words, as they are spoken.

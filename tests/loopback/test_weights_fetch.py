@@ -108,9 +108,10 @@ class Publisher:
         request.end_headers()
         body = content[begin:]
         if self.cuts:
-            request.wfile.write(body[: self.cuts.pop(0)])
+            cut = self.cuts.pop(0)
+            request.wfile.write(body[:cut])
             # What a client has not taken in when the connection ends is lost.
-            self.over.wait(0.2)
+            self.over.wait(0.2 if cut else 0)
             request.close_connection = True
             return
         if self.stalls:

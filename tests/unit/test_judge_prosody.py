@@ -200,7 +200,7 @@ def test_the_level_range_is_that_of_the_voice(detector: Any) -> None:
 
 def test_clicks_have_a_level(detector: Any) -> None:
     clicks = silence(2.0)
-    clicks[4000::8000] = 0.9
+    clicks[4000] = 0.9
     assert -60 < measured(Audio(clicks, RATE_HZ), detector).level_dbfs < 0
 
 
