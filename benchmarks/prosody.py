@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from swift_f0 import SwiftF0
 
 from judges._prosody import RATE_HZ, measure
 from judges.prosody import Prosody, syllable_rate
@@ -103,7 +104,7 @@ def measure_time(limit: int, rounds: int) -> None:
     recordings = replies(limit)
     turns = [JudgedTurn(turn_id=str(n), case=ordinary_turn().case, reply=a) for n, a in enumerate(recordings)]
     judge = Prosody(workers=1)
-    network = judge._detector.session
+    network = SwiftF0(threads=1, spin=False).session
     band = {"fmin": np.asarray(50, np.float32), "fmax": np.asarray(800, np.float32)}
 
     def run_network() -> None:
@@ -131,8 +132,6 @@ def measure_memory() -> None:
 
 
 def measure_truth() -> None:
-    from swift_f0 import SwiftF0
-
     detector = SwiftF0(threads=1)
     cents: list[NDArray[np.float64]] = []
     rates: dict[float, list[float]] = {speed: [] for speed in SPEEDS}

@@ -31,7 +31,6 @@ from live_eval.weights import (
     file_sha256,
     find_weights,
     recorded_hashes,
-    recorded_weights,
     weights_folder,
     write_record,
 )
@@ -118,8 +117,8 @@ def fetch_weights(
         UsageError: The folder cannot be written, or ``HF_ENDPOINT`` is no address.
         StoreLockedError: Another process fetches them.
     """
-    if not again and _is_whole(spec):
-        return find_weights(spec)
+    if not again and (found := _here(spec)) is not None:
+        return found
     folder = weights_folder() / spec.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,12 +153,12 @@ def published_at(file: WeightsFile, environment: Mapping[str, str] = os.environ)
     return endpoint + file.url.removeprefix(HUB)
 
 
-def _is_whole(spec: WeightsSpec) -> bool:
-    """Return whether the weights are here, as they were when they came."""
+def _here(spec: WeightsSpec) -> FoundWeights | None:
+    """Return where the weights lie, if they do and are those that came."""
     try:
-        return recorded_weights(spec) is not None and bool(find_weights(spec).sha256)
+        return find_weights(spec)
     except JudgeError:
-        return False
+        return None
 
 
 class _Fetch:
