@@ -15,6 +15,7 @@ import soundfile
 from click.testing import CliRunner
 
 from live_eval import registry
+from live_eval.audio import Audio
 from live_eval.audit import AuditPlan, audit_run
 from live_eval.bench import JudgeOptions
 from live_eval.cli.audit import command
@@ -139,6 +140,9 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     known = registry.judge
     monkeypatch.setattr(registry, "judge", lambda name: SPECS.get(name) or known(name))
     monkeypatch.setattr("live_eval.llm.driver.ChatEndpoint", FakeEndpoint)
+    # The vocoder takes its time, and is tested with the degradations.
+    for name in ("flatten", "resynthesise"):
+        monkeypatch.setattr(f"live_eval.audit.probes.{name}", lambda reply: reply)
 
 
 def words_of(script: int) -> str:
@@ -207,10 +211,25 @@ class TestLocal:
         assert clipped["difference"]["value"] == 0
         assert clipped["n"] == 2 * SCRIPTS
 
-    def test_flat_delivery_is_held_against_the_vocoder(self, run: Path) -> None:
+    def test_flat_delivery_is_held_against_the_vocoder(
+        self, run: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def quieter(by: float) -> Callable[[Audio], Audio]:
+            return lambda reply: Audio(reply.samples * np.float32(by), reply.rate_hz)
+
+        monkeypatch.setattr("live_eval.audit.probes.flatten", quieter(0.25))
+        monkeypatch.setattr("live_eval.audit.probes.resynthesise", quieter(0.5))
+
+        def peak(turn: JudgedTurn, company: int) -> Judgement:
+            assert turn.reply is not None
+            return Scored({"": float(np.abs(turn.reply.samples).max())})
+
+        Toy.judge = staticmethod(peak)
         report = audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
-        assert "traces" in report["sensitivity"]["degradations"]["flat"]["held_against"]
-        # Six judgings of each turn: as it is, five degradations, and the control.
+        flat = report["sensitivity"]["degradations"]["flat"]
+        assert "traces" in flat["held_against"]
+        assert flat["outputs"]["toy"]["difference"]["value"] == pytest.approx(-0.25 * 0.25, abs=1e-3)
+        # Each turn as it is, with five degradations, and the control.
         assert sum(map(len, Toy.batches)) == 7 * 2 * SCRIPTS
 
     def test_direction_turns_the_verdict(self, run: Path) -> None:
