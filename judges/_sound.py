@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from live_eval.judging import Failed, JudgedTurn, Unscored
 from live_eval.timeline import AUDIBLE_DBFS, audible_onset
 
-__all__ = ["SHORTEST_S", "unrateable"]
+__all__ = ["SHORTEST_S", "thread_count", "unrateable"]
 
 SHORTEST_S = 0.5
 """Shorter replies are not rated. Networks that listen to longer windows make up the rest: DNSMOS would rate a
 buzz of 18 repetitions or more, Whisper writes sentences that nobody said."""
+
+
+_MOST_THREADS = 16
+
+
+def thread_count() -> int:
+    """Return how many threads may compute features: as many as this process has cores, 16 at most."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_MOST_THREADS, cores)
 
 
 def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
@@ -23,7 +34,7 @@ def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
         return Failed("the reply has samples that are not finite")
     seconds = len(reply.samples) / reply.rate_hz
     if seconds < SHORTEST_S:
-        return Unscored(f"the reply is too short: {seconds:.2f} s, expected at least {SHORTEST_S} s")
+        return Unscored(f"the reply is shorter than {SHORTEST_S} s")
     if audible_onset(reply.int16(), reply.rate_hz) is None:
         return Unscored(f"the reply is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
     return None

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +26,8 @@ import soxr
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from judges._sound import unrateable
+from judges._mel import hann, mel_filters
+from judges._sound import thread_count, unrateable
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
@@ -89,8 +88,6 @@ _MELS = 120
 _AMIN = 1e-10
 _TOP_DB = 80.0
 
-_MOST_WORKERS = 16
-
 
 @dataclass(frozen=True, slots=True)
 class DnsmosWeights:
@@ -139,7 +136,7 @@ class Dnsmos:
 
     def __init__(self, *, workers: int | None = None) -> None:
         weights = find_weights()
-        self._workers = workers or min(_MOST_WORKERS, _cores())
+        self._workers = workers or thread_count()
         self._front, self._back = _cut_p835(weights.p835)
         self._p808 = _session(weights.p808.read_bytes())
 
@@ -266,45 +263,12 @@ def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     # Frames are centred, with zeros beyond the ends.
     frames = sliding_window_view(np.pad(samples, _FFT // 2), _FFT)[::_HOP]
-    spectrum = np.fft.rfft(frames * _hann())
+    spectrum = np.fft.rfft(frames * hann(_FFT))
     power = spectrum.real**2 + spectrum.imag**2
-    mel = power @ _mel_filters()
+    mel = power @ mel_filters(RATE_HZ, _FFT, _MELS, RATE_HZ / 2)
     decibels = 10 * np.log10(np.maximum(_AMIN, mel)) - 10 * np.log10(max(_AMIN, float(mel.max())))
     decibels = np.maximum(decibels, decibels.max() - _TOP_DB)
     return np.asarray((decibels + 40) / 40, dtype=np.float32)
-
-
-@cache
-def _hann() -> NDArray[np.float32]:
-    """Return the periodic Hann window, shape (321,)."""
-    return np.asarray(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT), dtype=np.float32)
-
-
-@cache
-def _mel_filters() -> NDArray[np.float32]:
-    """Return triangles on the mel scale of Slaney's Auditory Toolbox, of equal area, shape (161, 120)."""
-    edges = _slaney_hz(np.linspace(0.0, _slaney_mel(RATE_HZ / 2), _MELS + 2))
-    bins = np.fft.rfftfreq(_FFT, 1 / RATE_HZ)
-    rising = (bins[:, None] - edges[None, :-2]) / np.diff(edges)[None, :-1]
-    falling = (edges[None, 2:] - bins[:, None]) / np.diff(edges)[None, 1:]
-    triangles = np.maximum(0, np.minimum(rising, falling))
-    filters: NDArray[np.float32] = np.asarray(triangles * (2 / (edges[2:] - edges[:-2])), dtype=np.float32)
-    return filters
-
-
-# The scale is linear (200/3 Hz to a mel) up to 1 kHz and logarithmic above.
-_LINEAR_HZ = 200 / 3
-_KNEE_HZ = 1000.0
-_LOG_STEP = np.log(6.4) / 27
-
-
-def _slaney_mel(hz: float) -> float:
-    return float(_KNEE_HZ / _LINEAR_HZ + np.log(hz / _KNEE_HZ) / _LOG_STEP)
-
-
-def _slaney_hz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
-    knee = _KNEE_HZ / _LINEAR_HZ
-    return np.where(mel < knee, mel * _LINEAR_HZ, _KNEE_HZ * np.exp(_LOG_STEP * (mel - knee)))
 
 
 def _plan(turn: JudgedTurn) -> RatedClip | Unscored | Failed:
@@ -384,9 +348,3 @@ def _session(model: bytes) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -54,6 +54,7 @@ NISQA_WEIGHTS = WeightsSpec(
         WeightsFile(
             name="nisqa.tar",
             url="https://github.com/gabrielmittag/NISQA/raw/refs/heads/master/weights/nisqa.tar",
+            sha256="7ec4cf937514dd3f8860b21e66fabd8ca87a168572675ef8d979c4c4ad2e805c",
         ),
     ),
     licence="CC BY-NC-SA 4.0 (not for commercial use)",

@@ -1,0 +1,129 @@
+"""DistillMOS: how good the reply sounds, by a small network that learned from a large one.
+
+Source: Stahl and Gamper, "Distillation and Pruning for Scalable Self-Supervised Representation-Based Speech
+Quality Assessment" (ICASSP 2025). Network and weights are those of the package ``distillmos`` (MIT): 16 kHz,
+windows of 7.68 s at most 1 s apart, each brought to full scale, the mean over the windows, on the scale of a
+MOS from 1 to 5.
+
+All windows have one length (a shorter reply is filled up with silence, as the package does), so the windows
+of all replies go through the network side by side and nothing needs a mask.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges._sound import unrateable
+from judges._torch import import_torchaudio, torch_device
+from live_eval.errors import JudgeError
+from live_eval.judging import JudgedTurn, Judgement, Scored
+from live_eval.weights import file_sha256
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["RATE_HZ", "WINDOW_SAMPLES", "DistillMos", "find_checkpoint", "window_starts"]
+
+RATE_HZ = 16_000
+WINDOW_SAMPLES = 122_880
+_LONGEST_HOP_SAMPLES = 16_000
+_SHA256 = "b18b3ac60227267cfb91e5d00ce22cc7b73716fd92f269484da1446e27031a40"
+# Side by side; a window's largest activation is 31 MB. More is no faster on two cores.
+_WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 256}
+
+
+class DistillMos:
+    """Rates replies as DistillMOS does, MOS, higher is better.
+
+    Unscored are replies without an audible sample and those shorter than 0.5 s: of those the network would
+    rate the silence that fills the window up. It barely hears clipping, which moves nothing in time.
+
+    Args:
+        device: Where to compute, ``cpu`` or ``cuda``.
+
+    Raises:
+        JudgeError: The package, its weights or the device are not there, or they are not the weights that we
+            know.
+    """
+
+    def __init__(self, *, device: str = "cpu") -> None:
+        self._device = torch_device(device)
+        checkpoint = find_checkpoint()
+        import_torchaudio()  # the package imports it for reading files
+        import torch
+        from distillmos import ConvTransformerSQAModel
+
+        self._network = ConvTransformerSQAModel(load_weights=False, segmenting_in_forward=False)
+        self._network.load_state_dict(torch.load(checkpoint, "cpu", weights_only=True)["model"])
+        self._network.eval().to(self._device)
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Rate each reply; the windows of all of them stand in one queue."""
+        judgements: list[Judgement | None] = [unrateable(turn) for turn in batch]
+        places = [place for place, judgement in enumerate(judgements) if judgement is None]
+        sounds = [batch[place].reply_at(RATE_HZ).samples for place in places]
+        for place, ratings in zip(places, self.rate(sounds), strict=True):
+            detail = {"windows": len(ratings), "rate_hz": RATE_HZ}
+            judgements[place] = Scored({"": float(np.mean(ratings))}, detail)
+        return [judgement for judgement in judgements if judgement is not None]
+
+    def rate(self, sounds: Sequence[NDArray[np.float32]]) -> list[list[float]]:
+        """Return the MOS of each window of each recording.
+
+        Args:
+            sounds: float32 mono, each of shape (samples,), at 16_000 Hz.
+        """
+        queue = [(place, start) for place, sound in enumerate(sounds) for start in window_starts(len(sound))]
+        ratings: list[list[float]] = [[] for _ in sounds]
+        step = _WINDOWS_AT_ONCE[self._device.type]
+        for at in range(0, len(queue), step):
+            together = queue[at : at + step]
+            windows = np.zeros((len(together), WINDOW_SAMPLES), np.float32)
+            for row, (place, start) in zip(windows, together, strict=True):
+                piece = sounds[place][start : start + WINDOW_SAMPLES]
+                row[: len(piece)] = piece
+            for (place, _), mos in zip(together, self._run(windows), strict=True):
+                ratings[place].append(mos)
+        return ratings
+
+    def _run(self, windows: NDArray[np.float32]) -> list[float]:
+        import torch
+
+        with torch.inference_mode():
+            rated: torch.Tensor = self._network(torch.from_numpy(windows).to(self._device))
+        return [float(mos) for mos in rated.flatten().cpu()]
+
+
+def window_starts(samples: int) -> list[int]:
+    """Return where the windows of a recording begin, as the package places them.
+
+    They lie evenly from its beginning to its end, at most a second apart; there is one where the recording
+    is not longer than a window.
+    """
+    over = max(0, samples - WINDOW_SAMPLES)
+    windows = -(-over // _LONGEST_HOP_SAMPLES) + 1
+    return [int(share * over) for share in np.linspace(0, 1, windows)]
+
+
+def find_checkpoint() -> Path:
+    """Return where the weights lie in the installed package `distillmos`, which is not imported.
+
+    Raises:
+        JudgeError: They are not there, or their hash is not the one that we know.
+    """
+    spec = importlib.util.find_spec("distillmos")
+    if spec is None or spec.origin is None:
+        raise JudgeError("DistillMOS needs the package distillmos: pip install 'live-eval[torch]'")
+    path = Path(spec.origin).parent / "weights" / "distill_mos_v7.pt"
+    if not path.is_file():
+        raise JudgeError(f"{path}: expected the weights of DistillMOS, found no file")
+    found = file_sha256(path)
+    if found != _SHA256:
+        raise JudgeError(f"{path}: expected weights with SHA-256 {_SHA256}, found {found}")
+    return path
