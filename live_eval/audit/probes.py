@@ -69,7 +69,7 @@ def probes_for(spec: JudgeSpec) -> list[Probe]:
         probes.append(
             Probe(
                 "wrong_emotion",
-                "the cue of another turn",
+                "another turn's cue",
                 lambda turn, donor, seed: _as_if(turn, donor, with_speaker=with_speaker),
                 DonorKind.EMOTION,
             )
@@ -134,7 +134,7 @@ def _words(needs: frozenset[Need]) -> Sequence[Probe]:
     return (
         Probe(
             "other_words",
-            "the words of another case",
+            "another case's words",
             on_words(lambda mine, others, seed: others),
             DonorKind.WORDS,
         ),

@@ -35,7 +35,6 @@ _DEGRADATIONS = {
     "output": "number",
     "change": "change (95 % interval)",
     "worse": "worse",
-    "n": "n",
     "verdict": "the judge",
 }
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -119,7 +118,7 @@ def command(
 
 def _print_particulars(report: Mapping[str, Any]) -> None:
     degradations = report.get("sensitivity", {}).get("degradations", {})
-    rows = list(_degradation_rows(degradations))
+    rows = list(_degradation_rows(degradations, report["judge"]))
     if rows:
         click.echo()
         print_listing(rows, _DEGRADATIONS, as_json=False)
@@ -146,16 +145,15 @@ def _print_particulars(report: Mapping[str, Any]) -> None:
         )
 
 
-def _degradation_rows(degradations: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _degradation_rows(degradations: Mapping[str, Any], judge: str) -> Iterator[dict[str, Any]]:
     for one in degradations.values():
         for output, seen in one["outputs"].items():
             found = seen["difference"]
             yield {
                 "title": one["title"],
-                "output": output,
+                "output": output.removeprefix(f"{judge}."),
                 "change": _change(found),
-                "worse": None if seen["worse"] is None else f"{100 * seen['worse']:.0f} %",
-                "n": seen["n"],
+                "worse": None if seen["worse"] is None else f"{100 * seen['worse']:.0f} % of {seen['n']}",
                 "verdict": seen["verdict"],
             }
 

@@ -169,7 +169,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     audio_path=speaker,
                     text=f"Script {script}.",
                     cue=cue if variant is Variant.TARGET else None,
-                    reference_text=f"reference {script}",
+                    reference_text=f"A few words in a reference reply number {script}",
                     reference_audio_path=reference,
                 )
                 reply = speechlike(1.0 + 0.05 * script, 16_000)
@@ -358,7 +358,7 @@ class TestBorrowing:
         Toy.judge = staticmethod(lambda turn, company: Scored({"": float(len(turn.heard_text or ""))}))
         report = audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
         wrong = report["sensitivity"]["degradations"]["wrong_emotion"]
-        assert wrong["reasons"] == {"no other turn for the cue of another turn": SCRIPTS}
+        assert wrong["reasons"] == {"no other turn for another turn's cue": SCRIPTS}
         assert verdicts(report)["half_the_words"] == "sees"
         assert verdicts(report)["wrong_emotion"] == "does not see"
 
@@ -514,6 +514,29 @@ class TestStored:
         SPECS["toy"] = replace(LOCAL, options=(OptionSpec(name="odd", help=""),))
         with pytest.raises(JudgeError, match="cannot be loaded"):
             audit_run(run, "toy")
+
+
+class TestReal:
+    """Judges of ours, on sounds that are hardly speech and words that are."""
+
+    def test_dnsmos_hears_noise(self, run: Path) -> None:
+        report = audit_run(run, "dnsmos", AuditPlan(repeats=2, limit=2))
+        assert report["consistency"]["outputs"]["dnsmos.ovrl"]["identical"] == 1
+        assert report["consistency"]["n_failed"] == 0
+        found = report["sensitivity"]["degradations"]["noise_0db"]["outputs"]
+        assert found["dnsmos.bak"]["difference"]["value"] < -0.5
+        assert found["dnsmos.bak"]["worse"] == 1
+        assert (found["dnsmos.p808"]["n"], found["dnsmos.p808"]["verdict"]) == (2, "too few to say")
+
+    def test_bleu_reads_words_and_their_order(self, run: Path) -> None:
+        report = audit_run(run, "bleu", AuditPlan(limit=0))
+        assert report["consistency"]["outputs"]["bleu"]["identical"] == 1
+        assert set(report["sensitivity"]["degradations"]) == {
+            "other_words",
+            "shuffled_words",
+            "half_the_words",
+        }
+        assert verdicts(report, "bleu")["other_words"] == "sees"
 
 
 class TestShown:
