@@ -11,7 +11,7 @@ pytest.importorskip("utmos_pytorch", reason="needs the extra `torch`")
 
 import torch
 
-from judges._wav2vec import ConvStack
+from judges._wav2vec import ConvStack, Layer
 from judges.specs.sound import UTMOS, UTMOS_WEIGHTS
 from judges.utmos import RATE_HZ, Utmos, load_network
 from live_eval.audio import Audio
@@ -81,7 +81,8 @@ def test_pieces_of_convolutions_join(judge: Utmos, checkpoint: Path) -> None:
     assert (stack.hop, stack.reach, stack.frames(399), stack.frames(400)) == (320, 400, 0, 1)
     audio = torch.tensor(noisy(1.7, 0.1).samples)[None]
     # Without the first layer's norm, which is over the whole time.
-    layers = [lambda piece: torch.nn.functional.gelu(blocks[0].get_submodule("0")(piece)), *blocks[1:]]
+    convolution = blocks[0].get_submodule("0")
+    layers: list[Layer] = [lambda piece: torch.nn.functional.gelu(convolution(piece)), *blocks[1:]]
     with torch.inference_mode():
         whole = stack.run(layers, audio, 10_000)
         pieces = stack.run(layers, audio, 7)

@@ -1,0 +1,222 @@
+"""The judges `utmos` and `emoalign` against the packages whose networks they run, on weights drawn at random.
+
+The weights have the true shape (UTMOS22 strong, emotion2vec+ large), which is all that time and memory depend
+on; no number here says how good a reply is. Agreement is the largest difference of any rating (UTMOS, MOS) or
+probability (emotion2vec) from the package's own, recording by recording. Three are timed, in turns:
+
+- judge: the judge's `score`, resampling included (of `emoalign` the replies alone, against the table by cue);
+- network: the package's network on the same batches, padded, with nothing masked: what the computing costs;
+- package: the package's own inference, one recording after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import logging
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from judges import emoalign, utmos
+from judges._torch import batches_by_length, padded
+from judges._wav2vec import exact_inference
+from live_eval.audio import Audio, read_audio, resample
+from live_eval.judging import JudgedTurn, LocalJudge, Scored
+from live_eval.types import Case, Cue, Variant
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = (ROOT.parent / "shared/echomind-demo", ROOT / "live_eval/sample")
+RATE_HZ = 16_000
+AIM_AGREEMENT, AIM_PACKAGE, AIM_NETWORK = 1e-4, 1.0, 1.1
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is compared.
+
+    Args:
+        judge: The judge.
+        ours: What it computes of recordings in one batch, a row for each.
+        network: The package's network on padded samples, shape (recordings, samples).
+        theirs: The package's own inference on one recording.
+        most_samples: Of a batch of the judge.
+    """
+
+    judge: LocalJudge
+    ours: Callable[[Sequence[NDArray[np.float32]]], list[list[float]]]
+    network: Callable[[torch.Tensor], Any]
+    theirs: Callable[[NDArray[np.float32]], list[float]]
+    most_samples: int
+
+
+def replies(limit: int) -> list[Audio]:
+    """Return recordings of replies: EchoMind's demonstration, or the sample; `limit` at most, evenly chosen."""
+    for folder in FOLDERS:
+        paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
+        if paths:
+            return [read_audio(path).audio for path in paths[:: -(-len(paths) // limit)]]
+    raise SystemExit("expected reply recordings beside or in the project, found none")
+
+
+def turns_of(sounds: list[Audio]) -> list[JudgedTurn]:
+    return [
+        JudgedTurn(
+            turn_id=str(number),
+            case=Case(
+                case_id=str(number),
+                script_id=str(number),
+                variant=Variant.TARGET,
+                audio_path=Path("unheard.wav"),
+                cue=Cue("sad", "sad"),
+            ),
+            reply=sound,
+        )
+        for number, sound in enumerate(sounds)
+    ]
+
+
+def of_utmos(folder: Path, device: str) -> Contest:
+    from utmos_pytorch import UTMOSScoreTorch
+
+    from tests.unit.random_networks import utmos_checkpoint
+
+    path = utmos_checkpoint(folder / "utmos.pt")
+    judge = utmos.Utmos(weights=str(path), device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch's older weight norm
+        theirs = UTMOSScoreTorch(str(path), device=device)
+    return Contest(
+        judge=judge,
+        ours=lambda sounds: [[mos] for mos in judge.rate(sounds)],
+        network=lambda audio: theirs.score(audio[:, None]),
+        theirs=lambda sound: theirs.score(torch.tensor(sound, device=device)).tolist(),
+        most_samples=utmos._MOST_SECONDS[device] * RATE_HZ,
+    )
+
+
+def of_emotion2vec(folder: Path, device: str) -> Contest:
+    from tests.unit.random_networks import emotion2vec_folder
+
+    path = emotion2vec_folder(folder / "emotion2vec", likely=("sad",))
+    judge = emoalign.EmoAlign(reference="cue", weights=str(path), device=device)
+    from funasr import AutoModel
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        # It would run with 4 threads on a machine of any size.
+        model = AutoModel(
+            model=str(path),
+            disable_update=True,
+            disable_pbar=True,
+            device=device,
+            ncpu=torch.get_num_threads(),
+        )
+
+    def theirs(sound: NDArray[np.float32]) -> list[float]:
+        [result] = model.generate(sound, granularity="utterance", extract_embedding=False)
+        return list(result["scores"])
+
+    return Contest(
+        judge=judge,
+        ours=judge._model.probabilities,
+        network=lambda audio: model.model.extract_features(audio)["x"].mean(dim=1).cpu(),
+        theirs=theirs,
+        most_samples=emoalign._MOST_SECONDS[device] * RATE_HZ,
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(name: str, contest: Contest, sounds: list[Audio], device: str, rounds: int) -> None:
+    at_rate = [resample(sound, RATE_HZ).samples for sound in sounds]
+    lengths = [len(sound) for sound in at_rate]
+    batches = [
+        [at_rate[one] for one in together] for together in batches_by_length(lengths, contest.most_samples)
+    ]
+    audio_s = sum(lengths) / RATE_HZ
+    padded_s = sum(len(batch) * max(map(len, batch)) for batch in batches) / RATE_HZ
+
+    def run_judge() -> None:
+        # New turns, for a turn keeps what it resampled.
+        judgements = contest.judge.score(turns_of(sounds))
+        if not all(isinstance(judgement, Scored) for judgement in judgements):
+            raise SystemExit(f"{name}: expected scores, got {judgements}")
+
+    def run_network() -> None:
+        with exact_inference():
+            for batch in batches:
+                contest.network(padded(batch, torch.device(device))[0])
+
+    def run_package() -> None:
+        with exact_inference():
+            for sound in at_rate:
+                contest.theirs(sound)
+
+    works = {"judge": run_judge, "network": run_network, "package": run_package}
+    for work in works.values():
+        work()  # memory and caches
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    best = dict.fromkeys(works, float("inf"))
+    busy: list[float] = []
+    for _ in range(rounds):
+        for who, work in works.items():
+            best[who] = min(best[who], seconds(work))
+            if device == "cuda" and who == "judge":
+                busy.append(float(torch.cuda.utilization()))
+    with exact_inference():
+        theirs = np.array([contest.theirs(sound) for batch in batches for sound in batch])
+    ours = np.array([row for batch in batches for row in contest.ours(batch)])
+
+    print(f"{name} on {device}: {len(sounds)} replies, {audio_s:.0f} s; best of {rounds}")
+    print(
+        f"  {len(batches)} batches of {min(map(len, batches))} to {max(map(len, batches))}, "
+        f"padding {padded_s / audio_s - 1:.0%}"
+    )
+    for who, value in best.items():
+        print(f"  {who:8} {value:7.2f} s, real-time factor {value / audio_s:.4f}")
+    if device == "cuda":
+        peak = torch.cuda.max_memory_allocated() / 2**30
+        print(f"  at most {peak:.1f} GB of the device's memory, utilisation {np.mean(busy):.0f} %")
+    print(f"{name}_agreement: {np.abs(ours - theirs).max():.1e} at most (aim <= {AIM_AGREEMENT:g})")
+    print(f"{name}: {best['judge'] / best['package']:.2f} times the package (aim <= {AIM_PACKAGE:g})")
+    ratio = best["judge"] / best["network"]
+    print(f"{name}_floor: {ratio:.2f} times the network alone (aim <= {AIM_NETWORK:g})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--limit", type=int, default=12, help="replies at most (default: 12)")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each is timed (default: 2)")
+    arguments = parser.parse_args()
+
+    # The checkpoints are made as the tests make theirs.
+    sys.path.insert(0, str(ROOT))
+    logging.disable(logging.WARNING)  # funasr tells of each tensor
+    sounds = replies(arguments.limit)
+    for name, make in {"utmos": of_utmos, "emotion2vec": of_emotion2vec}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            contest = make(Path(folder), arguments.device)
+            compare(name, contest, sounds, arguments.device, arguments.rounds)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(f"  at most {peak:.1f} GB of memory so far, both networks of each side included")
+
+
+if __name__ == "__main__":
+    main()
