@@ -62,7 +62,7 @@ class Contest:
 
 
 def replies(limit: int) -> list[Audio]:
-    """Return recordings of replies: EchoMind's demonstration, or the sample; `limit` at most, evenly chosen."""
+    """Return recordings of replies, `limit` at most: of EchoMind's demonstration, else of the sample."""
     for folder in FOLDERS:
         paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
         if paths:
@@ -142,6 +142,14 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def utilisation() -> list[float]:
+    """Return for how much of the last moments the device was at work, in %; nothing where it is not told."""
+    try:
+        return [float(torch.cuda.utilization())]
+    except ModuleNotFoundError:
+        return []
+
+
 def compare(name: str, contest: Contest, sounds: list[Audio], device: str, rounds: int) -> None:
     at_rate = [resample(sound, RATE_HZ).samples for sound in sounds]
     lengths = [len(sound) for sound in at_rate]
@@ -178,7 +186,7 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
         for who, work in works.items():
             best[who] = min(best[who], seconds(work))
             if device == "cuda" and who == "judge":
-                busy.append(float(torch.cuda.utilization()))
+                busy += utilisation()
     with exact_inference():
         theirs = np.array([contest.theirs(sound) for batch in batches for sound in batch])
     ours = np.array([row for batch in batches for row in contest.ours(batch)])
@@ -192,7 +200,8 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
         print(f"  {who:8} {value:7.2f} s, real-time factor {value / audio_s:.4f}")
     if device == "cuda":
         peak = torch.cuda.max_memory_allocated() / 2**30
-        print(f"  at most {peak:.1f} GB of the device's memory, utilisation {np.mean(busy):.0f} %")
+        in_use = f"{np.mean(busy):.0f} %" if busy else "not known without the package nvidia-ml-py"
+        print(f"  at most {peak:.1f} GB of the device's memory, utilisation {in_use}")
     print(f"{name}_agreement: {np.abs(ours - theirs).max():.1e} at most (aim <= {AIM_AGREEMENT:g})")
     print(f"{name}: {best['judge'] / best['package']:.2f} times the package (aim <= {AIM_PACKAGE:g})")
     ratio = best["judge"] / best["network"]

@@ -36,7 +36,7 @@ RATE_HZ = 16_000
 # Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
 # Bytes of attention biases at once; what is computed of them lives as long as a batch.
-_MOST_BIAS_BYTES = {"cpu": 256 << 20, "cuda": 1 << 30}
+_MOST_BIAS_BYTES = {"cpu": 256 << 20, "cuda": 2 << 30}
 
 
 class Emotion2vec:

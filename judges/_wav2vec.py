@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,10 +56,7 @@ class ConvStack:
     @property
     def hop(self) -> int:
         """Samples from a frame to the next."""
-        hop = 1
-        for _, stride in self.shapes:
-            hop *= stride
-        return hop
+        return math.prod(stride for _, stride in self.shapes)
 
     @property
     def reach(self) -> int:
