@@ -17,9 +17,9 @@ __all__ = ["Consistency", "Repeated", "consistency"]
 
 _Figures = NDArray[np.float64]
 
-SAME = 1e-4
-"""Scores this near each other count as the same: to so much every judge is held in any company
-(`live_eval.testing.judges.check_judge`)."""
+# Scores this near each other count as the same: to so much every judge is held in any company
+# (`live_eval.testing.judges.check_judge`).
+_SAME = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> Consistency:
     worst = max(rows, key=lambda row: row.range)
     return Consistency(
         n=len(rows),
-        identical=sum(row.range <= SAME for row in rows) / len(rows),
+        identical=sum(row.range <= _SAME for row in rows) / len(rows),
         deviation=float(np.mean([np.abs(np.asarray(r.values) - np.mean(r.values)).mean() for r in rows])),
         sd_within=_root(within[0]),
         sd_between=_root(between[0]),
