@@ -1,11 +1,14 @@
-"""What judges that compute with torch share: the device, padded batches, and an import of torchaudio."""
+"""What judges that compute with torch share: the device, batches, float32 proper, an import of torchaudio."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import sys
 import types
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +19,14 @@ from live_eval.errors import JudgeError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["batches_by_length", "import_torchaudio", "padded", "torch_device"]
+__all__ = [
+    "batches_by_length",
+    "exact_inference",
+    "import_torchaudio",
+    "padded",
+    "torch_device",
+    "without_remarks",
+]
 
 
 def torch_device(name: str) -> torch.device:
@@ -29,7 +39,7 @@ def torch_device(name: str) -> torch.device:
 
     if name == "cuda" and not torch.cuda.is_available():
         raise JudgeError(
-            f"--device cuda: torch {torch.__version__} finds no CUDA device here; expected one, or --device cpu"
+            f"--device cuda: torch {torch.__version__} finds no CUDA device here; expected one, or cpu"
         )
     try:
         return torch.device(name)
@@ -75,6 +85,18 @@ def padded(
     return torch.from_numpy(side_by_side).to(device), torch.tensor(lengths, device=device)
 
 
+@contextlib.contextmanager
+def exact_inference() -> Iterator[None]:
+    """Compute without gradients and in float32 proper.
+
+    By default cuDNN rounds what it convolves to TF32, 10 bits; a score is to be the same on every device.
+    """
+    import torch
+
+    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
 def import_torchaudio() -> Any:
     """Import torchaudio, also where it was built for a CUDA that is not here.
 
@@ -102,7 +124,15 @@ def import_torchaudio() -> Any:
         import torchaudio
     except (ImportError, OSError) as error:
         raise JudgeError(
-            f"torchaudio cannot be imported beside torch {torch.__version__}: expected builds of both for the "
-            f"same CUDA, or of both for CPUs: {error}"
+            f"torchaudio cannot be imported beside torch {torch.__version__}: expected builds of both for "
+            f"the same CUDA, or of both for CPUs: {error}"
         ) from error
     return torchaudio
+
+
+@contextlib.contextmanager
+def without_remarks() -> Iterator[None]:
+    """Keep off the terminal what libraries of models say while they load, to those who develop them."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield

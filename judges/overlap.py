@@ -10,6 +10,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
+from judges._reply import unreadable
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Bleu", "RougeL", "word_tokens"]
@@ -33,7 +34,7 @@ class Bleu:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        return [self._judge(turn) for turn in batch]
+        return [unreadable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
         reply = word_tokens((turn.reply_text or "").lower())
@@ -64,7 +65,7 @@ class RougeL:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        return [self._judge(turn) for turn in batch]
+        return [unreadable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
         reply, reference = turn.reply_text or "", turn.case.reference_text or ""

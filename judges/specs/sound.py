@@ -14,6 +14,12 @@ def _mos(name: str, title: str) -> OutputSpec:
     return OutputSpec(name=name, title=title, unit="MOS", low=-1.0, high=7.0)
 
 
+def _nisqa(name: str, title: str) -> OutputSpec:
+    # The scale is 1 to 5, and nothing clips. What the last layer weighs was normalised before, which with its
+    # weights allows -6.28 to 6.18 for the widest of the five, and no more.
+    return OutputSpec(name=name, title=title, unit="MOS", low=-6.3, high=6.2)
+
+
 DNSMOS = JudgeSpec(
     name="dnsmos",
     version="1",
@@ -38,13 +44,14 @@ DISTILLMOS = JudgeSpec(
     title="DistillMOS: quality of the reply's sound",
     kind=JudgeKind.LOCAL,
     implementation="judges.distillmos:DistillMos",
-    outputs=(_mos("", "overall quality (DistillMOS)"),),
+    # The network ends in 1 + 4 sigmoid(x).
+    outputs=(OutputSpec(name="", title="overall quality (DistillMOS)", unit="MOS", low=1.0, high=5.0),),
     needs=frozenset({Need.REPLY_AUDIO}),
     on_device=True,
     packages=("distillmos", "torch", "torchaudio"),
     extra="torch",
     licence="MIT",
-    source="Stahl, Gamper: Distillation and Pruning for Scalable Self-Supervised Speech Quality (ICASSP 2025)",
+    source="Stahl, Gamper: Distillation and Pruning for Scalable Speech Quality Assessment (ICASSP 2025)",
 )
 
 NISQA_WEIGHTS = WeightsSpec(
@@ -69,16 +76,19 @@ NISQA = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="judges.nisqa:Nisqa",
     outputs=(
-        _mos("mos", "overall quality (NISQA)"),
-        _mos("noisiness", "freedom from noise (NISQA)"),
-        _mos("discontinuity", "freedom from interruptions (NISQA)"),
-        _mos("coloration", "freedom from coloration (NISQA)"),
-        _mos("loudness", "fitness of loudness (NISQA)"),
+        _nisqa("mos", "overall quality (NISQA)"),
+        _nisqa("noisiness", "freedom from noise (NISQA)"),
+        _nisqa("discontinuity", "freedom from interruptions (NISQA)"),
+        _nisqa("coloration", "freedom from coloration (NISQA)"),
+        _nisqa("loudness", "fitness of loudness (NISQA)"),
     ),
     needs=frozenset({Need.REPLY_AUDIO}),
     options=(
         OptionSpec(
-            name="weights", help="weights, or the path of nisqa.tar", default="nisqa", weights=(NISQA_WEIGHTS,)
+            name="weights",
+            help="weights, or the path of nisqa.tar",
+            default="nisqa",
+            weights=(NISQA_WEIGHTS,),
         ),
     ),
     on_device=True,

@@ -15,6 +15,7 @@ __all__ = [
     "SEMSIM",
     "WER_HEARD",
     "WER_SPOKEN",
+    "WORDNET",
 ]
 
 
@@ -54,7 +55,7 @@ WER_SPOKEN = JudgeSpec(
 
 BLEU = JudgeSpec(
     name="bleu",
-    version="1",
+    version="2",
     title="BLEU-4 of the reply's text against the reference reply",
     kind=JudgeKind.LOCAL,
     implementation="judges.overlap:Bleu",
@@ -66,7 +67,7 @@ BLEU = JudgeSpec(
 
 ROUGE_L = JudgeSpec(
     name="rouge_l",
-    version="1",
+    version="2",
     title="ROUGE-L of the reply's text against the reference reply",
     kind=JudgeKind.LOCAL,
     implementation="judges.overlap:RougeL",
@@ -74,6 +75,20 @@ ROUGE_L = JudgeSpec(
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
     packages=("rouge_score",),
     source="Lin: ROUGE (ACL 2004); https://github.com/google-research/google-research/tree/master/rouge",
+)
+
+WORDNET = WeightsSpec(
+    name="wordnet",
+    title="WordNet 3.0, for METEOR's synonyms",
+    files=(
+        WeightsFile(
+            name="wordnet.zip",
+            url="https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/wordnet.zip",
+        ),
+    ),
+    licence="WordNet 3.0 license (Princeton University)",
+    source="https://wordnet.princeton.edu",
+    megabytes=11,
 )
 
 METEOR = JudgeSpec(
@@ -84,7 +99,9 @@ METEOR = JudgeSpec(
     implementation="judges.meteor:Meteor",
     outputs=(OutputSpec(name="", title="METEOR", low=0.0, high=100.0),),
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
-    options=(OptionSpec(name="wordnet", help="folder of WordNet's files, if it is not found"),),
+    options=(
+        OptionSpec(name="wordnet", help="folder of WordNet's files, if it is not found", weights=(WORDNET,)),
+    ),
     packages=("nltk",),
     source="Banerjee, Lavie: METEOR (ACL Workshop 2005)",
 )
@@ -93,8 +110,16 @@ BERT_WEIGHTS = WeightsSpec(
     name="bert-base-uncased",
     title="BERT base, uncased",
     files=tuple(
-        WeightsFile(name=name, url=f"https://huggingface.co/google-bert/bert-base-uncased/resolve/main/{name}")
-        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+        WeightsFile(
+            name=name, url=f"https://huggingface.co/google-bert/bert-base-uncased/resolve/main/{name}"
+        )
+        for name in (
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "vocab.txt",
+        )
     ),
     licence="Apache-2.0",
     source="https://huggingface.co/google-bert/bert-base-uncased",

@@ -1,6 +1,7 @@
 """BLEU and ROUGE-L against independent reckoning."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -106,6 +107,6 @@ def test_without_words_there_is_no_score() -> None:
     for judge in (Bleu(), RougeL()):
         for judgement in judge.score([turn(" "), turn("yes", " ")]):
             assert isinstance(judgement, Unscored)
-            assert "no words" in judgement.reason
+            assert re.match("the reply is empty|the reference reply has no words", judgement.reason)
     [other] = RougeL().score([turn("こんにちは")])
     assert isinstance(other, Unscored)

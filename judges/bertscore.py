@@ -1,0 +1,134 @@
+"""BERTScore: how far the words of the reply mean, each in its place, what those of the reference reply do.
+
+Source: Zhang, Kishore, Wu, Weinberger and Artzi, "BERTScore: Evaluating Text Generation with BERT" (ICLR
+2020), by the authors' package ``bert_score`` (MIT). Each token's state in one layer of a language model is
+held against the states of the other text: the best cosine of each, F1 of both directions, times 100, higher
+is better. EchoMind uses bert-base-uncased, rescaled so that unrelated English sentences come out near 0.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from judges._reply import unreadable
+from judges._torch import import_torchaudio, torch_device, without_remarks
+from judges.specs.text import BERT_WEIGHTS
+from live_eval.errors import JudgeError
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.weights import find_weights, weights_at
+
+__all__ = ["BertScore", "baseline_file"]
+
+# What the package's authors found best for the model that the benchmark uses.
+_LAYERS = {BERT_WEIGHTS.name: 9}
+_AT_ONCE = 64
+
+
+class BertScore:
+    """BERTScore's F1, times 100, higher is better; of the default model rescaled, so that it may be negative.
+
+    Of another model it is as it comes, since there is no baseline: ``rescaled`` in the detail says which, and
+    the version of the score differs. Such numbers compare with no published ones.
+
+    Args:
+        model: Name of published weights, or the folder of a model that transformers loads.
+        layer: The layer whose states are compared; empty for the usual one (of a folder, the last).
+        device: Where to compute, ``cpu`` or ``cuda``.
+
+    Raises:
+        JudgeError: A package, the weights, the layer or the device are not there.
+    """
+
+    def __init__(self, *, model: str = BERT_WEIGHTS.name, layer: str = "", device: str = "cpu") -> None:
+        named = model == BERT_WEIGHTS.name
+        found = find_weights(BERT_WEIGHTS) if named else weights_at(Path(model))
+        where = torch_device(device)
+        import_torchaudio()  # transformers imports it
+        self._layer = _layer(layer, found.path, _LAYERS.get(model))
+        self._rescaled = named
+        self._sha256 = found.sha256
+        with without_remarks():
+            from bert_score import BERTScorer
+
+            try:
+                self._scorer: Any = BERTScorer(
+                    model_type=str(found.path),
+                    num_layers=self._layer,
+                    batch_size=_AT_ONCE,
+                    device=str(where),
+                    lang="en",
+                    rescale_with_baseline=named,
+                    baseline_path=str(baseline_file(model)) if named else None,
+                    use_fast_tokenizer=True,
+                )
+            except Exception as error:
+                raise JudgeError(
+                    f"{found.path}: expected a model that transformers loads: {type(error).__name__}: {error}"
+                ) from error
+        longest = int(self._scorer._model.config.max_position_embeddings)
+        self._scorer._tokenizer.model_max_length = min(self._scorer._tokenizer.model_max_length, longest)
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Compare each reply's text with the reference reply, those of similar length together."""
+        judgements: list[Judgement | None] = [_unscorable(turn) for turn in batch]
+        places = [place for place, judgement in enumerate(judgements) if judgement is None]
+        if places:
+            replies = [(batch[place].reply_text or "").strip() for place in places]
+            references = [(batch[place].case.reference_text or "").strip() for place in places]
+            with without_remarks():
+                _, _, f1 = self._scorer.score(replies, references, batch_size=_AT_ONCE)
+            for place, reply, reference, value in zip(places, replies, references, f1.tolist(), strict=True):
+                detail = {
+                    "layer": self._layer,
+                    "rescaled": self._rescaled,
+                    "sha256": self._sha256,
+                    "cut_off": self._is_cut(reply) or self._is_cut(reference),
+                }
+                judgements[place] = Scored({"": 100.0 * value}, detail)
+        return [judgement for judgement in judgements if judgement is not None]
+
+    def _is_cut(self, text: str) -> bool:
+        """Return whether a text is longer than the model reads."""
+        tokenizer = self._scorer._tokenizer
+        if len(text) < tokenizer.model_max_length:  # a token has a character at least
+            return False
+        return bool(len(tokenizer(text, verbose=False)["input_ids"]) > tokenizer.model_max_length)
+
+
+def baseline_file(model: str) -> Path:
+    """Return the package's file of baselines of a model for English.
+
+    Raises:
+        JudgeError: There is none.
+    """
+    spec = importlib.util.find_spec("bert_score")
+    if spec is None or spec.origin is None:
+        raise JudgeError("expected the package bert_score: pip install 'live-eval[torch]'")
+    path = Path(spec.origin).parent / "rescale_baseline" / "en" / f"{model}.tsv"
+    if not path.is_file():
+        raise JudgeError(f"{path}: expected the baseline of {model}, found no file")
+    return path
+
+
+def _unscorable(turn: JudgedTurn) -> Unscored | None:
+    if not (turn.case.reference_text or "").strip():
+        return Unscored("the reference reply has no words")
+    return unreadable(turn)
+
+
+def _layer(chosen: str, folder: Path, usual: int | None) -> int:
+    """Return the layer whose states are compared."""
+    from transformers import AutoConfig
+
+    try:
+        with without_remarks():
+            layers = int(AutoConfig.from_pretrained(folder, local_files_only=True).num_hidden_layers)
+        layer = int(chosen) if chosen else usual or layers
+    except (OSError, ValueError, AttributeError) as error:
+        raise JudgeError(f"{folder}: expected a language model, and a layer of it: {error}") from error
+    if not 1 <= layer <= layers:
+        raise JudgeError(f"bertscore.layer = {layer}: expected 1 to {layers}, the layers of {folder}")
+    return layer
