@@ -28,7 +28,7 @@ COMMANDS = {
     "endpoint": "Serve the built-in reference endpoint.",
     "calibrate": "Measure the harness's own error against known times.",
     "endpoints": "List the endpoints, or tell all of one.",
-    "judges": "List the judges and what each lacks here.",
+    "judges": "List the judges and what each lacks here, or tell all of one.",
     "weights": "Fetch and list the weights of judges.",
     "plugins": "List all plugins, and what is broken and why.",
 }
