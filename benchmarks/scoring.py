@@ -168,9 +168,7 @@ def main() -> None:
                 f"{label:<12}{n:>7}{found['seconds']:>9.1f}{found['seconds'] / audio_s:>18.4f}"
                 f"{found['peak_gib']:>10.2f}"
             )
-        print(
-            f"scoring: real-time factor {found['seconds'] / audio_s:.3f}, {len(judges)} judges in one pass"
-        )
+        print(f"scoring: real-time factor {found['seconds'] / audio_s:.3f}, {len(judges)} judges in one pass")
 
 
 if __name__ == "__main__":
