@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from live_eval.errors import RunFileError, UsageError
 from live_eval.types import Modality, TurnMode, Variant
@@ -132,14 +132,31 @@ class JudgesTable(_Table):
     llm_model: str | None = Field(None, description="the model that judges")
     llm_key_variable: str | None = Field(None, description="environment variable of the key for it")
     llm_concurrency: int = Field(8, ge=1, le=1000, description="calls of the model at a time")
+    llm_timeout: float = Field(60.0, gt=0, description="seconds for a call of the model")
+    llm_attempts: int = Field(5, ge=1, le=100, description="calls at most for a question, where calls fail")
     samples: int = Field(1, ge=1, le=100, description="how often the model is asked about each turn")
+    temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature, if not 0")
     max_calls: int | None = Field(None, ge=0, description="calls of models at most")
     max_tokens: int | None = Field(None, ge=0, description="tokens at most, sent and received")
     max_cost: float | None = Field(None, ge=0, description="US dollars at most; needs the model's price")
     prices: dict[str, dict[str, float]] = Field(
         default_factory=dict,
-        description="by model: US dollars for a million tokens, as {input = 2.5, output = 10.0}",
+        description="by model: US dollars for a million tokens in and out, as 2.5,10 or "
+        "{input = 2.5, output = 10.0}",
     )
+
+    @field_validator("prices", mode="before")
+    @classmethod
+    def _pairs(cls, prices: Any) -> Any:
+        """Read "2.5,10" as the prices of what is sent and of what comes back."""
+        if not isinstance(prices, dict):
+            return prices
+        return {
+            model: dict(zip(("input", "output"), price.split(","), strict=False))
+            if isinstance(price, str)
+            else price
+            for model, price in prices.items()
+        }
 
 
 class OutputTable(_Table):

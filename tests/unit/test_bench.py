@@ -151,13 +151,14 @@ def test_the_run_file_says_it_in_tables_or_in_dotted_keys() -> None:
         {
             "options": {"toy": {"how": "fancy", "loud": True}, "other.layer": 6},
             "samples": 3,
-            "prices": {"m": {"input": 1, "output": 2}},
+            "prices": {"m": {"input": 1, "output": 2}, "gpt-4o": "2.5,10"},
         }
     )
     options = judge_options(table)
     assert options.choices == {"toy": {"how": "fancy", "loud": "yes"}, "other": {"layer": "6"}}
     assert options.llm.samples == 3
     assert options.llm.prices["m"].output == 2
+    assert (options.llm.prices["gpt-4o"].input, options.llm.prices["gpt-4o"].output) == (2.5, 10)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,7 @@ def test_the_run_file_says_it_in_tables_or_in_dotted_keys() -> None:
         ({"options": {"how": "x"}}, "expected JUDGE.OPTION"),
         ({"prices": {"m": {"input": 1}}}, "'m': expected input and output"),
         ({"prices": {"m": {"input": 1, "outptu": 1}}}, "'m': expected input and output"),
+        ({"prices": {"m": "1"}}, "'m': expected input and output"),
         ({"llm": "nobody"}, "unknown LLM service 'nobody'"),
     ],
 )
