@@ -194,7 +194,10 @@ def audit_table(runs: Sequence[RunView]) -> Table:
     columns = [Column("judge", figures=False), *_run_column(runs)]
     columns += [Column(label, figures=False) for label in ("the same again", "sees", "does not see")]
     columns += [Column(label, figures=False) for label in ("order", "human labels", "other judge")]
-    names = list(dict.fromkeys(name for view in runs for name in view.summary.audits))
+    # In the order of the scores; those that score no single turn follow.
+    scored = [score.judge for view in runs for score in view.summary.scores.values()]
+    audited = [name for view in runs for name in view.summary.audits]
+    names = list(dict.fromkeys([*(name for name in scored if name in audited), *audited]))
     rows = [
         (
             Cell(name, note=f"version {audit.version}"),
