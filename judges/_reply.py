@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from live_eval.judging import JudgedTurn, Unscored
@@ -13,26 +13,77 @@ if TYPE_CHECKING:
 
 __all__ = ["other_language", "refused", "unreadable"]
 
-# Another language is believed only where it is likely and the expected one is not. Measured on English
-# replies, "Oh no!" and the like among them, whose wrong guesses reach 0.2 with English above 0.01; and on
-# sentences in 15 other languages, which are told with 0.31 to 1 and English below 0.005.
+# Another language is believed only where it is likely and the expected one is not. Measured: of 9,000 pieces
+# of 1 to 5 words of English replies none is taken for another language; sentences in 29 other languages are
+# told with 0.31 to 1, English below 0.01.
 _LIKELY = 0.3
 _UNLIKELY = 0.01
-# Languages whose models listen to English by another name.
-_ALIKE = {"en": {"en", "sco", "pcm"}}
+# Languages that are written nearly alike, whose models listen to each other's texts.
+_ALIKE = (
+    frozenset({"en", "sco", "pcm"}),
+    frozenset({"no", "nb", "nn", "da"}),
+    frozenset({"bs", "hr", "sr"}),
+    frozenset({"id", "ms"}),
+)
+_TEXTS_KEPT = 4096  # several judges ask about the same reply
 
-# What an assistant says who will not or cannot do what was asked. Each names the helping, hearing or
-# identifying that is refused, so that sympathy ("I can't imagine how hard that is") is none.
-_CANNOT = r"(?:can(?:no|['’]|\s+no)?t|(?:\s+am|['’]m)\s+(?:unable|not\s+able)\s+to|won['’]t|will\s+not)"
+# What an assistant says who will not or cannot do what was asked. "I can't" begins sympathy as well ("I can't
+# help but smile", "I can't give you a hug", "I can't hear you over the wind"). So what is refused must follow
+# at once, as assistants name it; and for the plainest of verbs an apology must stand before.
+_UNABLE = r"I(?: am|'m) (?:unable|not able) to"
+_CANNOT = (
+    rf"\b(?:I can(?:no|')?t|I can not|{_UNABLE}|I (?:won't|will not|wouldn't|would not) be able to)"
+    r"(?: (?:really|actually|directly|currently|personally))?"
+)
+_SORRY = r"\b(?:sorry|apologi[sz]e|apologies|unfortunately|afraid)\b"
+_END = r" ?(?:[.!;]|$)"
+_WHICH = r"(?:that|this|these|those|such|any|your|the)"
+_MATTER = (
+    r"(?:requests?|questions?|quer(?:y|ies)|topics?|subjects?|information|content|material|assistance|tasks?|"
+    r"conversation|discussion|determinations?|guess(?:es)?|judge?ments?)\b"
+)
+_SOUND = r"(?:audio|sounds?|voices?|recordings?)\b"
+_PERSON = r"(?:the speaker|someone|somebody|anyone|anybody|a person|people|individuals?|speakers?)"
+_LISTEN = r"(?:hear|listen|process|perceive|detect|identify|recogni[sz]e|analy[sz]e|interpret|access)"
+_TELL = r"(?:identify|determine|recogni[sz]e|infer|detect|assess)"
 _REFUSED = (
-    rf"\bI\s*{_CANNOT}\s+(?:be\s+able\s+to\s+)?(?:help|assist|continue|comply|engage|provide|discuss|answer|"
-    r"respond|do|fulfil+|support|create|generate|share|give)\b"
-    r"(?=[^.!?]*\b(?:with|that|this|it|you|your|such|any|request|information|advice)\b)",
-    rf"\bI\s*{_CANNOT}\s+(?:directly\s+|actually\s+)?(?:listen|hear|process|analy[sz]e|access|identify|determine|"
-    r"recogni[sz]e|infer)\b(?=[^.!?]*\b(?:audio|voice|voices|speaker|recording|recordings|sound|sounds|people|identity|gender|age)\b)",
-    r"\bI\s+(?:do\s+not|don['’]t)\s+have\s+the\s+(?:ability|capability)\b",
-    r"\bas\s+an\s+AI\b[^.!?]*\b(?:can(?:no|['’])?t|unable|not\s+able|do\s+not|don['’]t)\b",
-    r"\b(?:against|violates?)\s+(?:my|our|the)\s+(?:guidelines|policy|policies)\b",
+    # help
+    rf"{_CANNOT} (?:help|assist)(?: you)?(?: out)?"
+    rf"(?: with (?:{_WHICH} {_MATTER}|(?:that|this|it|these|those|identifying|determining)\b)|{_END})",
+    r"\b(?:not|n't) something (?:that )?I(?: can|(?: am|'m) able to) "
+    r"(?:(?:help|assist)(?: you)? with|discuss|do|answer|talk about)\b",
+    rf"\bsomething (?:that )?{_CANNOT} (?:help|assist)\b",
+    rf"{_CANNOT} provide (?:you with )?the help (?:that )?you need\b",
+    # the request itself
+    rf"{_CANNOT} (?:comply|fulfil{{1,2}}|accommodate|engage|process|complete|continue|provide|share|give|"
+    r"offer|generate|create|discuss|answer|respond|support|perform|make)(?: you)?(?: with| in| to)?"
+    rf"(?: {_WHICH})?(?: [\w-]+)?(?: (?:kind|type|sort) of)? {_MATTER}",
+    rf"{_CANNOT} (?:comply|engage|comment)(?: with| in| on)?(?: that| this)?{_END}",
+    rf"{_SORRY}[^!?]{{0,60}}{_CANNOT} (?:do|discuss|answer|share|say|respond to|talk about|continue|support)"
+    rf"(?: that| this| it)?(?: for you| here| right now)?{_END}",
+    rf"\b{_UNABLE} (?:do|discuss|answer|share|respond to|talk about|support) (?:that|this){_END}",
+    rf"{_CANNOT} provide (?:you with )?(?:any |specific )?(?:medical|legal|financial) advice\b(?!,? but)",
+    # hearing, and telling from a voice who speaks and how
+    rf"{_CANNOT} {_LISTEN}(?: to)?(?: an?| any| the| your)? (?:audio|sounds|voices|recordings?)\b",
+    rf"{_CANNOT} {_TELL}\b[^.!?]*\b(?:by|from|based on)\b[^.!?]*\b{_SOUND}",
+    rf"{_CANNOT} {_TELL} (?:{_PERSON}|who(?: is|'s) (?:speaking|talking))\b",
+    rf"{_CANNOT} (?:{_TELL}|tell) (?:{_PERSON}'s|people's|your) (?:identity|age|gender)\b",
+    rf"\bI (?:do not|don't) have (?:the|an) (?:ability|capability|capacity) to {_LISTEN}\b",
+    rf"\bI (?:do not|don't) have access to (?:the |your |any )?{_SOUND}",
+    # being a machine
+    r"\b(?:as|I(?: am|'m)(?: just| only| merely)?) an? (?:[\w-]+ )?(?:AI|language model)\b[^.!?]*\b"
+    r"(?:can(?:no|')?t|unable to|not able to|(?:ability|capability) to) "
+    rf"(?:{_LISTEN}|help|assist|provide|answer|discuss)\b",
+    # rules
+    r"\bagainst my (?:guidelines|polic(?:y|ies)|programming)\b",
+    r"\bviolates? (?:my|our|the)(?: usage| content)? (?:guidelines|polic(?:y|ies))\b",
+    r"\bI(?: must|(?:'ll| will)? have to| need to)(?: respectfully| politely)? decline "
+    rf"(?:to (?:answer|discuss|help|assist|engage|respond|provide)|{_WHICH} {_MATTER})",
+    r"\bI(?:'d| would) (?:rather not|prefer not to) (?:discuss|talk about|answer|continue) "
+    rf"{_WHICH} {_MATTER}",
+    r"\bI(?: am|'m) not (?:comfortable (?:discussing|answering|sharing|providing)|"
+    r"(?:allowed|permitted|programmed|designed) to (?:do|discuss|talk about|answer|share|provide|help))"
+    rf"(?: (?:that|this){_END}|(?: with)? {_WHICH} {_MATTER})",
 )
 _REFUSAL = re.compile("|".join(_REFUSED), re.IGNORECASE)
 _LONGEST_REFUSAL_WORDS = 60
@@ -62,9 +113,11 @@ def refused(text: str) -> bool:
     >>> refused("I'm sorry, I can't imagine how hard that must be.")
     False
     """
-    return len(text.split()) <= _LONGEST_REFUSAL_WORDS and _REFUSAL.search(text) is not None
+    words = text.replace("’", "'").split()
+    return len(words) <= _LONGEST_REFUSAL_WORDS and _REFUSAL.search(" ".join(words)) is not None
 
 
+@lru_cache(maxsize=_TEXTS_KEPT)
 def other_language(text: str, expected: str) -> str | None:
     """Return the language of a text where it is surely not the expected one, else None.
 
@@ -73,7 +126,7 @@ def other_language(text: str, expected: str) -> str | None:
         expected: BCP 47 tag.
     """
     wanted = expected.lower().split("-")[0]
-    alike = _ALIKE.get(wanted, {wanted})
+    alike = next((group for group in _ALIKE if wanted in group), {wanted})
     identifier = _identifier()
     if wanted not in identifier.labels:
         return None
