@@ -21,6 +21,7 @@ COMMANDS = {
     "show": "Print the summary of a run.",
     "replay": "Replay recorded sessions and compare them with what the run kept.",
     "report": "Write runs as one page to open, or as tables.",
+    "leaderboard": "Put runs beside the paper's tables.",
     "export": "Write a run's turns as rows.",
     "score": "Score a run, again or with other judges.",
     "audit": "Test how far a judge can be trusted.",

@@ -1,0 +1,24 @@
+"""The paper's three tables with rows of one's own runs, and maps of where a model is strong."""
+
+from live_eval.leaderboard.board import (
+    Board,
+    BoardCell,
+    BoardColumn,
+    BoardRow,
+    BoardTable,
+    HeatMap,
+    build_board,
+)
+from live_eval.leaderboard.render import BoardFormat, render
+
+__all__ = [
+    "Board",
+    "BoardCell",
+    "BoardColumn",
+    "BoardFormat",
+    "BoardRow",
+    "BoardTable",
+    "HeatMap",
+    "build_board",
+    "render",
+]

@@ -1,0 +1,215 @@
+"""A board as HTML, Markdown, CSV or LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap
+from live_eval.statistics import Estimate
+
+__all__ = ["BoardFormat", "render"]
+
+BoardFormat: TypeAlias = Literal["html", "md", "csv", "latex"]
+
+_NONE = "–"
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(board: Board, form: BoardFormat) -> str:
+    """Return a board in one of its forms."""
+    forms: Mapping[BoardFormat, Callable[[Board], str]] = {
+        "html": _html,
+        "md": _markdown,
+        "csv": _csv,
+        "latex": _latex,
+    }
+    return forms[form](board)
+
+
+def _figure(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.2f}".replace("-", "−")
+
+
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.interval is None:
+        return ""
+    return f"{_figure(estimate.interval.low)} to {_figure(estimate.interval.high)}"
+
+
+def _label(row: BoardRow) -> str:
+    if row.published:
+        return f"{row.label} (published)"
+    return f"{row.label}, prompt {row.prompt}" if row.prompt else row.label
+
+
+def _arrow(higher: bool) -> str:
+    return "↑" if higher else "↓"
+
+
+# -- HTML -----------------------------------------------------------------------------------------------
+
+
+def _html(board: Board) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(figure=_figure, interval=_interval, arrow=_arrow)
+    environment.globals.update(label=_label, cell_note=_cell_note, heat=_heat)
+    return environment.get_template("leaderboard.html").render(board=board)
+
+
+def _cell_note(cell: BoardCell) -> str:
+    if cell.estimate is None:
+        return ""
+    reason = f"; no interval: {cell.estimate.reason}" if cell.estimate.interval is None else ""
+    return f"n {cell.estimate.n} of {cell.turns} turns, {cell.estimate.clusters} scripts{reason}"
+
+
+def _heat(heat_map: HeatMap, estimate: Estimate) -> str:
+    """Return how far along the map's scale a figure lies, in percent; empty where there is none."""
+    if estimate.value is None:
+        return ""
+    share = (estimate.value - heat_map.low) / (heat_map.high - heat_map.low)
+    return f"{100 * min(1.0, max(0.0, share)):.0f}"
+
+
+# -- Markdown -------------------------------------------------------------------------------------------
+
+_MARKUP = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]|<>"})
+
+
+def _markdown(board: Board) -> str:
+    parts = ["# EchoMind leaderboard"]
+    for table in board.tables:
+        parts += [f"## {table.title}", _markdown_table(table), *(f"- {note}" for note in table.notes)]
+    for heat_map in board.maps:
+        parts += [f"## {heat_map.title}", _markdown_map(heat_map)]
+    parts += ["## Notes", "\n".join(f"- {note}" for note in board.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: BoardTable) -> str:
+    heads = [f"{column.title} {_arrow(column.higher_is_better)}" for column in table.columns]
+    lines = [f"| model | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    for row in table.rows:
+        cells = []
+        for cell in row.cells:
+            figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
+            between = _interval(cell.estimate)
+            cells.append(f"{figure} ({between})" if between else figure)
+        lines.append(f"| {_label(row).translate(_MARKUP)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _markdown_map(heat_map: HeatMap) -> str:
+    heads = " | ".join(column.translate(_MARKUP) for column in heat_map.columns)
+    lines = [f"| | {heads} |", "|---|" + "---:|" * len(heat_map.columns)]
+    for name, row in zip(heat_map.rows, heat_map.cells, strict=True):
+        cells = " | ".join(
+            f"{_figure(each.value)} (n {each.n})" if each.value is not None else _NONE for each in row
+        )
+        lines.append(f"| {name.translate(_MARKUP)} | {cells} |")
+    return "\n".join(lines)
+
+
+# -- CSV ------------------------------------------------------------------------------------------------
+
+
+def _csv(board: Board) -> str:
+    made = io.StringIO()
+    writer = csv.writer(made, lineterminator="\n")
+    writer.writerow(["table", "row", "prompt", "published", "figure", "value", "low", "high", "n", "turns"])
+    for table in board.tables:
+        for row in table.rows:
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                if cell.value is not None:
+                    head = [table.title, row.label, row.prompt, row.published, column.title]
+                    writer.writerow([*head, *_numbers(cell.value, cell.estimate), cell.turns or ""])
+    for heat_map in board.maps:
+        for name, estimates in zip(heat_map.rows, heat_map.cells, strict=True):
+            for label, estimate in zip(heat_map.columns, estimates, strict=True):
+                if estimate.value is not None:
+                    head = [heat_map.title, label, "", False, name]
+                    writer.writerow([*head, *_numbers(estimate.value, estimate), ""])
+    return made.getvalue()
+
+
+def _numbers(value: float, estimate: Estimate | None) -> list[str]:
+    between = estimate.interval if estimate is not None else None
+    return [
+        f"{value:.6g}",
+        f"{between.low:.6g}" if between is not None else "",
+        f"{between.high:.6g}" if between is not None else "",
+        str(estimate.n) if estimate is not None else "",
+    ]
+
+
+# -- LaTeX ----------------------------------------------------------------------------------------------
+
+_TEX = str.maketrans(
+    {
+        **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+        "–": "--",
+        "−": "$-$",
+        "↑": "$\\uparrow$",
+        "↓": "$\\downarrow$",
+    }
+)
+
+
+def _latex(board: Board) -> str:
+    parts = ["% Needs \\usepackage{booktabs}. Intervals are 95 %, resampled by script."]
+    parts += [_latex_table(table) for table in board.tables]
+    parts += [_latex_map(heat_map) for heat_map in board.maps]
+    return "\n\n".join(parts) + "\n"
+
+
+def _latex_table(table: BoardTable) -> str:
+    heads = [f"{column.title} {_arrow(column.higher_is_better)}".translate(_TEX) for column in table.columns]
+    lines = []
+    for place, row in enumerate(table.rows):
+        if row.published and place and not table.rows[place - 1].published:
+            lines.append("\\midrule")
+        cells = []
+        for cell in row.cells:
+            figure = _figure(cell.value).translate(_TEX)
+            figure = f"\\textbf{{{figure}}}" if cell.best else figure
+            between = _interval(cell.estimate).replace(" to ", ", ").translate(_TEX)
+            cells.append(f"{figure} {{\\scriptsize [{between}]}}" if between else figure)
+        lines.append(f"{_label(row).translate(_TEX)} & {' & '.join(cells)} \\\\")
+    return _floating(table.title, heads, lines)
+
+
+def _latex_map(heat_map: HeatMap) -> str:
+    lines = [
+        f"{name.translate(_TEX)} & {' & '.join(_figure(each.value).translate(_TEX) for each in row)} \\\\"
+        for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
+    ]
+    return _floating(heat_map.title, [column.translate(_TEX) for column in heat_map.columns], lines)
+
+
+def _floating(title: str, heads: list[str], lines: list[str]) -> str:
+    return "\n".join(
+        [
+            "\\begin{table}",
+            "\\centering",
+            f"\\caption{{{title.translate(_TEX)}}}",
+            f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
+            "\\toprule",
+            f" & {' & '.join(heads)} \\\\",
+            "\\midrule",
+            *lines,
+            "\\bottomrule",
+            "\\end{tabular}",
+            "\\end{table}",
+        ]
+    )

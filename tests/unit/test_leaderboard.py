@@ -1,0 +1,198 @@
+"""The leaderboard: which rows and figures, which prompt is shown, and each of its forms."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.cli import cli
+from live_eval.data import cue_of
+from live_eval.judging import Failed, Scored, Unscored
+from live_eval.leaderboard import Board, build_board, render
+from live_eval.leaderboard.published import COLUMNS, PUBLISHED
+from live_eval.store import RunWriter, ScoreStore
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Question, Task, Variant
+
+
+def conversation(number: int) -> Case:
+    return Case(
+        case_id=f"id_{number}/target",
+        script_id=f"id_{number}",
+        variant=Variant.TARGET,
+        audio_path=Path("x.wav"),
+        cue=cue_of("sigh sound" if number % 2 else "laughter sound"),
+    )
+
+
+def question(number: int, task: Task) -> Case:
+    asked = Question(
+        question_id=f"q{number}",
+        text="What?",
+        options=(("A", "this"), ("B", "that")),
+        answer="A",
+        kind="gender" if number % 2 else "voice style",
+    )
+    return Case(
+        case_id=f"{task}/q{number}",
+        script_id=f"id_{number}",
+        variant=Variant.TARGET,
+        audio_path=Path("x.wav"),
+        task=task,
+        question=asked,
+    )
+
+
+def written(path: Path, *, prompt: str = "basic", c4: float | None = 3.0, ves: float = 2.0) -> Path:
+    """A run of ten scripts: conversations with C4 and VES, questions of which every other is right."""
+    manifest = {
+        "endpoint": {"name": "reference"},
+        "data": {"name": "sample"},
+        "prompt": {"name": prompt},
+    }
+    cases = [conversation(number) for number in range(10)]
+    asked = [question(number, Task.UNDERSTANDING) for number in range(10)]
+    with RunWriter.create(path, manifest) as run:
+        for case in (*cases, *asked):
+            run.commit(spoken_turn(case, TurnPlan(reply_ms=300)))
+        run.end(finished=True)
+    with ScoreStore.open(path) as store:
+        for number, case in enumerate(cases):
+            step = 0.1 * (number - 4.5)
+            if c4 is not None:
+                values = {"c1": 4.0, "c2": 4.0, "c3": 4.0, "c4": c4 + step}
+                store.put(
+                    "rubric", "1", case.case_id, Scored(values) if number else Unscored("no reply text")
+                )
+            store.put("ves", "1", case.case_id, Scored({"": ves + step}) if number else Failed("quota"))
+        for number, case in enumerate(asked):
+            store.put("mcq", "1", case.case_id, Scored({"accuracy": 100.0 * (number % 2), "parsed": 100.0}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        "basic": written(folder / "basic", prompt="basic", c4=3.0, ves=2.5),
+        "enhance": written(folder / "enhance", prompt="enhance", c4=3.5, ves=2.0),
+        "unjudged": written(folder / "unjudged", prompt="no", c4=None),
+    }
+
+
+def ours(path_or_paths: list[Path], table: int, **options: bool) -> list[tuple[str, str]]:
+    board = build_board(path_or_paths, **options)
+    return [(row.label, row.prompt) for row in board.tables[table].rows if not row.published]
+
+
+def test_the_paper_is_there_whole() -> None:
+    assert len(PUBLISHED) == 13
+    assert (
+        sum(len(figures) for figures in PUBLISHED.values()) == 13 * len(COLUMNS) - 3 - 4 - 4 - 2 - 4 - 3 + 1
+    )
+    assert PUBLISHED["GPT-4o-Audio"]["c4"] == 3.42
+    assert PUBLISHED["Audio-Flamingo3"]["wer"] == 2.93
+    assert "ves" not in PUBLISHED["DeSTA2.5-Audio"]
+
+
+def test_a_figure_rests_on_the_scored_turns_of_its_task(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"]])
+    understanding, sound, words = board.tables
+    row = understanding.rows[0]
+    figures = {column.key: cell for column, cell in zip(understanding.columns, row.cells, strict=True)}
+    assert figures["understanding"].value == 50.0
+    assert figures["reasoning"].value is None
+    ves = sound.rows[0].cells[-1]
+    assert ves.estimate is not None
+    assert (ves.turns, ves.estimate.n, ves.estimate.clusters) == (10, 9, 9)
+    assert ves.estimate.interval is not None
+    assert not any(cell.best for cell in words.rows[0].cells), "one row has nobody to be better than"
+    assert [row.published for row in words.rows] == [False] + [True] * 13
+    assert [row.label for row in sound.rows if row.published][-1] == "EchoX"
+
+
+def test_of_several_prompts_the_best_is_shown_and_said(runs: Mapping[str, Path]) -> None:
+    both = [runs["basic"], runs["enhance"]]
+    assert ours(both, 1) == [("made-up", "basic")], "by VES"
+    assert ours(both, 2) == [("made-up", "enhance")], "by C4"
+    assert "the best of basic, enhance by C4" in " ".join(build_board(both).tables[2].notes)
+    assert len(ours(both, 2, all_prompts=True)) == 2
+    assert len(ours(both, 0)) == 2, "questions have a prompt of their own"
+
+
+def test_without_the_judge_of_the_choice_every_prompt_has_a_row(runs: Mapping[str, Path]) -> None:
+    three = list(runs.values())
+    assert [prompt for _, prompt in ours(three, 2)] == ["basic", "enhance"]
+    notes = " ".join(build_board(three).tables[2].notes)
+    assert "every prompt has a row, since C4 is lacking for no" in notes
+    assert "without a figure here" in notes
+
+
+def test_runs_that_say_the_same_of_themselves_are_told_apart(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    again = written(tmp_path / "again", prompt="basic", c4=3.0)
+    assert ours([runs["basic"], again], 2) == [("made-up (basic)", "basic"), ("made-up (again)", "basic")]
+
+
+def test_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
+    maps = {found.title: found for found in build_board([runs["basic"]]).maps}
+    by_type = maps["Accuracy by type: understanding, %"]
+    assert by_type.rows == ("gender", "voice style")
+    assert [row[0].value for row in by_type.cells] == [100.0, 0.0]
+    assert maps["C4 by attribute"].rows == ("laughter", "sigh")
+    assert "Accuracy by type: reasoning, %" not in maps
+
+
+def test_csv_has_every_figure_with_its_interval(runs: Mapping[str, Path]) -> None:
+    made = render(build_board([runs["basic"]]), "csv")
+    found = list(csv.DictReader(io.StringIO(made)))
+    [c4] = [row for row in found if row["figure"] == "C4" and row["published"] == "False"]
+    assert float(c4["low"]) < float(c4["value"]) < float(c4["high"])
+    assert (c4["n"], c4["turns"]) == ("9", "10")
+    published = [row for row in found if row["published"] == "True"]
+    assert len(published) == sum(len(figures) for figures in PUBLISHED.values())
+    assert all(row["low"] == "" for row in published)
+
+
+def named(board: Board, label: str) -> Board:
+    """The board with another name for our first row."""
+    tables = [
+        replace(table, rows=(replace(table.rows[0], label=label), *table.rows[1:])) for table in board.tables
+    ]
+    return replace(board, tables=tuple(tables))
+
+
+def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"], runs["enhance"]], all_prompts=True)
+    made = render(named(board, "my_model & co 100%"), "latex")
+    assert "my\\_model \\& co 100\\%" in made
+    assert made.count("\\begin{tabular}") == made.count("\\end{tabular}") == 6
+    assert "\\textbf{" in made
+    for block in re.findall(r"\\begin\{tabular\}\{(l?r*)\}(.*?)\\end\{tabular\}", made, re.DOTALL):
+        rows = [line for line in block[1].splitlines() if line.endswith("\\\\")]
+        assert {re.sub(r"\\&", "", line).count("&") for line in rows} == {len(block[0]) - 1}
+
+
+def test_the_page_marks_what_is_published_and_escapes(runs: Mapping[str, Path]) -> None:
+    page = render(named(build_board([runs["basic"]]), "<script>"), "html")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert page.count("<small>published</small>") == 13 + 10 + 13
+    assert "n 9 of 10 turns" in page
+
+
+def test_the_command_writes_each_form(runs: Mapping[str, Path], tmp_path: Path) -> None:
+    runner = CliRunner()
+    done = runner.invoke(cli, ["leaderboard", str(runs["basic"]), "--format", "md"])
+    assert done.exit_code == 0, done.output
+    assert "| made-up, prompt basic |" in done.stdout
+    page = tmp_path / "board.html"
+    done = runner.invoke(cli, ["leaderboard", str(runs["basic"]), "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    assert page.read_text().startswith("<!DOCTYPE html>")
