@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from live_eval import statistics
 from live_eval.statistics import (
     MIN_CLUSTERS,
     Estimate,
@@ -16,6 +15,7 @@ from live_eval.statistics import (
     paired_difference,
     quantile,
 )
+from live_eval.statistics import intervals as statistics
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.95, 1.0])

@@ -29,6 +29,7 @@ __all__ = [
     "Ecdf",
     "Estimate",
     "Interval",
+    "cluster_numbers",
     "ecdf",
     "estimate_figure",
     "estimate_mean",
@@ -127,7 +128,7 @@ def estimate_mean(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int 
         seed: Seed of the resampling.
     """
     array = np.asarray(values, np.float64)
-    members, count = _members(clusters, len(array))
+    members, count = cluster_numbers(clusters, len(array))
     if not len(array):
         return Estimate(None, 0, 0, reason="no values")
     sums = np.bincount(members, array, count)
@@ -152,7 +153,7 @@ def estimate_quantile(
         seed: Seed of the resampling.
     """
     array = np.asarray(values, np.float64)
-    members, count = _members(clusters, len(array))
+    members, count = cluster_numbers(clusters, len(array))
     if not len(array):
         return Estimate(None, 0, 0, reason="no values")
     order = np.argsort(array, kind="stable")
@@ -190,7 +191,7 @@ def estimate_figure(
         clusters: The script of each value, shape (n,).
         seed: Seed of the resampling.
     """
-    members, count = _members(clusters, len(clusters))
+    members, count = cluster_numbers(clusters, len(clusters))
     if not len(members):
         return Estimate(None, 0, 0, reason="no values")
     value = float(figure(np.ones((1, len(members))))[0])
@@ -218,7 +219,7 @@ def paired_difference(
     return estimate_mean(np.asarray(second, np.float64) - np.asarray(first, np.float64), clusters, seed=seed)
 
 
-def _members(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
+def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
     """Return for each value the number of its cluster, and how many clusters there are."""
     if len(clusters) != n:
         raise ValueError(f"expected one cluster for each value, but there are {n} and {len(clusters)}")

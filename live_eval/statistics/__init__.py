@@ -1,0 +1,55 @@
+"""Quantiles, intervals and tests that respect how the benchmark's turns depend on each other.
+
+Whatever is said of a run is said of its scripts: intervals resample them (`live_eval.statistics.intervals`),
+tests exchange them (`live_eval.statistics.paired`).
+"""
+
+from live_eval.statistics.intervals import (
+    LEVEL,
+    MIN_BEYOND,
+    MIN_CLUSTERS,
+    RESAMPLES,
+    Ecdf,
+    Estimate,
+    Interval,
+    ecdf,
+    estimate_figure,
+    estimate_mean,
+    estimate_quantile,
+    paired_difference,
+    quantile,
+)
+from live_eval.statistics.paired import (
+    ALPHA,
+    EXACT_SCRIPTS,
+    FLIPS,
+    SignFlip,
+    cluster_means,
+    holm,
+    sign_flip,
+    standardised_mean,
+)
+
+__all__ = [
+    "ALPHA",
+    "EXACT_SCRIPTS",
+    "FLIPS",
+    "LEVEL",
+    "MIN_BEYOND",
+    "MIN_CLUSTERS",
+    "RESAMPLES",
+    "Ecdf",
+    "Estimate",
+    "Interval",
+    "SignFlip",
+    "cluster_means",
+    "ecdf",
+    "estimate_figure",
+    "estimate_mean",
+    "estimate_quantile",
+    "holm",
+    "paired_difference",
+    "quantile",
+    "sign_flip",
+    "standardised_mean",
+]

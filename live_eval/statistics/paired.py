@@ -1,0 +1,170 @@
+"""Whether two runs on the same cases differ: sign-flip tests, Holm's correction, the standardised difference.
+
+The unit is the script: its variants and repetitions are averaged first, so that a script counts once however
+often it was spoken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from live_eval.statistics.intervals import LEVEL, MIN_CLUSTERS, Estimate, cluster_numbers, estimate_figure
+
+__all__ = [
+    "ALPHA",
+    "EXACT_SCRIPTS",
+    "FLIPS",
+    "SignFlip",
+    "cluster_means",
+    "holm",
+    "sign_flip",
+    "standardised_mean",
+]
+
+ALPHA = round(1 - LEVEL, 10)
+"""From which p on no difference is shown."""
+EXACT_SCRIPTS = 18
+"""Up to so many scripts that differ all signs are tried: 2^17 assignments, since a half mirrors the other."""
+FLIPS = 9_999
+"""Random assignments of signs where there are more."""
+_BLOCK = 1_000
+# Sums that are the same but for rounding count as the same.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class SignFlip:
+    """What a sign-flip test says.
+
+    Args:
+        p: Share of assignments that are at least as far from 0 as what was observed, both sides; None where
+            there are too few scripts.
+        flips: How many assignments were tried, what was observed included.
+        exact: Whether these are all there are.
+        informative: Whether any script differs at all; where none does, p is 1 and nothing was tried.
+        reason: Why there is no p; empty where there is one.
+    """
+
+    p: float | None
+    flips: int = 0
+    exact: bool = False
+    informative: bool = False
+    reason: str = ""
+
+    @property
+    def method(self) -> str:
+        """How p was found, in words."""
+        if self.p is None:
+            return self.reason
+        if not self.informative:
+            return "no script differs"
+        return f"exact, {self.flips} sign flips" if self.exact else f"Monte Carlo, {self.flips} sign flips"
+
+
+def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np.float64]:
+    """Return the mean of each cluster, in the order in which clusters first come.
+
+    >>> cluster_means([1.0, 3.0, 5.0], ["a", "a", "b"]).tolist()
+    [2.0, 5.0]
+    """
+    array = np.asarray(values, np.float64)
+    members, count = cluster_numbers(clusters, len(array))
+    return np.asarray(np.bincount(members, array, count) / np.bincount(members, minlength=count), np.float64)
+
+
+def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> SignFlip:
+    """Test whether paired differences lie around 0, by exchanging the two sides of each at random.
+
+    ``p = #{|Σ s d| ≥ |Σ d|} / #s`` over assignments s of signs: all of them up to `EXACT_SCRIPTS` differences
+    that are not 0; else `flips` random ones, and what was observed counts as one more (Phipson and Smyth,
+    "Permutation P-values Should Never Be Zero", 2010).
+
+    The hypothesis is that which run gave which of a script's two values is chance, so that a difference is as
+    probable as its negative. Nothing else is assumed: neither a distribution nor equal variances. Scripts are
+    independent of each other.
+
+    Args:
+        differences: One for each script, shape (scripts,).
+        flips: How many random assignments.
+        seed: Their seed.
+
+    >>> sign_flip([1.0] * 8).p  # 2 of 256 assignments are as far out
+    0.0078125
+    """
+    array = np.asarray(differences, np.float64)
+    if len(array) < MIN_CLUSTERS:
+        return SignFlip(None, reason=f"fewer than {MIN_CLUSTERS} scripts")
+    moved = array[array != 0]
+    if not len(moved):
+        return SignFlip(1.0)
+    reach = abs(moved.sum()) - _ROUNDING * np.abs(moved).sum()
+    if len(moved) <= EXACT_SCRIPTS:
+        sums = moved[:1]
+        for value in moved[1:]:
+            sums = np.concatenate((sums + value, sums - value))
+        return SignFlip(float(np.mean(np.abs(sums) >= reach)), 2 * len(sums), exact=True, informative=True)
+    signs = _signs(len(array), flips, seed)
+    beyond = sum(
+        int((np.abs(signs[at : at + _BLOCK].astype(np.float64) @ array) >= reach).sum())
+        for at in range(0, flips, _BLOCK)
+    )
+    return SignFlip((beyond + 1) / (flips + 1), flips + 1, informative=True)
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted so that among all of them an error of the first kind is as rare as in one.
+
+    The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979). Nothing is
+    assumed of how they depend on each other.
+
+    Args:
+        p_values: The p-values of the family; None for what was not tested, which is not counted.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    tested = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    least = 0.0
+    for rank, (p, place) in enumerate(tested):
+        least = max(least, min(1.0, (len(tested) - rank) * p))
+        adjusted[place] = least
+    return adjusted
+
+
+def standardised_mean(differences: ArrayLike, *, seed: int = 0) -> Estimate:
+    """Return Cohen's d_z of paired differences with its interval: their mean by their standard deviation.
+
+    It says how consistent a difference is over scripts, whatever its unit. The interval is a bootstrap by
+    script, as that of the mean (`live_eval.statistics.intervals`).
+
+    Args:
+        differences: One for each script, shape (scripts,).
+        seed: Seed of the resampling.
+    """
+    array = np.asarray(differences, np.float64)
+
+    def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        count = drawn.sum(axis=1)
+        mean = drawn @ array / count
+        centred = array - array.mean() if len(array) else array  # for the precision of the squares
+        moment = drawn @ centred / count
+        variance = (drawn @ centred**2 / count - moment**2) * count / np.maximum(count - 1, 1)
+        spread = np.sqrt(np.maximum(variance, 0))
+        # Differences that are alike but for rounding have no spread.
+        alike = spread <= _ROUNDING * max(1e-300, float(np.abs(array).max(initial=0)))
+        return np.where(alike, np.nan, mean / np.where(alike, 1.0, spread))
+
+    return estimate_figure(figure, range(len(array)), seed=seed)
+
+
+@lru_cache(maxsize=4)
+def _signs(scripts: int, flips: int, seed: int) -> NDArray[np.int8]:
+    """Return random assignments of signs, shape (flips, scripts); metrics of one comparison share them."""
+    bits = np.random.default_rng([seed, 1]).integers(0, 2, size=(flips, scripts), dtype=np.int8)
+    return np.asarray(2 * bits - 1, np.int8)
