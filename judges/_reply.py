@@ -89,12 +89,17 @@ _REFUSAL = re.compile("|".join(_REFUSED), re.IGNORECASE)
 _LONGEST_REFUSAL_WORDS = 60
 
 
-def unreadable(turn: JudgedTurn) -> Unscored | None:
-    """Return why the words of a turn's reply are not to be rated, or None where they are."""
+def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:
+    """Return why the words of a turn's reply are not to be rated, or None where they are.
+
+    Args:
+        turn: The turn.
+        refusals: Whether refusals are rated too.
+    """
     text = turn.reply_text or ""
     if not re.search(r"\w", text):
         return Unscored("the reply is empty")
-    if refused(text):
+    if not refusals and refused(text):
         return Unscored("the reply is a refusal")
     language = other_language(text, turn.case.language)
     if language is not None:

@@ -21,6 +21,7 @@ from typing import Any
 import jiwer
 from whisper_normalizer.english import EnglishTextNormalizer
 
+from judges._reply import unreadable
 from judges._sound import unrateable
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
@@ -53,7 +54,8 @@ class WordErrorSpoken:
 
     The recogniser's own errors are included. Which recogniser it was stands beside the score; after a change
     of ``LIVE_EVAL_WHISPER``, score again. Replies that are silent or shorter than 0.5 s are unscored: from
-    those, Whisper writes sentences that nobody said.
+    those, Whisper writes sentences that nobody said. So are those whose transcript is empty or in another
+    language. A refusal is scored: it is spoken like anything else.
 
     Raises:
         JudgeError: There is no recogniser or no model for it.
@@ -68,7 +70,10 @@ class WordErrorSpoken:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Recognise each reply and count the word errors."""
-        return [_foreign(turn) or unrateable(turn) or self._judge(turn) for turn in batch]
+        return [
+            _foreign(turn) or unreadable(turn, refusals=True) or unrateable(turn) or self._judge(turn)
+            for turn in batch
+        ]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
         transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language="en")

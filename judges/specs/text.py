@@ -41,7 +41,7 @@ WER_HEARD = JudgeSpec(
 
 WER_SPOKEN = JudgeSpec(
     name="wer_spoken",
-    version="1",
+    version="2",
     title="word errors of the reply's sound against its own transcript, as an offline recogniser hears it",
     kind=JudgeKind.LOCAL,
     implementation="judges.word_error:WordErrorSpoken",

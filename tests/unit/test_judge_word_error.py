@@ -99,6 +99,22 @@ def test_what_cannot_be_heard_is_not_recognised(parrot: type[Parrot], seconds: f
     assert parrot.heard == []
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("…", "the reply is empty"),
+        ("Das tut mir wirklich leid, mein Lieber.", "the reply is in another language (de, expected en)"),
+    ],
+)
+def test_a_transcript_that_is_none_is_not_held_against(parrot: type[Parrot], text: str, reason: str) -> None:
+    assert said(text) == Unscored(reason)
+    assert parrot.heard == []
+
+
+def test_a_refusal_is_spoken_like_anything_else(parrot: type[Parrot]) -> None:
+    assert isinstance(said("I'm sorry, but I can't help with that."), Scored)
+
+
 def test_says_what_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(**_: object) -> None:
         raise UsageError("recognition needs a Whisper model")
