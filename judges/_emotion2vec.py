@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judges._checkpoint import fill, read_tensors
-from judges._torch import import_torchaudio, padded
-from judges._wav2vec import ConvStack, exact_inference
+from judges._torch import exact_inference, import_torchaudio, padded
+from judges._wav2vec import ConvStack
 from live_eval.errors import JudgeError
 
 if TYPE_CHECKING:

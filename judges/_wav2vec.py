@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["ConvStack", "Layer", "exact_inference"]
+__all__ = ["ConvStack", "Layer"]
 
 Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
-
-
-@contextmanager
-def exact_inference() -> Iterator[None]:
-    """Compute without gradients and in float32 proper.
-
-    By default cuDNN rounds what it convolves to TF32, 10 bits; a score is to be the same on every device.
-    """
-    import torch
-
-    with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        yield
 
 
 @dataclass(frozen=True, slots=True)

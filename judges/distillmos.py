@@ -5,6 +5,9 @@ Quality Assessment" (ICASSP 2025). Network and weights are those of the package 
 windows of 7.68 s at most 1 s apart, each brought to full scale, the mean over the windows, on the scale of a
 MOS from 1 to 5.
 
+The network hears what a resampler does near 8 kHz: at 24 kHz, the package's resampler (torchaudio's) and ours
+made up to 0.15 MOS of difference. So replies are resampled by the package's.
+
 All windows have one length (a shorter reply is filled up with silence, as the package does), so the windows
 of all replies go through the network side by side and nothing needs a mask.
 """
@@ -12,6 +15,7 @@ of all replies go through the network side by side and nothing needs a mask.
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judges._sound import unrateable
-from judges._torch import import_torchaudio, torch_device
+from judges._torch import exact_inference, import_torchaudio, torch_device
 from live_eval.errors import JudgeError
 from live_eval.judging import JudgedTurn, Judgement, Scored
 from live_eval.weights import file_sha256
@@ -35,7 +39,10 @@ WINDOW_SAMPLES = 122_880
 _LONGEST_HOP_SAMPLES = 16_000
 _SHA256 = "b18b3ac60227267cfb91e5d00ce22cc7b73716fd92f269484da1446e27031a40"
 # Side by side; a window's largest activation is 31 MB. More is no faster on two cores.
-_WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 256}
+_WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 64}
+# torchaudio makes a filter for each phase: at most 640 for the rates in use, 16,000 for an odd one, and they
+# would take gigabytes.
+_MOST_PHASES = 640
 
 
 class DistillMos:
@@ -55,7 +62,7 @@ class DistillMos:
     def __init__(self, *, device: str = "cpu") -> None:
         self._device = torch_device(device)
         checkpoint = find_checkpoint()
-        import_torchaudio()  # the package imports it for reading files
+        self._torchaudio = import_torchaudio()  # which the package imports too
         import torch
         from distillmos import ConvTransformerSQAModel
 
@@ -67,11 +74,22 @@ class DistillMos:
         """Rate each reply; the windows of all of them stand in one queue."""
         judgements: list[Judgement | None] = [unrateable(turn) for turn in batch]
         places = [place for place, judgement in enumerate(judgements) if judgement is None]
-        sounds = [batch[place].reply_at(RATE_HZ).samples for place in places]
+        sounds = [self._at_rated_rate(batch[place]) for place in places]
         for place, ratings in zip(places, self.rate(sounds), strict=True):
-            detail = {"windows": len(ratings), "rate_hz": RATE_HZ}
+            detail = {"windows": len(ratings), "sha256": _SHA256}
             judgements[place] = Scored({"": float(np.mean(ratings))}, detail)
         return [judgement for judgement in judgements if judgement is not None]
+
+    def _at_rated_rate(self, turn: JudgedTurn) -> NDArray[np.float32]:
+        """Return the reply at 16_000 Hz, float32 mono, shape (samples,), resampled as the package does."""
+        import torch
+
+        assert turn.reply is not None  # else it is unrateable
+        rate_hz = turn.reply.rate_hz
+        if RATE_HZ // math.gcd(rate_hz, RATE_HZ) > _MOST_PHASES:
+            return turn.reply_at(RATE_HZ).samples
+        resampled = self._torchaudio.functional.resample(torch.tensor(turn.reply.samples), rate_hz, RATE_HZ)
+        return np.asarray(resampled.numpy(), np.float32)
 
     def rate(self, sounds: Sequence[NDArray[np.float32]]) -> list[list[float]]:
         """Return the MOS of each window of each recording.
@@ -95,7 +113,7 @@ class DistillMos:
     def _run(self, windows: NDArray[np.float32]) -> list[float]:
         import torch
 
-        with torch.inference_mode():
+        with exact_inference():
             rated: torch.Tensor = self._network(torch.from_numpy(windows).to(self._device))
         return [float(mos) for mos in rated.flatten().cpu()]
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from judges._checkpoint import fill, read_tensors
 from judges._sound import unrateable
-from judges._torch import batches_by_length, padded, torch_device
-from judges._wav2vec import ConvStack, Layer, exact_inference
+from judges._torch import batches_by_length, exact_inference, padded, torch_device
+from judges._wav2vec import ConvStack, Layer
 from judges.specs.sound import UTMOS_WEIGHTS
 from live_eval.errors import JudgeError
 from live_eval.judging import JudgedTurn, Judgement, Scored

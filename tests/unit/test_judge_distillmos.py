@@ -10,11 +10,11 @@ import pytest
 
 from judges._torch import import_torchaudio
 from judges.distillmos import RATE_HZ, WINDOW_SAMPLES, DistillMos, window_starts
-from live_eval.audio import read_audio, resample
+from live_eval.audio import Audio, read_audio, resample
 from live_eval.data import sample_path
 from live_eval.errors import JudgeError
 from live_eval.judging import Scored
-from live_eval.testing.judges import ordinary_turn, speechlike
+from live_eval.testing.judges import ordinary_turn
 
 if importlib.util.find_spec("distillmos") is None:
     pytest.skip("needs the extra `torch`", allow_module_level=True)
@@ -38,21 +38,31 @@ def package() -> Any:
 def test_a_real_reply_gets_the_packages_number(judge: DistillMos, package: Any) -> None:
     import torch
 
-    sounds = [resample(read_audio(path).audio, RATE_HZ).samples for path in REPLIES[:3]]
-    sounds.append(np.concatenate([*sounds, *sounds])[: 3 * WINDOW_SAMPLES // 2])
+    torchaudio = import_torchaudio()
+    sounds = [read_audio(path).audio for path in REPLIES[:2]]
+    sounds.append(Audio(np.tile(sounds[0].samples, 3), sounds[0].rate_hz))
+    sounds += [resample(sounds[0], rate_hz) for rate_hz in (16_000, 44_100)]
+    theirs = []
     with torch.inference_mode():
-        theirs = [float(package(torch.from_numpy(sound)[None])) for sound in sounds]
-    ours = [float(np.mean(ratings)) for ratings in judge.rate(sounds)]
-    assert ours == pytest.approx(theirs, abs=1e-5)
-    assert len(judge.rate(sounds)[-1]) > 1, "one of them takes several windows"
+        for sound in sounds:
+            # As its README has it.
+            resampler = torchaudio.transforms.Resample(sound.rate_hz, RATE_HZ)
+            theirs.append(float(package(resampler(torch.from_numpy(sound.samples))[None])))
+    judgements = judge.score([replace(ordinary_turn(), reply=sound) for sound in sounds])
+    scored = [judgement for judgement in judgements if isinstance(judgement, Scored)]
+    assert [judgement.values[""] for judgement in scored] == pytest.approx(theirs, abs=1e-5)
+    assert scored[2].detail["windows"] == 4
 
 
-def test_a_score_says_how_many_windows_it_rests_on(judge: DistillMos) -> None:
-    turns = [replace(ordinary_turn(), reply=speechlike(seconds)) for seconds in (2.0, 20.0)]
-    short, long = judge.score(turns)
-    assert isinstance(short, Scored)
-    assert isinstance(long, Scored)
-    assert (short.detail["windows"], long.detail["windows"]) == (1, 14)
+def test_a_reply_at_an_odd_rate_is_rated(judge: DistillMos) -> None:
+    sound = read_audio(REPLIES[0]).audio
+    odd, ordinary = judge.score(
+        [replace(ordinary_turn(), reply=resample(sound, rate)) for rate in (24_001, 24_000)]
+    )
+    assert isinstance(odd, Scored)
+    assert isinstance(ordinary, Scored)
+    # By another resampler, which the network hears.
+    assert odd.values[""] == pytest.approx(ordinary.values[""], abs=0.3)
 
 
 @pytest.mark.parametrize(

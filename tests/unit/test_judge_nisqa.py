@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from judges.nisqa import Nisqa, segments_of
@@ -86,6 +85,25 @@ def test_a_reply_beyond_what_the_network_takes_is_rated_in_pieces(judge: Nisqa) 
 
 
 @needs_weights
+def test_the_bounds_are_those_of_the_last_layers(judge: Nisqa) -> None:
+    import torch
+
+    # What is pooled is w · (g ∘ n + b) + c, or a mean of such; n, normalised over d values, has mean 0 and
+    # length √d.
+    norm = judge._network.time_dependency.model.layers[-1].norm2
+    with torch.inference_mode():
+        for output, pool in zip(NISQA.outputs, judge._network.pool_layers, strict=True):
+            last = pool.model.linear3
+            weighed = last.weight[0] * norm.weight
+            radius = float((weighed - weighed.mean()).norm()) * len(weighed) ** 0.5
+            middle = float(last.weight[0] @ norm.bias + last.bias)
+            assert output.low is not None
+            assert output.high is not None
+            assert output.low < middle - radius
+            assert middle + radius < output.high
+
+
+@needs_weights
 def test_weights_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(JudgeError, match="live-eval weights fetch nisqa"):
@@ -105,8 +123,35 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seconds", "rate_hz"), [(0.5, 8_000), (2.0, 24_000), (1.0, 44_100)])
 def test_segments_are_a_twenty_fifth_of_a_second_apart(seconds: float, rate_hz: int) -> None:
-    segments = segments_of(speechlike(seconds, rate_hz).samples, rate_hz)
+    import torch
+
+    segments = segments_of(speechlike(seconds, rate_hz), torch.device("cpu"))
     frames = 1 + round(seconds * rate_hz) // int(rate_hz * 0.01)
     assert segments.shape == (-(-(frames - 14) // 4), 48, 15)
-    assert segments.dtype == np.float32
-    assert segments.max() - segments.min() <= 80.001
+    assert segments.dtype == torch.float32
+    assert float(segments.max() - segments.min()) <= 80.001
+
+
+@needs_librosa
+@pytest.mark.parametrize("rate_hz", [8_000, 11_025, 24_000, 44_100, 48_000, 192_000])
+def test_segments_are_those_of_librosa(rate_hz: int) -> None:
+    import torch
+    from torchmetrics.functional.audio import nisqa
+
+    arguments = {
+        "ms_fmax": 20_000,
+        "ms_n_fft": 4096,
+        "ms_hop_length": 0.01,
+        "ms_win_length": 0.02,
+        "ms_n_mels": 48,
+        "ms_seg_length": 15,
+        "ms_seg_hop_length": 4,
+        "ms_max_segments": 1300,
+    }
+    sound = speechlike(1.3, rate_hz)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # librosa's, of the oldest of its dependencies
+        mels = nisqa._get_librosa_melspec(sound.samples[None], rate_hz, arguments)
+    [theirs], count = nisqa._segment_specs(torch.from_numpy(mels), arguments)
+    ours = segments_of(sound, torch.device("cpu"))
+    torch.testing.assert_close(ours, theirs[: int(count)], rtol=0, atol=1e-3)

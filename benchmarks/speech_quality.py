@@ -1,0 +1,262 @@
+"""The judges `distillmos` and `nisqa` against the packages whose networks they run, and what they hear.
+
+Agreement is the largest difference of any number on any reply from the package's own inference, reply by
+reply: `distillmos` as its README has it, `nisqa` by torchmetrics. DistillMOS is also held against the package
+with the package's own resampler, torchaudio's, in the place of ours. Three are timed, in turns:
+
+- judge: the judge's `score`, resampling and features included;
+- network: the network's modules on the very tensors that the judge gave them: what the computing costs;
+- package: the package's own inference, resampling and features included, one reply after the other.
+
+Last comes what `dnsmos`, `distillmos` and `nisqa` say of known degradations (`live_eval.degrade`): the mean
+over replies, and for how many of them the number fell below that of the reply as it was.
+
+torchmetrics needs librosa and requests (`pip install 'live-eval[bench]'`), NISQA its weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from judges._torch import exact_inference, import_torchaudio
+from judges.distillmos import RATE_HZ, DistillMos
+from judges.dnsmos import Dnsmos
+from judges.nisqa import Nisqa
+from judges.specs import DISTILLMOS, DNSMOS, NISQA
+from judges.specs.sound import NISQA_WEIGHTS
+from live_eval.audio import Audio, read_audio, resample
+from live_eval.degrade import add_noise, clip, drop_frames
+from live_eval.errors import JudgeError
+from live_eval.judging import JudgedTurn, JudgeSpec, LocalJudge, Scored, score_name
+from live_eval.types import Case, Variant
+from live_eval.weights import find_weights
+
+Rate: TypeAlias = Callable[[Audio], list[float]]
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = (ROOT / "live_eval/sample", ROOT.parent / "shared/echomind-demo")
+NISQA_FILE = ROOT.parent / "shared/weights/nisqa.tar"
+AIM_AGREEMENT, AIM_NETWORK, AIM_PACKAGE = 1e-3, 1.2, 1.0
+DEGRADATIONS: dict[str, Callable[[Audio], Audio]] = {
+    "as it was": lambda audio: audio,
+    "noise at 10 dB": lambda audio: add_noise(audio, 10),
+    "noise at 0 dB": lambda audio: add_noise(audio, 0),
+    "10 % of frames dropped": lambda audio: drop_frames(audio, 0.1),
+    "10 % of samples clipped": lambda audio: clip(audio, 0.1),
+}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is compared.
+
+    Args:
+        spec: The judge's specification.
+        judge: The judge.
+        modules: The parts of its network that it calls, each by itself.
+        package: The package's own inference.
+        besides: Other ways to the package's numbers, by what is other about them; not timed.
+    """
+
+    spec: JudgeSpec
+    judge: LocalJudge
+    modules: Sequence[torch.nn.Module]
+    package: Rate
+    besides: dict[str, Rate] = field(default_factory=dict)
+
+
+def replies(limit: int) -> list[Audio]:
+    """Return replies of the sample and of EchoMind's demonstration, `limit` of each, evenly chosen."""
+    found: list[Audio] = []
+    for folder in FOLDERS:
+        paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
+        found += [read_audio(path).audio for path in paths[:: max(1, -(-len(paths) // limit))]]
+    return found
+
+
+def turns_of(sounds: Sequence[Audio]) -> list[JudgedTurn]:
+    """Return new turns, for a turn keeps what it resampled."""
+    return [
+        JudgedTurn(
+            turn_id=str(number),
+            case=Case(
+                case_id=str(number),
+                script_id=str(number),
+                variant=Variant.TARGET,
+                audio_path=Path("unheard.wav"),
+            ),
+            reply=sound,
+        )
+        for number, sound in enumerate(sounds)
+    ]
+
+
+def numbers(spec: JudgeSpec, judge: LocalJudge, sounds: Sequence[Audio]) -> NDArray[np.float64]:
+    """Return what a judge says, shape (replies, outputs)."""
+    rows = []
+    for judgement in judge.score(turns_of(sounds)):
+        if not isinstance(judgement, Scored):
+            raise SystemExit(f"{spec.name}: expected a score, got {judgement}")
+        rows.append([judgement.values[output.name] for output in spec.outputs])
+    return np.array(rows)
+
+
+def of_distillmos(device: str) -> Contest:
+    judge = DistillMos(device=device)
+    torchaudio = import_torchaudio()
+    from distillmos import ConvTransformerSQAModel
+
+    with contextlib.redirect_stdout(io.StringIO()):  # it tells where its weights are
+        model = ConvTransformerSQAModel().eval().to(device)
+
+    def rate(at_rate: torch.Tensor) -> list[float]:
+        with exact_inference():
+            return [float(model(at_rate[None].to(device)))]
+
+    def readme(audio: Audio) -> list[float]:
+        resampler = torchaudio.transforms.Resample(audio.rate_hz, RATE_HZ)
+        return rate(resampler(torch.from_numpy(audio.samples)))
+
+    def resampled_by_us(audio: Audio) -> list[float]:
+        return rate(torch.from_numpy(resample(audio, RATE_HZ).samples))
+
+    return Contest(DISTILLMOS, judge, [judge._network], resampled_by_us, {"its resampler": readme})
+
+
+def of_nisqa(device: str, weights: str, folder: Path) -> Contest:
+    judge = Nisqa(weights=weights, device=device)
+    from torchmetrics.functional.audio import nisqa
+
+    # Where torchmetrics would download the weights to.
+    found = find_weights(NISQA_WEIGHTS).path if weights == NISQA_WEIGHTS.name else Path(weights)
+    shutil.copyfile(found, folder / "nisqa.tar")
+    nisqa.NISQA_DIR = str(folder)
+
+    def package(audio: Audio) -> list[float]:
+        samples = torch.from_numpy(audio.samples)
+        return [float(mos) for mos in nisqa.non_intrusive_speech_quality_assessment(samples, audio.rate_hz)]
+
+    network = judge._network
+    modules = [network.cnn.model, network.time_dependency, *network.pool_layers]
+    return Contest(NISQA, judge, modules, package)
+
+
+def calls_in(contest: Contest, sounds: Sequence[Audio]) -> list[Callable[[], Any]]:
+    """Return the calls of the network's modules while the judge scores, to be made again."""
+    calls: list[Callable[[], Any]] = []
+
+    def note(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+        calls.append(partial(module, *arguments))
+
+    handles = [module.register_forward_pre_hook(note) for module in contest.modules]
+    contest.judge.score(turns_of(sounds))
+    for handle in handles:
+        handle.remove()
+    return calls
+
+
+def seconds(work: Callable[[], object], device: str) -> float:
+    start = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int) -> None:
+    name = contest.spec.name
+    audio_s = sum(len(sound.samples) / sound.rate_hz for sound in sounds)
+    calls = calls_in(contest, sounds)
+
+    def run_network() -> None:
+        # As the judges run it: masks are made on the default device.
+        with exact_inference(), torch.device(device):
+            for call in calls:
+                call()
+
+    works: dict[str, Callable[[], object]] = {
+        "judge": lambda: numbers(contest.spec, contest.judge, sounds),
+        "network": run_network,
+        "package": lambda: [contest.package(sound) for sound in sounds],
+    }
+    for work in works.values():
+        work()  # memory and caches
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(rounds):
+        for who, work in works.items():
+            best[who] = min(best[who], seconds(work, device))
+
+    print(f"{name} on {device}: {len(sounds)} replies, {audio_s:.0f} s; best of {rounds}")
+    for who, value in best.items():
+        print(f"  {who:8} {value:7.2f} s, real-time factor {value / audio_s:.4f}")
+    ours = numbers(contest.spec, contest.judge, sounds)
+    for how, rate in {"": contest.package, **contest.besides}.items():
+        gaps = np.abs(ours - np.array([rate(sound) for sound in sounds]))
+        if how:
+            print(f"  with {how}: {gaps.max():.1e} MOS at most, {gaps.mean():.1e} on average")
+        else:
+            print(f"{name}_agreement: {gaps.max():.1e} MOS at most (aim <= {AIM_AGREEMENT:g})")
+    ratio = best["judge"] / best["network"]
+    print(f"{name}_floor: {ratio:.2f} times the network alone (aim <= {AIM_NETWORK:g})")
+    print(f"{name}: {best['judge'] / best['package']:.2f} times the package (aim <= {AIM_PACKAGE:g})")
+
+
+def degrade(judges: Sequence[tuple[JudgeSpec, LocalJudge]], sounds: Sequence[Audio]) -> None:
+    """Print what the judges say of degraded replies."""
+    names = [score_name(spec.name, output.name) for spec, _ in judges for output in spec.outputs]
+    said = {
+        title: np.concatenate(
+            [numbers(spec, judge, [change(sound) for sound in sounds]) for spec, judge in judges], axis=1
+        )
+        for title, change in DEGRADATIONS.items()
+    }
+    clean = next(iter(said.values()))
+    print(f"mean over {len(sounds)} replies (how many of them fell)")
+    print("  " + " " * 20 + "".join(f"  {title:>23}" for title in said))
+    for column, name in enumerate(names):
+        cells = [
+            f"{rated[:, column].mean():.2f} ({np.count_nonzero(rated[:, column] < clean[:, column])})"
+            for rated in said.values()
+        ]
+        print(f"  {name:20}" + "".join(f"  {cell:>23}" for cell in cells))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--limit", type=int, default=12, help="replies of each source (default: 12)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is timed (default: 3)")
+    default = str(NISQA_FILE) if NISQA_FILE.is_file() else NISQA_WEIGHTS.name
+    parser.add_argument("--nisqa", default=default, help="weights of NISQA: nisqa, or the path of nisqa.tar")
+    arguments = parser.parse_args()
+
+    warnings.simplefilter("ignore")  # librosa warns of short recordings, and of what it stands on
+    sounds = replies(arguments.limit)
+    with tempfile.TemporaryDirectory() as folder:
+        contests = [of_distillmos(arguments.device)]
+        try:
+            contests.append(of_nisqa(arguments.device, arguments.nisqa, Path(folder)))
+        except JudgeError as error:
+            print(f"without nisqa: {error}")
+        for contest in contests:
+            compare(contest, sounds, arguments.device, arguments.rounds)
+    degrade([(DNSMOS, Dnsmos()), *((contest.spec, contest.judge) for contest in contests)], sounds)
+
+
+if __name__ == "__main__":
+    main()
