@@ -22,6 +22,8 @@ COMMANDS = {
     "replay": "Replay recorded sessions and compare them with what the run kept.",
     "report": "Write runs as one page to open, or as tables.",
     "leaderboard": "Put runs beside the paper's tables.",
+    "compare": "Hold runs against the first of them, with tests.",
+    "cue-sensitivity": "Test whether replies change when only the voice does.",
     "export": "Write a run's turns as rows.",
     "score": "Score a run, again or with other judges.",
     "audit": "Test how far a judge can be trusted.",
@@ -45,7 +47,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"{__name__}.{cmd_name}").command
+        command = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 
