@@ -1,20 +1,21 @@
-"""Runs held against the first one: paired by case, resampled by script."""
+"""Runs held against the first one: paired by case, averaged and resampled by script."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.statistics import Estimate, paired_difference
-from live_eval.summary import LATENCIES, RunSummary, ScoreColumn, ScoreTable, TurnFacts
+from live_eval.comparison import Series, estimated_difference, series_of
+from live_eval.statistics import Estimate
+from live_eval.summary import LATENCIES, RunSummary
 
 __all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What differs between two runs: the mean of ``other − first`` over the cases that both have.
+    """What differs between two runs: the mean over scripts of ``other − first``, on the cases that both have.
 
     Args:
         first: Name of the run that is the yardstick.
@@ -49,8 +50,15 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
         other: The run to hold against it.
         names: What to call them; by their folders where None.
     """
-    before = {(turn.case_id, turn.repeat): turn for turn in first.turns}
-    pairs = [(before[key], turn) for turn in other.turns if (key := (turn.case_id, turn.repeat)) in before]
+    ours = series_of(first.turns, first.table, by_task=False)
+    theirs = series_of(other.turns, other.table, by_task=False)
+    scripts = {(turn.case_id, turn.repeat): turn.script_id for turn in first.turns}
+
+    def difference(mine: Series | None, their: Series | None) -> Estimate:
+        if mine is None or their is None:
+            return Estimate(None, 0, 0, reason="no values")
+        return estimated_difference(mine, their, scripts)
+
     notes: list[str] = []
     modes = first.facts.turn_mode, other.facts.turn_mode
     latencies: dict[str, Estimate] = {}
@@ -62,59 +70,25 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
     elif first.facts.comparable != other.facts.comparable:
         notes.append("latencies are not compared: only one of the endpoints is realtime")
     else:
-        latencies = {name: _difference(pairs, _latency_of(name), _latency_of(name)) for name in LATENCIES}
+        latencies = {name: difference(ours.get(name), theirs.get(name)) for name in LATENCIES}
     scores: dict[str, Estimate] = {}
-    ours = {column.name: column for column in first.table.columns}
-    for column in other.table.columns:
-        mine = ours.get(column.name)
-        if mine is None:
+    for name, series in theirs.items():
+        mine = ours.get(name)
+        if mine is None or series.kind != "score":
             continue
-        if mine.version != column.version:
+        if mine.version != series.version:
             notes.append(
-                f"{column.name} is not compared: judged by version {mine.version} in the one and by "
-                f"{column.version} in the other"
+                f"{name} is not compared: judged by version {mine.version} in the one and by "
+                f"{series.version} in the other"
             )
             continue
-        scores[column.name] = _difference(pairs, _score_of(first.table, mine), _score_of(other.table, column))
-    if not pairs:
+        scores[name] = difference(mine, series)
+    if not any((turn.case_id, turn.repeat) in scripts for turn in other.turns):
         notes.append("the runs have no case in common")
     first_name, other_name = names or (first.facts.name, other.facts.name)
     return Comparison(
         first=first_name, other=other_name, latencies=latencies, scores=scores, notes=tuple(notes)
     )
-
-
-def _latency_of(name: str) -> Callable[[TurnFacts], float | None]:
-    def value(turn: TurnFacts) -> float | None:
-        return None if turn.timing.uncertain else turn.milliseconds(name)
-
-    return value
-
-
-def _score_of(table: ScoreTable, column: ScoreColumn) -> Callable[[TurnFacts], float | None]:
-    def value(turn: TurnFacts) -> float | None:
-        return table.cell(turn.turn_id, column).value
-
-    return value
-
-
-def _difference(
-    pairs: list[tuple[TurnFacts, TurnFacts]],
-    of_first: Callable[[TurnFacts], float | None],
-    of_other: Callable[[TurnFacts], float | None],
-) -> Estimate:
-    one: list[float] = []
-    two: list[float] = []
-    scripts: list[str] = []
-    for first, other in pairs:
-        if not (first.captured and other.captured):
-            continue
-        a, b = of_first(first), of_other(other)
-        if a is not None and b is not None:
-            one.append(a)
-            two.append(b)
-            scripts.append(first.script_id)
-    return paired_difference(one, two, scripts)
 
 
 def _json(estimate: Estimate) -> dict[str, Any]:

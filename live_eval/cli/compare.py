@@ -1,0 +1,191 @@
+"""``live-eval compare``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from live_eval.comparison import Comparison, Difference, PromptSensitivity
+    from live_eval.statistics import Estimate
+
+__all__ = ["command"]
+
+_COLUMNS = {
+    "metric": "metric",
+    "first": "first",
+    "other": "other",
+    "difference": "difference (95 %)",
+    "p": "p (Holm)",
+    "effect": "d_z (95 %)",
+    "n": "n",
+    "verdict": "the other is",
+}
+_NONE = "–"
+_RUNS = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@click.command(short_help="Hold runs against the first of them, with tests.")
+@click.argument(
+    "runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Only this metric (rubric.c4, or C4); can be given again. Default: all, which p is corrected for.",
+)
+@click.option(
+    "--common", is_flag=True, help="Compare the cases that two runs share, where each has others too."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is random."
+)
+@click.option("--retime", is_flag=True, help="Compute the latencies anew by today's definitions.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+def command(
+    runs: tuple[Path, ...], metrics: tuple[str, ...], common: bool, seed: int, retime: bool, as_json: bool
+) -> None:
+    """Hold runs against the first of them: every latency and score, paired by case.
+
+    RUNS are folders of two or more runs of the same data. A script counts once: its variants and repetitions
+    are averaged. p is that of a sign-flip permutation test over scripts, corrected over all metrics of all
+    runs (Holm). Runs that differ in nothing but the prompt are told as such, with the best prompt.
+
+    Exit status: 0; 2 where runs cannot be compared.
+    """
+    from live_eval.comparison import compare_runs, prompt_sensitivity, read_runs
+
+    read = read_runs(runs, retime=retime)
+    compared = compare_runs(read, metrics, common=common, seed=seed)
+    prompts = prompt_sensitivity(read, seed=seed)
+    if as_json:
+        told = {
+            **compared.as_json(),
+            "seed": seed,
+            "prompt_sensitivity": None if prompts is None else prompts.as_json(),
+        }
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    for comparison in compared.comparisons:
+        _print_comparison(compared.first, comparison)
+    click.echo(f"p Holm: corrected over {_count(compared.tests, 'test')}. A script counts once.")
+    if prompts is not None:
+        _print_prompts(prompts)
+
+
+def _print_comparison(first: str, comparison: Comparison) -> None:
+    click.echo(f"{comparison.other}, held against {first}")
+    for setting in comparison.settings:
+        click.echo(f"  {setting.name}: {setting.first or 'none'} → {setting.other or 'none'}")
+    click.echo()
+    headings = {**_COLUMNS, "first": first, "other": comparison.other}
+    _print_table([headings, *map(_row, comparison.differences.values())])
+    for line in (*_denominators(first, comparison), *_methods(comparison), *comparison.notes):
+        click.echo(line)
+
+
+def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print rows with a line each however wide they are: a folded figure cannot be read."""
+    widths = {column: max(len(row[column]) for row in rows) for column in rows[0]}
+    for row in rows:
+        click.echo("  ".join(f"{cell:<{widths[column]}}" for column, cell in row.items()).rstrip())
+    click.echo()
+
+
+def _row(difference: Difference) -> dict[str, str]:
+    digits = 0 if difference.kind == "latency" else 3
+    arrow = {True: " ↑", False: " ↓", None: ""}[difference.higher_is_better]
+    unit = f", {difference.unit}" if difference.unit else ""
+    p, p_holm = difference.test.p, difference.p_holm
+    return {
+        "metric": f"{difference.name}{unit}{arrow}",
+        "first": _NONE if difference.first is None else f"{difference.first:.{digits}f}",
+        "other": _NONE if difference.other is None else f"{difference.other:.{digits}f}",
+        "difference": _estimate(difference.difference, digits),
+        "p": _NONE if p is None or p_holm is None else f"{_p(p)} ({_p(p_holm)})",
+        "effect": _estimate(difference.effect, 2),
+        "n": str(difference.difference.n),
+        "verdict": difference.in_words,
+    }
+
+
+def _estimate(estimate: Estimate, digits: int) -> str:
+    if estimate.value is None:
+        return _NONE
+    if estimate.interval is None:
+        return f"{estimate.value:+.{digits}f}"
+    return (
+        f"{estimate.value:+.{digits}f} "
+        f"({estimate.interval.low:+.{digits}f} … {estimate.interval.high:+.{digits}f})"
+    )
+
+
+def _p(p: float) -> str:
+    return f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _denominators(first: str, comparison: Comparison) -> Iterator[str]:
+    """Yield what the figures rest on, and what has no value."""
+    if not comparison.differences:
+        yield "nothing can be compared"
+    alike: dict[str, list[str]] = {}
+    for difference in comparison.differences.values():
+        without = {
+            f"in {first}": difference.lacks_first,
+            f"in {comparison.other}": difference.lacks_other,
+            "in both": difference.lacks_both,
+        }
+        told = ", ".join(f"{count} {where}" for where, count in without.items() if count)
+        rests_on = (
+            f"{difference.difference.n} of {_count(difference.turns, 'turn')}, "
+            f"{_count(difference.difference.clusters, 'script')}" + (f"; without: {told}" if told else "")
+        )
+        alike.setdefault(rests_on, []).append(difference.name)
+    for rests_on, names in alike.items():
+        yield f"n: {rests_on}{_of(names, len(alike))}"
+    most = max(comparison.differences.values(), key=lambda difference: difference.turns, default=None)
+    if most is not None and (most.failed_first or most.failed_other):
+        yield (
+            f"failed turns stay in the denominator, without a value: {most.failed_first} in {first}, "
+            f"{most.failed_other} in {comparison.other}"
+        )
+
+
+def _methods(comparison: Comparison) -> Iterator[str]:
+    methods: dict[str, list[str]] = {}
+    for name, difference in comparison.differences.items():
+        if difference.test.p is not None:
+            methods.setdefault(difference.test.method, []).append(name)
+    for method, names in methods.items():
+        yield f"p: {method}{_of(names, len(methods))}"
+
+
+def _of(names: Sequence[str], kinds: int) -> str:
+    return f" ({', '.join(names)})" if kinds > 1 else ""
+
+
+def _print_prompts(prompts: PromptSensitivity) -> None:
+    click.echo()
+    click.echo("The runs differ in nothing but the prompt: the differences above are the prompt's.")
+    for metric, best in prompts.best.items():
+        if best.best is None:
+            click.echo(f"best prompt by {metric}: not known: {best.reason}")
+            continue
+        means = ", ".join(f"{prompts.prompts[name]} {mean:.2f}" for name, mean in best.means.items())
+        assert best.lead is not None
+        lead = best.lead.difference
+        click.echo(
+            f"best prompt by {metric}, as the paper's table picks it: {prompts.prompts[best.best]} "
+            f"({means}; {_count(best.n, 'turn')} with a value under each); "
+            f"against the next best {_estimate(lead, 2)}: {best.lead.in_words}"
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,30 @@
+"""Runs held against each other: paired by case, averaged within scripts, tested over scripts.
+
+Of every metric, the turns that both runs have are the denominator; those without a value in the one, the
+other or both are counted beside the pairs that the figures rest on.
+"""
+
+from live_eval.comparison.difference import Difference, Verdict, difference_of, estimated_difference
+from live_eval.comparison.prompts import PROMPT_METRICS, BestPrompt, PromptSensitivity, prompt_sensitivity
+from live_eval.comparison.runs import Comparison, Comparisons, check_same_data, compare_runs
+from live_eval.comparison.series import ComparedRun, Series, find_series, read_runs, series_of
+
+__all__ = [
+    "PROMPT_METRICS",
+    "BestPrompt",
+    "ComparedRun",
+    "Comparison",
+    "Comparisons",
+    "Difference",
+    "PromptSensitivity",
+    "Series",
+    "Verdict",
+    "check_same_data",
+    "compare_runs",
+    "difference_of",
+    "estimated_difference",
+    "find_series",
+    "prompt_sensitivity",
+    "read_runs",
+    "series_of",
+]

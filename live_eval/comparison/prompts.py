@@ -1,0 +1,123 @@
+"""The same endpoint under several prompts: how much each metric changes, and which prompt is best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from live_eval.comparison.difference import Difference, difference_of
+from live_eval.comparison.runs import settings_that_differ
+from live_eval.comparison.series import ComparedRun, Key, Series
+from live_eval.statistics import cluster_means
+
+__all__ = ["PROMPT_METRICS", "BestPrompt", "PromptSensitivity", "prompt_sensitivity"]
+
+PROMPT_METRICS = ("rubric.c4", "ves")
+"""By which the paper's table picks each model's prompt."""
+
+# Where an endpoint is, and not what it is.
+_WHERE = frozenset({"endpoint.base_url", "endpoint.key_variable", "endpoint.ice_servers"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestPrompt:
+    """Which prompt is best by one metric, over the turns with a value under every prompt.
+
+    Args:
+        metric: The metric.
+        means: Its mean under each prompt, by the run's name.
+        best: The run with the best mean; of equal ones the first.
+        lead: How the best differs from the next best, its p not corrected; None where `best` is.
+        n: Turns with a value under every prompt.
+        reason: Why there is no best one; empty where there is.
+    """
+
+    metric: str
+    means: Mapping[str, float]
+    best: str | None
+    lead: Difference | None
+    n: int
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``live-eval compare --json`` prints it; keys are added, never taken away."""
+        return {
+            "best": self.best,
+            "means": {name: round(mean, 6) for name, mean in self.means.items()},
+            "lead": None if self.lead is None else self.lead.as_json(),
+            "n": self.n,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSensitivity:
+    """Runs of one endpoint that differ in nothing but the prompt.
+
+    Args:
+        prompts: The prompt of each run, by the run's name.
+        best: Which is best, by metric of `PROMPT_METRICS`.
+    """
+
+    prompts: Mapping[str, str]
+    best: Mapping[str, BestPrompt]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``live-eval compare --json`` prints it; keys are added, never taken away."""
+        return {
+            "prompts": dict(self.prompts),
+            "best": {metric: best.as_json() for metric, best in self.best.items()},
+        }
+
+
+def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptSensitivity | None:
+    """Return what the prompt does where runs differ in nothing else of the endpoint; None where they do.
+
+    Args:
+        runs: Runs of the same data.
+        seed: Seed of resampling and of sign flips.
+    """
+    for place, run in enumerate(runs):
+        for before in runs[:place]:
+            other = {setting.name for setting in settings_that_differ(before, run)} - _WHERE
+            if other != {"prompt"}:
+                return None
+    prompts = {run.name: _prompt_of(run) for run in runs}
+    return PromptSensitivity(
+        prompts=prompts, best={metric: _best(metric, runs, seed) for metric in PROMPT_METRICS}
+    )
+
+
+def _prompt_of(run: ComparedRun) -> str:
+    prompt = run.manifest.get("prompt")
+    return str(prompt.get("name")) if isinstance(prompt, Mapping) else "not told"
+
+
+def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
+    def none(reason: str) -> BestPrompt:
+        return BestPrompt(metric=metric, means={}, best=None, lead=None, n=0, reason=reason)
+
+    series: dict[str, Series] = {run.name: run.series[metric] for run in runs if metric in run.series}
+    if len(series) < len(runs):
+        lacking = ", ".join(run.name for run in runs if run.name not in series)
+        return none(f"{lacking}: not scored by {metric}")
+    if len({one.version for one in series.values()}) > 1:
+        return none(f"{metric} is of different versions")
+    keys = [key for key in runs[0].scripts if all(one.values.get(key) is not None for one in series.values())]
+    if not keys:
+        return none(f"no turn has {metric} under every prompt")
+    shared = {name: _over(one, keys) for name, one in series.items()}
+    of = [runs[0].scripts[key] for key in keys]
+    means = {
+        name: float(cluster_means([value for value in one.values.values() if value is not None], of).mean())
+        for name, one in shared.items()
+    }
+    higher = next(iter(series.values())).higher_is_better is not False
+    ranked = sorted(means, key=lambda name: -means[name] if higher else means[name])
+    lead = difference_of(shared[ranked[1]], shared[ranked[0]], runs[0].scripts, seed=seed)
+    return BestPrompt(metric=metric, means=means, best=ranked[0], lead=lead, n=len(keys))
+
+
+def _over(series: Series, keys: Sequence[Key]) -> Series:
+    return replace(series, values={key: series.values[key] for key in keys})

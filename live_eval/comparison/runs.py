@@ -1,0 +1,255 @@
+"""Several runs, each held against the first: what may be compared, what is another, what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from live_eval.comparison.difference import Difference, difference_of
+from live_eval.comparison.series import CAPTURED, ComparedRun, Key, Series, find_series
+from live_eval.errors import UsageError
+from live_eval.statistics import holm
+
+__all__ = ["Comparison", "Comparisons", "Setting", "check_same_data", "compare_runs", "settings_that_differ"]
+
+_TOLD_CASES = 5
+# What is said of the endpoint beside how it was set up; its prompt is told apart.
+_NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of the endpoint, or its prompt, that is not the same in two runs."""
+
+    name: str
+    first: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How a run differs from the first one.
+
+    Args:
+        other: The run's name.
+        settings: What of the endpoint and the prompt is another.
+        differences: By metric.
+        notes: What is not compared, and why.
+    """
+
+    other: str
+    settings: tuple[Setting, ...]
+    differences: Mapping[str, Difference]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``live-eval compare --json`` prints it; keys are added, never taken away."""
+        return {
+            "other": self.other,
+            "differs": {
+                setting.name: {"first": setting.first, "other": setting.other} for setting in self.settings
+            },
+            "metrics": {name: difference.as_json() for name, difference in self.differences.items()},
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """Runs, each held against the first.
+
+    Args:
+        first: The first run's name.
+        comparisons: One for each further run.
+        tests: How many tests Holm's correction is over: every metric of every comparison in which any
+            script differs.
+    """
+
+    first: str
+    comparisons: tuple[Comparison, ...]
+    tests: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return them as ``live-eval compare --json`` prints them; keys are added, never taken away."""
+        return {
+            "first": self.first,
+            "correction": {"method": "Holm", "tests": self.tests},
+            "comparisons": [comparison.as_json() for comparison in self.comparisons],
+        }
+
+
+def compare_runs(
+    runs: Sequence[ComparedRun], metrics: Sequence[str] = (), *, common: bool = False, seed: int = 0
+) -> Comparisons:
+    """Hold runs against the first of them.
+
+    Args:
+        runs: At least two.
+        metrics: Only these; all that runs have in common where empty.
+        common: Compare the cases that two runs have in common where each has others as well.
+        seed: Seed of resampling and of sign flips.
+
+    Raises:
+        UsageError: The runs are of different data, or one has not the metric that is asked for.
+    """
+    first, *others = runs
+    if not others:
+        raise UsageError("one run was named, expected at least two")
+    for other in others:
+        check_same_data(first, other, common=common)
+    # The metrics are looked for in every run, so that a wrong name is told and not left out in silence.
+    wanted = [{find_series(run, name).name for name in metrics} for run in runs]
+    made = [_compare(first, other, wanted[0], seed) for other in others]
+    family = [difference for comparison in made for difference in comparison.differences.values()]
+    tested = [difference.test.p for difference in family if difference.test.informative]
+    corrected = iter(holm(tested))
+    for place, comparison in enumerate(made):
+        # Where no script differs no sign flip can change anything, and there is nothing to correct.
+        differences = {
+            name: difference.corrected(next(corrected) if difference.test.informative else difference.p_holm)
+            for name, difference in comparison.differences.items()
+        }
+        made[place] = replace(comparison, differences=differences)
+    return Comparisons(first=first.name, comparisons=tuple(made), tests=len(tested))
+
+
+def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
+    """Check that two runs are of the same data.
+
+    Args:
+        first: The one.
+        other: The other.
+        common: Whether it is enough that they have cases in common.
+
+    Raises:
+        UsageError: They are not; says in what they differ.
+    """
+    problem = next(_data_differs(first, other, common), None)
+    if problem is not None:
+        raise UsageError(f"{first.name} and {other.name} cannot be compared: {problem}")
+
+
+def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Iterator[str]:
+    data = [_part(run.manifest, "data") for run in (first, other)]
+    prints = [str(part.get("fingerprint") or "") for part in data]
+    if all(prints) and prints[0] != prints[1]:
+        names = [str(part.get("name") or "unnamed data") for part in data]
+        yield (
+            f"they are of different data, {names[0]} (fingerprint {prints[0][:12]}) and {names[1]} "
+            f"(fingerprint {prints[1][:12]})"
+        )
+    shared = [key for key in first.scripts if key in other.scripts]
+    if not shared:
+        yield "they have no case in common"
+    changed = [key for key in shared if first.contents[key] != other.contents[key]]
+    if changed:
+        yield f"in {_cases(changed)} not the same is said or asked"
+    if common:
+        return
+    if first.tasks != other.tasks:
+        tasks = (", ".join(sorted(run.tasks)) for run in (first, other))
+        yield f"the tasks are {' in the one and '.join(tasks)} in the other; --common compares what both have"
+    apart = [
+        f"{_cases([key for key in one.scripts if key not in two.scripts])} only in {one.name}{_ended(two)}"
+        for one, two in ((first, other), (other, first))
+        if one.scripts.keys() - two.scripts.keys()
+    ]
+    if apart:
+        yield f"there are {', and '.join(apart)}; --common compares the {len(shared)} that both have"
+
+
+def _cases(keys: Sequence[Key]) -> str:
+    """Return how many turns these are, and the first of them by name."""
+    told = ", ".join(
+        case if repeat == 0 else f"{case} (repetition {repeat + 1})" for case, repeat in keys[:_TOLD_CASES]
+    )
+    more = ", …" if len(keys) > _TOLD_CASES else ""
+    return f"{len(keys)} {'turn' if len(keys) == 1 else 'turns'} ({told}{more})"
+
+
+def _ended(run: ComparedRun) -> str:
+    return "" if run.ended else f" ({run.name} has not ended)"
+
+
+def _compare(first: ComparedRun, other: ComparedRun, wanted: set[str], seed: int) -> Comparison:
+    notes: list[str] = []
+    differences: dict[str, Difference] = {}
+    failed = [_failed(run) for run in (first, other)]
+    no_latencies = _latencies_differ(first, other)
+    if no_latencies is not None:
+        notes.append(f"latencies are not compared: {no_latencies}")
+    for name, series in first.series.items():
+        theirs = other.series.get(name)
+        if (wanted and name not in wanted) or (series.kind == "latency" and no_latencies is not None):
+            continue
+        if theirs is None:
+            notes.append(f"{name} is not compared: {other.name} does not have it")
+            continue
+        if series.version != theirs.version:
+            notes.append(
+                f"{name} is not compared: judged by version {series.version} in {first.name} and by "
+                f"{theirs.version} in {other.name}"
+            )
+            continue
+        differences[name] = difference_of(
+            series, theirs, first.scripts, failed_first=failed[0], failed_other=failed[1], seed=seed
+        )
+    notes += [
+        f"{name} is not compared: {first.name} does not have it"
+        for name in other.series
+        if name not in first.series and (not wanted or name in wanted)
+    ]
+    return Comparison(
+        other=other.name,
+        settings=tuple(settings_that_differ(first, other)),
+        differences=differences,
+        notes=tuple(notes),
+    )
+
+
+def _failed(run: ComparedRun) -> set[Key]:
+    captured: Series = run.series[CAPTURED]
+    return {key for key, value in captured.values.items() if not value}
+
+
+def _latencies_differ(first: ComparedRun, other: ComparedRun) -> str | None:
+    """Return why the latencies of two runs may not be compared, or None."""
+    endpoints = [_part(run.manifest, "endpoint") for run in (first, other)]
+    modes = [endpoint.get("turn_mode") for endpoint in endpoints]
+    if modes[0] != modes[1]:
+        return f"the user's turns were ended by {modes[0]} in {first.name} and by {modes[1]} in {other.name}"
+    if len({endpoint.get("comparable") is not False for endpoint in endpoints}) > 1:
+        return "only one of the endpoints is realtime"
+    if first.timing_version != other.timing_version:
+        return "they were computed by different definitions; --retime computes them anew"
+    return None
+
+
+def settings_that_differ(first: ComparedRun, other: ComparedRun) -> Iterator[Setting]:
+    """Yield what of the endpoint and its prompt is not the same in two runs."""
+    told = [dict(_settings(run)) for run in (first, other)]
+    for name in dict.fromkeys((*told[0], *told[1])):
+        values = [settings.get(name, "") for settings in told]
+        if values[0] != values[1]:
+            yield Setting(name, *values)
+    prompts = [_part(run.manifest, "prompt") for run in (first, other)]
+    if prompts[0].get("sha256") != prompts[1].get("sha256"):
+        names = [str(prompt.get("name") or "not told") for prompt in prompts]
+        if names[0] == names[1]:
+            names = [f"{prompt.get('name')} ({str(prompt.get('sha256'))[:12]})" for prompt in prompts]
+        yield Setting("prompt", *names)
+
+
+def _settings(run: ComparedRun) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a run's endpoint, the prompt apart."""
+    asked = _part(_part(run.manifest, "config"), "endpoint")
+    for part in (_part(run.manifest, "endpoint"), asked):
+        for name, value in part.items():
+            if name not in _NO_SETTING and value not in (None, "", {}, []):
+                yield f"endpoint.{name}", str(value)
+
+
+def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}

@@ -1,0 +1,195 @@
+"""The values of a run, one series for each metric, by case and repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from live_eval.errors import UsageError
+from live_eval.store import RunReader, ScoreReader
+from live_eval.summary import LATENCIES, ScoreTable, TurnFacts, judges_asked_for, read_scores
+from live_eval.summary.facts import turn_facts
+from live_eval.types import Task
+
+__all__ = ["CAPTURED", "ComparedRun", "Key", "Series", "find_series", "read_runs", "series_of"]
+
+Key: TypeAlias = tuple[str, int]
+"""A case and its repetition, from 0."""
+
+CAPTURED = "captured"
+"""The metric that every turn has: 1 where it was captured, 0 where it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The values of one metric in one run.
+
+    Args:
+        name: The metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
+            (``mcq.accuracy:reasoning``) where it is told apart.
+        kind: What it is.
+        unit: Its unit, or empty.
+        higher_is_better: The direction, or None where neither is or nobody says.
+        version: The judge's version; empty for what is no score.
+        values: For each turn that the metric is about its value, or None where it has none.
+    """
+
+    name: str
+    kind: Literal["turns", "latency", "score"]
+    unit: str
+    higher_is_better: bool | None
+    version: str
+    values: Mapping[Key, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRun:
+    """A run, as comparisons need it.
+
+    Args:
+        name: What to call it; unique among those that are compared.
+        path: Its folder.
+        manifest: What it is.
+        ended: Whether it has ended.
+        scripts: The script of each turn.
+        contents: What was said and asked in each turn.
+        tasks: The tasks of its turns.
+        timing_version: Which definition of the latencies they were computed by; None where several.
+        series: Its metrics, by name.
+    """
+
+    name: str
+    path: Path
+    manifest: Mapping[str, Any]
+    ended: bool
+    scripts: Mapping[Key, str]
+    contents: Mapping[Key, object]
+    tasks: frozenset[Task]
+    timing_version: int | None
+    series: Mapping[str, Series]
+
+
+def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRun]:
+    """Read runs that are to be compared.
+
+    Args:
+        paths: Their folders.
+        retime: Compute the latencies anew by today's definitions.
+
+    Raises:
+        UsageError: A run is named twice.
+        StoreError: There is no run.
+    """
+    folders = [path.resolve() for path in paths]
+    if len(set(folders)) < len(folders):
+        raise UsageError("a run was named twice, expected different ones")
+    names = [folder.name for folder in folders]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    return [_read(path, name, retime) for path, name in zip(paths, names, strict=True)]
+
+
+def _read(path: Path, name: str, retime: bool) -> ComparedRun:
+    turns: list[TurnFacts] = []
+    contents: dict[Key, object] = {}
+    versions: set[int] = set()
+    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+        for turn in run.turns(retime=retime):
+            turns.append(turn_facts(turn))
+            contents[turn.case.case_id, turn.repeat] = (turn.case.text, turn.case.question)
+            versions.add(turn.timing_version)
+        table = read_scores(scores, judges_asked_for(run.manifest))
+        return ComparedRun(
+            name=name,
+            path=path,
+            manifest=run.manifest,
+            ended=run.ended,
+            scripts={(turn.case_id, turn.repeat): turn.script_id for turn in turns},
+            contents=contents,
+            tasks=frozenset(turn.task for turn in turns),
+            timing_version=versions.pop() if len(versions) == 1 else None,
+            series=series_of(turns, table),
+        )
+
+
+def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
+    """Return every metric of a run, by name.
+
+    Latencies of turns whose end of speech is uncertain are left out: they have None.
+
+    Args:
+        turns: The run's turns, failed ones included.
+        table: Its scores.
+        by_task: Whether a score that is about turns of several tasks is told apart by task.
+    """
+    captured = {(turn.case_id, turn.repeat): float(turn.captured) for turn in turns}
+    made = [_series(CAPTURED, "turns", "share", True, captured)]
+    made += [
+        _series(name, "latency", "ms", False, _values(turns, _latency_of(name)))
+        for name in LATENCIES
+        if any(turn.milliseconds(name) is not None for turn in turns)
+    ]
+    for column in table.columns:
+        concerned = [turn for turn in turns if turn.task in column.tasks]
+        tasks = sorted({turn.task for turn in concerned}) if by_task else []
+        parts = {f"{column.name}:{task}": [turn for turn in concerned if turn.task is task] for task in tasks}
+        for name, about in parts.items() if len(parts) > 1 else [(column.name, concerned)]:
+            values = {
+                (turn.case_id, turn.repeat): table.cell(turn.turn_id, column).value if turn.captured else None
+                for turn in about
+            }
+            made.append(_series(name, "score", column.unit, column.higher_is_better, values, column.version))
+    return {series.name: series for series in made}
+
+
+def find_series(run: ComparedRun, wanted: str) -> Series:
+    """Return the metric that a user means.
+
+    Args:
+        run: The run.
+        wanted: Its name, or the end of it (``C4`` for ``rubric.c4``), in whatever case.
+
+    Raises:
+        UsageError: There is none, or several; says which there are.
+    """
+    key = wanted.casefold()
+    for name, series in run.series.items():
+        if name.casefold() == key:
+            return series
+    ends = [name for name in run.series if key in (_output(name), name.casefold().partition(":")[0])]
+    if len(ends) == 1:
+        return run.series[ends[0]]
+    problem = f"could be {', '.join(ends)}" if ends else f"expected one of {', '.join(run.series)}"
+    raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
+
+
+def _output(name: str) -> str:
+    return name.casefold().rpartition(".")[2]
+
+
+def _series(
+    name: str,
+    kind: Literal["turns", "latency", "score"],
+    unit: str,
+    higher_is_better: bool | None,
+    values: Mapping[Key, float | None],
+    version: str = "",
+) -> Series:
+    return Series(
+        name=name, kind=kind, unit=unit, higher_is_better=higher_is_better, version=version, values=values
+    )
+
+
+def _values(
+    turns: Sequence[TurnFacts], value: Callable[[TurnFacts], float | None]
+) -> dict[Key, float | None]:
+    return {(turn.case_id, turn.repeat): value(turn) for turn in turns}
+
+
+def _latency_of(name: str) -> Callable[[TurnFacts], float | None]:
+    def value(turn: TurnFacts) -> float | None:
+        return None if turn.timing.uncertain else turn.milliseconds(name)
+
+    return value
