@@ -11,7 +11,7 @@ from live_eval.judging import JudgedTurn, Unscored
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-__all__ = ["other_language", "refused", "unreadable"]
+__all__ = ["incomparable", "other_language", "refused", "unreadable"]
 
 # Another language is believed only where it is likely and the expected one is not. Measured: of 9,000 pieces
 # of 1 to 5 words of English replies none is taken for another language; sentences in 29 other languages are
@@ -87,6 +87,13 @@ _REFUSED = (
 )
 _REFUSAL = re.compile("|".join(_REFUSED), re.IGNORECASE)
 _LONGEST_REFUSAL_WORDS = 60
+
+
+def incomparable(turn: JudgedTurn) -> Unscored | None:
+    """Return why a turn's reply is not to be held against the reference reply, or None where it is."""
+    if not re.search(r"\w", turn.case.reference_text or ""):
+        return Unscored("the reference reply has no words")
+    return unreadable(turn)
 
 
 def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judges._reply import unreadable
+from judges._reply import incomparable
 from judges._torch import import_torchaudio, torch_device, without_remarks
 from judges.specs.text import BERT_WEIGHTS
 from live_eval.errors import JudgeError
-from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.judging import JudgedTurn, Judgement, Scored
 from live_eval.weights import find_weights, weights_at
 
 __all__ = ["BertScore", "baseline_file"]
@@ -47,7 +47,10 @@ class BertScore:
         found = find_weights(BERT_WEIGHTS) if named else weights_at(Path(model))
         where = torch_device(device)
         import_torchaudio()  # transformers imports it
-        self._layer = _layer(layer, found.path, _LAYERS.get(model))
+        # Absolute: bert_score would fetch what begins with "scibert".
+        folder = str(found.path.absolute())
+        config = _config(folder)
+        self._layer = _layer(layer, int(config.num_hidden_layers), _LAYERS.get(model))
         self._rescaled = named
         self._sha256 = found.sha256
         with without_remarks():
@@ -55,7 +58,7 @@ class BertScore:
 
             try:
                 self._scorer: Any = BERTScorer(
-                    model_type=str(found.path),
+                    model_type=folder,
                     num_layers=self._layer,
                     batch_size=_AT_ONCE,
                     device=str(where),
@@ -68,12 +71,14 @@ class BertScore:
                 raise JudgeError(
                     f"{found.path}: expected a model that transformers loads: {type(error).__name__}: {error}"
                 ) from error
-        longest = int(self._scorer._model.config.max_position_embeddings)
-        self._scorer._tokenizer.model_max_length = min(self._scorer._tokenizer.model_max_length, longest)
+        # In the bfloat16 that some are published in, a number would depend on its company in the batch.
+        self._scorer._model.float()
+        tokenizer, positions = self._scorer._tokenizer, _positions(config)
+        tokenizer.model_max_length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply, those of similar length together."""
-        judgements: list[Judgement | None] = [_unscorable(turn) for turn in batch]
+        judgements: list[Judgement | None] = [incomparable(turn) for turn in batch]
         places = [place for place, judgement in enumerate(judgements) if judgement is None]
         if places:
             replies = [(batch[place].reply_text or "").strip() for place in places]
@@ -87,7 +92,7 @@ class BertScore:
                     "sha256": self._sha256,
                     "cut_off": self._is_cut(reply) or self._is_cut(reference),
                 }
-                judgements[place] = Scored({"": 100.0 * value}, detail)
+                judgements[place] = Scored({"": min(100.0 * value, 100.0)}, detail)
         return [judgement for judgement in judgements if judgement is not None]
 
     def _is_cut(self, text: str) -> bool:
@@ -113,22 +118,40 @@ def baseline_file(model: str) -> Path:
     return path
 
 
-def _unscorable(turn: JudgedTurn) -> Unscored | None:
-    if not (turn.case.reference_text or "").strip():
-        return Unscored("the reference reply has no words")
-    return unreadable(turn)
+def _positions(config: Any) -> int | None:
+    """Return how many tokens a model has positions for, or None where it has no bound."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is None:
+        return None
+    # RoBERTa and its kin count positions from behind the padding's number.
+    kin = "roberta" in config.model_type or config.model_type == "camembert"
+    return int(positions) - (config.pad_token_id + 1 if kin else 0)
 
 
-def _layer(chosen: str, folder: Path, usual: int | None) -> int:
-    """Return the layer whose states are compared."""
+def _config(folder: str) -> Any:
+    """Return what a model says of itself."""
     from transformers import AutoConfig
 
     try:
         with without_remarks():
-            layers = int(AutoConfig.from_pretrained(folder, local_files_only=True).num_hidden_layers)
-        layer = int(chosen) if chosen else usual or layers
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        layers = int(config.num_hidden_layers)
     except (OSError, ValueError, AttributeError) as error:
-        raise JudgeError(f"{folder}: expected a language model, and a layer of it: {error}") from error
-    if not 1 <= layer <= layers:
-        raise JudgeError(f"bertscore.layer = {layer}: expected 1 to {layers}, the layers of {folder}")
-    return layer
+        raise JudgeError(f"{folder}: expected the folder of a language model: {error}") from error
+    if layers < 1:
+        raise JudgeError(f"{folder}: expected a language model with layers, found {layers}")
+    if "t5" in folder and "t5" not in config.model_type:
+        # bert_score tells this family by the path, and would draw weights for it at random.
+        raise JudgeError(
+            f'{folder}: bert_score takes what has "t5" in its path for a T5: expected another path'
+        )
+    return config
+
+
+def _layer(chosen: str, layers: int, usual: int | None) -> int:
+    """Return the layer whose states are compared."""
+    if not chosen:
+        return usual or layers
+    if not (chosen.isdecimal() and 1 <= int(chosen) <= layers):
+        raise JudgeError(f"bertscore.layer = {chosen}: expected 1 to {layers}, the layers of the model")
+    return int(chosen)

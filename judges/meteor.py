@@ -20,10 +20,10 @@ import nltk
 from nltk.corpus.reader.wordnet import WordNetCorpusReader
 from nltk.translate.meteor_score import single_meteor_score
 
-from judges._reply import unreadable
+from judges._reply import incomparable
 from judges.specs.text import WORDNET
 from live_eval.errors import JudgeError
-from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.judging import JudgedTurn, Judgement, Scored
 from live_eval.weights import find_weights, recorded_weights
 
 __all__ = ["DEBIAN_FOLDER", "Meteor", "find_wordnet", "open_wordnet"]
@@ -70,20 +70,20 @@ class Meteor:
                 archive.extractall(unpacked)
             path = find_wordnet(unpacked)
         self._wordnet = open_wordnet(path)
+        self._release = self._wordnet.get_version()
         weakref.finalize(self, self._wordnet.close)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        return [unreadable(turn) or self._judge(turn) for turn in batch]
+        return [incomparable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
         reply = (turn.reply_text or "").lower().split()
         reference = (turn.case.reference_text or "").lower().split()
-        if not reference:
-            return Unscored("the reference reply has no words")
         meteor = single_meteor_score(reference, reply, wordnet=self._wordnet)
         return Scored(
-            {"": 100.0 * float(meteor)}, {"reply_words": len(reply), "reference_words": len(reference)}
+            {"": 100.0 * float(meteor)},
+            {"reply_words": len(reply), "reference_words": len(reference), "wordnet": self._release},
         )
 
 

@@ -10,7 +10,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
-from judges._reply import unreadable
+from judges._reply import incomparable
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Bleu", "RougeL", "word_tokens"]
@@ -34,13 +34,11 @@ class Bleu:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        return [unreadable(turn) or self._judge(turn) for turn in batch]
+        return [incomparable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
         reply = word_tokens((turn.reply_text or "").lower())
         reference = word_tokens((turn.case.reference_text or "").lower())
-        if not reply or not reference:
-            return Unscored(f"the {'reply' if not reply else 'reference reply'} has no words")
         bleu = sentence_bleu([reference], reply, smoothing_function=self._smoothing)
         return Scored(
             {"": 100.0 * float(bleu)},
@@ -65,7 +63,7 @@ class RougeL:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        return [unreadable(turn) or self._judge(turn) for turn in batch]
+        return [incomparable(turn) or self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
         reply, reference = turn.reply_text or "", turn.case.reference_text or ""

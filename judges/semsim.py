@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judges._embedding import Embedder
-from judges._reply import unreadable
+from judges._reply import incomparable
 from judges.specs.text import PACKAGED_EMBEDDING
-from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.judging import JudgedTurn, Judgement, Scored
 
 __all__ = ["SemSim"]
 
@@ -39,7 +39,7 @@ class SemSim:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        judgements: list[Judgement | None] = [_unscorable(turn) for turn in batch]
+        judgements: list[Judgement | None] = [incomparable(turn) for turn in batch]
         places = [place for place, judgement in enumerate(judgements) if judgement is None]
         pairs = [_texts(batch[place]) for place in places]
         for place, pair, cosine in zip(places, pairs, self._embedder.cosines(pairs), strict=True):
@@ -50,9 +50,3 @@ class SemSim:
 
 def _texts(turn: JudgedTurn) -> tuple[str, str]:
     return (turn.reply_text or "").strip(), (turn.case.reference_text or "").strip()
-
-
-def _unscorable(turn: JudgedTurn) -> Unscored | None:
-    if not (turn.case.reference_text or "").strip():
-        return Unscored("the reference reply has no words")
-    return unreadable(turn)

@@ -1,6 +1,8 @@
 """BERTScore against the authors' package: a packaged model, and random weights of the benchmark's shape."""
 
 import importlib.util
+import shutil
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,10 +122,43 @@ def test_what_it_cannot_use_is_said(tmp_path: Path) -> None:
         BertScore(model=str(tmp_path / "gone"))
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text("{}")
-    with pytest.raises(JudgeError, match="expected a language model"):
+    with pytest.raises(JudgeError, match="expected the folder of a language model"):
         BertScore(model=str(tmp_path / "empty"))
     with pytest.raises(JudgeError, match=r"bertscore\.layer = 7: expected 1 to 6"):
         BertScore(model=str(packaged()), layer="7")
+
+
+def test_a_path_that_bert_score_takes_for_another_family_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t5").symlink_to(packaged(), target_is_directory=True)
+    with pytest.raises(JudgeError, match="expected another path"):
+        BertScore(model=str(tmp_path / "t5"))
+
+
+def test_weights_in_half_precision_are_computed_in_float32(tmp_path: Path) -> None:
+    import torch
+
+    with without_remarks():
+        from transformers import AutoModel
+
+        shutil.copytree(packaged(), tmp_path / "half")
+        half: Any = AutoModel.from_pretrained(packaged(), local_files_only=True)
+        half.to(torch.bfloat16).save_pretrained(tmp_path / "half")
+    judge = BertScore(model=str(tmp_path / "half"))
+    together = judge.score(turns())
+    for turn, judgement in zip(turns(), together, strict=True):
+        [alone] = judge.score([turn])
+        assert isinstance(alone, Scored)
+        assert isinstance(judgement, Scored)
+        assert alone.values == pytest.approx(judgement.values, abs=1e-4)
+
+
+def test_nothing_is_asked_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a judge looked for a host")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    assert len(BertScore(model=str(packaged())).score(turns())) == len(PAIRS)
 
 
 def test_a_text_longer_than_the_model_reads_says_so(judge: BertScore) -> None:

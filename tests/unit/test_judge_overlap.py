@@ -1,7 +1,6 @@
 """BLEU and ROUGE-L against independent reckoning."""
 
 import math
-import re
 from collections import Counter
 from dataclasses import replace
 
@@ -57,13 +56,13 @@ WORDS = st.lists(st.sampled_from(["i", "am", "so", "sorry", "for", "you", "today
 
 
 @given(WORDS, WORDS)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)  # the first one loads the model of languages
 def test_bleu_is_bleu(reply: list[str], reference: list[str]) -> None:
     assert score(BLEU, " ".join(reply), " ".join(reference)) == pytest.approx(bleu4(reply, reference))
 
 
 @given(WORDS, WORDS)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)  # the first one loads the model of languages
 def test_rouge_l_is_rouge_l(reply: list[str], reference: list[str]) -> None:
     assert score(ROUGE_L, " ".join(reply), " ".join(reference)) == pytest.approx(lcs_f(reply, reference))
 
@@ -105,8 +104,9 @@ def test_words_are_cut_as_nltk_cuts_them(text: str, tokens: list[str]) -> None:
 
 def test_without_words_there_is_no_score() -> None:
     for judge in (Bleu(), RougeL()):
-        for judgement in judge.score([turn(" "), turn("yes", " ")]):
-            assert isinstance(judgement, Unscored)
-            assert re.match("the reply is empty|the reference reply has no words", judgement.reason)
+        assert judge.score([turn(" … "), turn("yes", " !? ")]) == [
+            Unscored("the reply is empty"),
+            Unscored("the reference reply has no words"),
+        ]
     [other] = RougeL().score([turn("こんにちは")])
     assert isinstance(other, Unscored)
