@@ -304,7 +304,7 @@ def test_another_language_is_told(text: str, language: str) -> None:
     "text",
     [
         *("Oh no!", "Okay.", "Hmm.", "Yes.", "No way!", "Congrats!", "Rest up, okay?", "Wow!", "Uh-oh."),
-        *("B", "Oh, amazing!", "Bless you!", "Haha, nice.", "…", "42", "Ciao!"),
+        *("B", "Oh, amazing!", "Bless you!", "Haha, nice.", "…", "42", "Ciao!", "So, I… so."),
     ],
 )
 def test_a_word_or_two_tells_no_language(text: str) -> None:
