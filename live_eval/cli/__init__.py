@@ -23,6 +23,7 @@ COMMANDS = {
     "report": "Write runs as one page to open, or as tables.",
     "leaderboard": "Put runs beside the paper's tables.",
     "compare": "Hold runs against the first of them, with tests.",
+    "plan": "Tell how many scripts it takes to show a difference.",
     "cue-sensitivity": "Test whether replies change when only the voice does.",
     "export": "Write a run's turns as rows.",
     "score": "Score a run, again or with other judges.",

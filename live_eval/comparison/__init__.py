@@ -4,10 +4,16 @@ Of every metric, the turns that both runs have are the denominator; those withou
 other or both are counted beside the pairs that the figures rest on.
 """
 
-from live_eval.comparison.difference import Difference, Verdict, difference_of, estimated_difference
+from live_eval.comparison.difference import (
+    Difference,
+    Verdict,
+    difference_of,
+    estimated_difference,
+    script_differences,
+)
 from live_eval.comparison.prompts import PROMPT_METRICS, BestPrompt, PromptSensitivity, prompt_sensitivity
 from live_eval.comparison.runs import Comparison, Comparisons, check_same_data, compare_runs
-from live_eval.comparison.series import ComparedRun, Series, find_series, read_runs, series_of
+from live_eval.comparison.series import ComparedRun, Key, Series, find_series, read_runs, series_of
 
 __all__ = [
     "PROMPT_METRICS",
@@ -16,6 +22,7 @@ __all__ = [
     "Comparison",
     "Comparisons",
     "Difference",
+    "Key",
     "PromptSensitivity",
     "Series",
     "Verdict",
@@ -26,5 +33,6 @@ __all__ = [
     "find_series",
     "prompt_sensitivity",
     "read_runs",
+    "script_differences",
     "series_of",
 ]

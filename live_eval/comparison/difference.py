@@ -21,7 +21,7 @@ from live_eval.statistics import (
     standardised_mean,
 )
 
-__all__ = ["Difference", "Verdict", "difference_of", "estimated_difference"]
+__all__ = ["Difference", "Verdict", "difference_of", "estimated_difference", "script_differences"]
 
 
 class Verdict(StrEnum):
@@ -181,9 +181,15 @@ def estimated_difference(
     first: Series, other: Series, scripts: Mapping[Key, str], *, seed: int = 0
 ) -> Estimate:
     """Return the difference alone, with its interval: the arguments are as for `difference_of`."""
+    differences = script_differences(first, other, scripts)
     pairs, _ = _pairs(first, other)
-    of = [scripts[pair.key] for pair in pairs]
-    return _mean(cluster_means([pair.other - pair.first for pair in pairs], of), len(pairs), seed)
+    return _mean(differences, len(pairs), seed)
+
+
+def script_differences(first: Series, other: Series, scripts: Mapping[Key, str]) -> NDArray[np.float64]:
+    """Return ``other − first`` averaged within each script that has a pair, shape (scripts,)."""
+    pairs, _ = _pairs(first, other)
+    return cluster_means([pair.other - pair.first for pair in pairs], [scripts[pair.key] for pair in pairs])
 
 
 @dataclass(frozen=True, slots=True)

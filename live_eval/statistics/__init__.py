@@ -27,6 +27,7 @@ from live_eval.statistics.paired import (
     cluster_means,
     holm,
     sign_flip,
+    standard_deviation,
     standardised_mean,
 )
 
@@ -51,5 +52,6 @@ __all__ = [
     "paired_difference",
     "quantile",
     "sign_flip",
+    "standard_deviation",
     "standardised_mean",
 ]

@@ -23,6 +23,7 @@ __all__ = [
     "cluster_means",
     "holm",
     "sign_flip",
+    "standard_deviation",
     "standardised_mean",
 ]
 
@@ -150,17 +151,32 @@ def standardised_mean(differences: ArrayLike, *, seed: int = 0) -> Estimate:
     array = np.asarray(differences, np.float64)
 
     def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        count = drawn.sum(axis=1)
-        mean = drawn @ array / count
-        centred = array - array.mean() if len(array) else array  # for the precision of the squares
-        moment = drawn @ centred / count
-        variance = (drawn @ centred**2 / count - moment**2) * count / np.maximum(count - 1, 1)
-        spread = np.sqrt(np.maximum(variance, 0))
-        # Differences that are alike but for rounding have no spread.
-        alike = spread <= _ROUNDING * max(1e-300, float(np.abs(array).max(initial=0)))
-        return np.where(alike, np.nan, mean / np.where(alike, 1.0, spread))
+        spread = _spread(array, drawn)
+        mean = drawn @ array / drawn.sum(axis=1)
+        return np.asarray(mean / np.where(spread > 0, spread, np.nan), np.float64)
 
     return estimate_figure(figure, range(len(array)), seed=seed)
+
+
+def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
+    """Return the standard deviation of a sample with its interval, a bootstrap as that of the mean.
+
+    Args:
+        values: One for each script, shape (scripts,).
+        seed: Seed of the resampling.
+    """
+    array = np.asarray(values, np.float64)
+    return estimate_figure(lambda drawn: _spread(array, drawn), range(len(array)), seed=seed)
+
+
+def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation of each resample; 0 where its values are alike but for rounding."""
+    count = drawn.sum(axis=1)
+    centred = array - array.mean()  # for the precision of the squares
+    moment = drawn @ centred / count
+    variance = (drawn @ centred**2 / count - moment**2) * count / np.maximum(count - 1, 1)
+    spread = np.sqrt(np.maximum(variance, 0))
+    return np.asarray(np.where(spread <= _ROUNDING * np.abs(array).max(), 0.0, spread), np.float64)
 
 
 @lru_cache(maxsize=4)

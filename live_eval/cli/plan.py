@@ -1,0 +1,87 @@
+"""``live-eval plan``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from live_eval.planner import SamplePlan
+
+__all__ = ["command"]
+
+_RUN = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@click.command(short_help="Tell how many scripts it takes to show a difference.")
+@click.option("--detect", type=float, required=True, help="The difference, in the metric's unit.")
+@click.option("--metric", required=True, help="The metric: rubric.c4, or C4; voice_to_voice.")
+@click.option(
+    "--from", "run", type=_RUN, required=True, metavar="RUN", help="A run that tells how much it varies."
+)
+@click.option(
+    "--and", "other", type=_RUN, metavar="RUN", help="A second run of the same data, held against it."
+)
+@click.option("--power", type=float, default=0.8, show_default=True, help="How probable it is to be shown.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="How probable in error.")
+@click.option(
+    "--tests", type=int, default=1, show_default=True, help="Over how many tests p will be corrected."
+)
+@click.option("--common", is_flag=True, help="Go by the cases that both have where each has others as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+def command(
+    detect: float,
+    metric: str,
+    run: Path,
+    other: Path | None,
+    power: float,
+    alpha: float,
+    tests: int,
+    common: bool,
+    as_json: bool,
+) -> None:
+    """Tell how many scripts it takes to show a difference between two runs on the same cases.
+
+    Two runs tell how much their difference varies from script to script. One run tells it by its repetitions,
+    which is the least another endpoint would vary; without them the correlation of runs is assumed.
+
+    Exit status: 0; 2 where the runs cannot tell.
+    """
+    from live_eval.comparison import read_runs
+    from live_eval.planner import Aim, plan_sample
+
+    aim = Aim(detect=detect, power=power, alpha=alpha, tests=tests)
+    runs = read_runs([run] if other is None else [run, other])
+    plan = plan_sample(runs, metric, aim, common=common)
+    if as_json:
+        click.echo(json.dumps(plan.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(plan)
+
+
+def _print(plan: SamplePlan) -> None:
+    aim, unit = plan.aim, f" {plan.unit}" if plan.unit and plan.unit != "of 5" else ""
+    corrected = f", corrected over {aim.tests} tests" if aim.tests > 1 else ""
+    click.echo(
+        f"to show a difference of {aim.detect:g}{unit} in {plan.metric} with power {aim.power:g} at alpha "
+        f"{aim.alpha:g}{corrected}:"
+    )
+    for basis in plan.bases:
+        ends = basis.scripts_interval
+        between = "" if ends is None else f" (95 %: {ends[0]} to {ends[1]})"
+        rho = "" if basis.rho is None or basis.basis == "assumed" else f", rho {basis.rho:.2f}"
+        click.echo(f"  {basis.scripts} scripts{between}, {basis.in_words}{rho}")
+        click.echo(
+            f"    {basis.play} scripts to play, {basis.turns} turns in each run; "
+            f"{plan.n_scripts} scripts show {basis.detectable:.3g}{unit}"
+        )
+    runs = " and ".join(plan.runs)
+    click.echo(
+        f"from {runs}: {plan.n_scripts} scripts, {100 * plan.scored:.0f} % of those played; "
+        f"{plan.turns_per_script:.2f} turns a script"
+    )
+    for note in plan.notes:
+        click.echo(note)
