@@ -16,7 +16,7 @@ class Mcq:
 
     The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
     `judges._letters.choose` reads the choice. A reply that chooses no option, or two, is wrong: it stays in
-    the denominator, and ``parsed`` says how many there are of the others.
+    the denominator; ``parsed`` says how many there are of the others, ``refused`` how many decline.
 
     EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; how it reads it is not told.
     """
@@ -39,6 +39,7 @@ class Mcq:
             {
                 "accuracy": 100.0 * (choice.letter == question.answer),
                 "parsed": 100.0 * (choice.letter is not None),
+                "refused": 100.0 * (choice.how == "refused"),
             },
             {
                 "chosen": choice.letter,

@@ -1,4 +1,4 @@
-"""Word error rates: of what the endpoint heard (`wer_heard`) and of what it said (`wer_spoken`).
+"""Word error rates: of what was heard (`wer_heard`), of what was said (`wer_spoken`), of what was said back.
 
 ``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as EchoMind
 reports it, lower is better, beyond 100 where more is inserted than was there. The counts stand beside each
@@ -22,12 +22,13 @@ import jiwer
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from judges._reply import unreadable
+from judges._said import what_was_said
 from judges._sound import unrateable
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 from live_eval.recognition import Recogniser
 
-__all__ = ["WordErrorHeard", "WordErrorSpoken"]
+__all__ = ["WordErrorHeard", "WordErrorSaidBack", "WordErrorSpoken"]
 
 
 class WordErrorHeard:
@@ -47,6 +48,29 @@ class WordErrorHeard:
             or _word_errors(self._normalise, turn.case.text or "", turn.heard_text or "", "the script")
             for turn in batch
         ]
+
+
+class WordErrorSaidBack:
+    """Word errors of what an endpoint says back against the script's text: EchoMind's transcription task.
+
+    What it says is its transcript, or where it sends none, what an offline recogniser hears of the reply;
+    then the recogniser's errors are included, and ``said`` names it. Whatever is said counts: words around
+    the transcription ("The speaker says: …") are insertions, a refusal and another language are errors.
+    """
+
+    def __init__(self) -> None:
+        self._normalise = EnglishTextNormalizer()
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Count the word errors of each reply."""
+        return [_foreign(turn) or self._judge(turn) for turn in batch]
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        said = what_was_said(turn)
+        if isinstance(said, Unscored):
+            return said
+        detail = {"said": said.source}
+        return _word_errors(self._normalise, turn.case.text or "", said.text, "the script", detail)
 
 
 class WordErrorSpoken:

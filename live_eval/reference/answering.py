@@ -20,6 +20,7 @@ from live_eval.reference.events import Answer
 from live_eval.reference.reply import Reply
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.signals import calibration_reply
+from live_eval.reference.told import choose_option, says_back
 from live_eval.types import Case, Secret, Variant
 from live_eval.voice import MAX_SPEED, MIN_SPEED, Voice
 
@@ -222,6 +223,9 @@ class Cascade:
 class ScriptReplier:
     """Answers from scripts: the one most similar to what was heard; in turn where nothing can be heard.
 
+    Where its instructions ask for it, it says back what it heard, or guesses one of their options
+    (`live_eval.reference.told`).
+
     Args:
         lines: The scripts, at least one; of several with the same text the first counts.
     """
@@ -235,6 +239,12 @@ class ScriptReplier:
     async def reply(self, said: Sequence[Utterance], instructions: str) -> Line:
         """Return the reply of the most similar script, or say what was heard where none is similar."""
         heard = _last_words(said)
+        whole = heard[-1] if heard else ""
+        letter = choose_option(instructions, whole)
+        if letter is not None:
+            return Line("", f"The answer is: {letter}")
+        if says_back(instructions):
+            return Line("", whole or NOTHING_HEARD)
         if heard is None:
             return self._next()
         if not heard:

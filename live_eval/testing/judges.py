@@ -28,7 +28,7 @@ from live_eval.judging import (
     Unscored,
     check_judgement,
 )
-from live_eval.types import Case, CoarseDimension, Cue, Variant
+from live_eval.types import Case, CoarseDimension, Cue, Question, Task, Variant
 
 __all__ = ["GARBAGE", "check_judge", "odd_turns", "ordinary_turn", "speechlike"]
 
@@ -146,6 +146,15 @@ _ODD_TEXTS = {
 }
 
 
+_QUESTION = Question(
+    question_id="ordinary",
+    text="How does the speaker sound?",
+    options=(("A", "Sad"), ("B", "Happy")),
+    answer="A",
+    kind="speech emotion",
+)
+
+
 def _odd_sounds() -> dict[str, Audio]:
     plain = speechlike(2.4)
     return {
@@ -187,11 +196,20 @@ def check_judge(
         AssertionError: It does not; says what was expected, what came, and for which turn.
     """
     _check_spec(spec)
-    turns = [ordinary_turn(), *odd_turns(spec.needs, long_replies=long_replies)]
+    turns = [
+        _of_task(spec, turn) for turn in (ordinary_turn(), *odd_turns(spec.needs, long_replies=long_replies))
+    ]
     if spec.kind is JudgeKind.LOCAL:
         _check_local(spec, judge, turns, tolerance)  # type: ignore[arg-type]  # the kind says which it is
     else:
         _check_asking(spec, judge, turns, good_answers or {})  # type: ignore[arg-type]  # likewise
+
+
+def _of_task(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:
+    """Return the turn as one of the first of the judge's tasks."""
+    task = next((task for task in (Task.CONVERSATION, *Task) if task in spec.tasks), Task.CONVERSATION)
+    question = _QUESTION if task.asks else None
+    return replace(turn, case=replace(turn.case, task=task, question=question))
 
 
 def _check_spec(spec: JudgeSpec) -> None:

@@ -55,6 +55,31 @@ SEX = (("A", "Male"), ("B", "Female"))
         ("The speaker sighs while speaking.", "B"),
         ("I think that the speaker sighs while speaking, quite clearly.", "B"),
         ("It isn't B, the answer is C", "C"),
+        ("The answer is most likely C.", "C"),
+        ("The answer's a.", "A"),
+        ("The answer should probably be option d", "D"),
+        ('{"answer": "B"}', "B"),
+        (r"So it comes to $\\boxed{B}$", "B"),
+        ("答案是B。", "B"),
+        ("我选择 C", "C"),
+        ("it's b", "B"),
+        ("I think that it would be definitely a.", "A"),
+        ("B is the most likely answer.", "B"),
+        ("b is correct", "B"),
+        ("A is correct, since there is a yawn.", "A"),
+        ("B it is!", "B"),
+        ("B, because of the long breath out.", "B"),
+        ("Definitely A.", "A"),
+        ("I'd go for the second option.", "B"),
+        ("The answer is the third one.", "C"),
+        ("That would be option two, I think.", "B"),
+        ("The answer is option 4.", "D"),
+        ("Option A is wrong and option C is wrong. I choose option B.", "B"),
+        ("The answer is B. No wait, the answer is C.", "C"),
+        ("Option A. Actually, I mean option D.", "D"),
+        ("The answer is B, and C is wrong.", "B"),
+        ("I'm sorry, I can't identify people by voice. But the answer is B.", "B"),
+        ("It's not that the speaker yawns while speaking: the speaker sighs while speaking.", "B"),
     ],
 )
 def test_a_choice_is_read(reply: str, letter: str) -> None:
@@ -65,14 +90,24 @@ def test_a_choice_is_read(reply: str, letter: str) -> None:
     ("reply", "how"),
     [
         ("", "none"),
-        ("I'm sorry, I can't listen to audio.", "none"),
+        ("I'm sorry, I can't listen to audio.", "refused"),
+        ("I'm unable to determine who is speaking, whether it is option A or option B.", "refused"),
+        (
+            "I'm sorry, I can't assist with that; whether the speaker sighs while speaking I don't say.",
+            "refused",
+        ),
         ("The answer is a sigh.", "none"),
         ("A sigh can be heard, I believe.", "none"),
         ("I am not sure; I would answer a question like that with care.", "none"),
         ("I think.", "none"),
         ("The answer is: E", "none"),
         ("It could be B or C.", "several"),
-        ("The answer is B. No wait, the answer is C.", "several"),
+        ("The answer is B. The answer is C.", "several"),
+        ("The answer is B or C.", "several"),
+        ("I'd go with option A and option D.", "several"),
+        ("I'd choose B/C.", "several"),
+        ("None of the above.", "none"),
+        ("The answer is option nine.", "none"),
         ("A. yawns\nB. sighs\nC. laughs\nD. coughs", "several"),
         ("The speaker yawns while speaking or the speaker sighs while speaking.", "several"),
         ("Vitamin-B and B-flat are no options, and B's neither.", "none"),
@@ -91,6 +126,11 @@ def test_what_is_no_choice_is_none(reply: str, how: str) -> None:
         ("Female", SEX, "B"),
         ("The voice is that of a female speaker.", SEX, "B"),
         ("It is a male voice.", SEX, "A"),
+        ("It is not a male voice but a female one.", SEX, "B"),
+        ("It isn't male. Female.", SEX, "B"),
+        ("The answer is A dog barking.", (("A", "A cat."), ("B", "A dog barking.")), "B"),
+        ("The answer is A cat.", (("A", "A cat."), ("B", "A dog barking.")), "A"),
+        ("The answer is A a cat.", (("A", "A cat."), ("B", "A dog barking.")), "A"),
     ],
 )
 def test_the_text_of_an_option_will_do(reply: str, options: tuple[tuple[str, str], ...], letter: str) -> None:
@@ -111,13 +151,16 @@ def turn(reply: str | None, answer: str | None = "B") -> JudgedTurn:
 
 
 def test_right_wrong_and_unparsed_are_counted() -> None:
-    right, wrong, unparsed = Mcq().score([turn("B"), turn("The answer is: C"), turn("Hmm, hard to say.")])
+    replies = ("B", "The answer is: C", "Hmm, hard to say.", "I'm sorry, I can't listen to audio.")
+    right, wrong, unparsed, declined = Mcq().score([turn(reply) for reply in replies])
     assert isinstance(right, Scored)
     assert isinstance(wrong, Scored)
     assert isinstance(unparsed, Scored)
-    assert right.values == {"accuracy": 100.0, "parsed": 100.0}
-    assert wrong.values == {"accuracy": 0.0, "parsed": 100.0}
-    assert unparsed.values == {"accuracy": 0.0, "parsed": 0.0}
+    assert isinstance(declined, Scored)
+    assert right.values == {"accuracy": 100.0, "parsed": 100.0, "refused": 0.0}
+    assert wrong.values == {"accuracy": 0.0, "parsed": 100.0, "refused": 0.0}
+    assert unparsed.values == {"accuracy": 0.0, "parsed": 0.0, "refused": 0.0}
+    assert declined.values == {"accuracy": 0.0, "parsed": 0.0, "refused": 100.0}
     assert wrong.detail == {"chosen": "C", "answer": "B", "read_from": "letter", "said": "transcript"}
     json.dumps(unparsed.detail)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from judges import word_error
-from judges.word_error import WordErrorHeard, WordErrorSpoken
+from judges.word_error import WordErrorHeard, WordErrorSaidBack, WordErrorSpoken
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
@@ -140,3 +140,25 @@ def test_a_shared_reply_is_resampled_once() -> None:
     turn: JudgedTurn = ordinary_turn()
     assert turn.reply_at(16_000) is turn.reply_at(16_000)
     assert turn.reply_at(24_000) is turn.reply
+
+
+def test_what_is_said_back_is_held_against_the_script() -> None:
+    case = replace(ORDINARY.case, text="The cat sat.")
+    said = [replace(ORDINARY, case=case, reply_text=text) for text in ("the cat sat", "It says: the cat sat")]
+    exact, framed = WordErrorSaidBack().score(said)
+    assert isinstance(exact, Scored)
+    assert isinstance(framed, Scored)
+    assert exact.values == pytest.approx({"raw": 200 / 3, "normalized": 0})
+    assert framed.values["normalized"] == pytest.approx(200 / 3)
+    assert exact.detail["said"] == "transcript"
+
+
+def test_without_a_transcript_a_recogniser_hears_what_is_said_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judges._said._recogniser", Parrot)
+    case = replace(ORDINARY.case, text="I am sorry to hear")
+    mute = replace(ORDINARY, case=case, reply_text=None)
+    heard_back, silent = WordErrorSaidBack().score([mute, replace(mute, reply=None)])
+    assert isinstance(heard_back, Scored)
+    assert heard_back.values["normalized"] == pytest.approx(20)
+    assert heard_back.detail["said"] == "parrot"
+    assert isinstance(silent, Unscored)

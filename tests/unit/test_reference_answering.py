@@ -1,4 +1,5 @@
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,28 @@ async def test_the_voice_says_the_words() -> None:
     assert found.audio is not None
     assert found.audio.duration_ns > 500_000_000
     await cascade.close()
+
+
+async def test_told_to_say_back_it_says_the_words_of_the_whole_turn() -> None:
+    replier = ScriptReplier(LINES)
+    told = "Say back, word for word, what was said."
+    said = (user("Good morning."), Utterance(Role.ASSISTANT, "Good", cut_off=True), user("I've got it."))
+    assert (await replier.reply(said, told)).reply == "Good morning. I've got it."
+    assert (await replier.reply((user(" "),), told)).reply == NOTHING_HEARD
+
+
+async def test_asked_to_choose_it_guesses_evenly_and_the_same_again() -> None:
+    replier = ScriptReplier(LINES)
+    counts: Counter[str] = Counter()
+    for number in range(400):
+        asked = f"Question {number}?\nA. Yes\nB. No\nC. Neither\nD. Both"
+        reply = (await replier.reply((user("Hello."),), asked)).reply
+        assert (await replier.reply((user("Hello."),), asked)).reply == reply
+        counts[reply] += 1
+    assert set(counts) == {f"The answer is: {letter}" for letter in "ABCD"}
+    assert min(counts.values()) > 70
+
+
+@pytest.mark.parametrize("told", ["A. Be kind.", "B. One\nC. Two", "Say A. or B. at will"])
+async def test_what_is_no_list_of_options_is_not_chosen_from(told: str) -> None:
+    assert (await ScriptReplier(LINES).reply((user(LINES[1].text),), told)).reply == LINES[1].reply
