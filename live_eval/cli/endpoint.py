@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from live_eval.reference.settings import Cadence, Fault, IdleRtp, ReferenceSetti
 from live_eval.types import Secret
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from live_eval.reference.answering import Answering, Replier
     from live_eval.reference.hearing import Hearing
 
@@ -47,6 +50,7 @@ _DEFAULTS = ReferenceSettings()
 )
 @click.option("--llm-base-url", help="An OpenAI-compatible chat server that answers instead of the scripts.")
 @click.option("--llm-model", help=f"Its model. Its key: {' or '.join(LLM_KEY_VARIABLES)}.")
+@click.option("--notices-voice", is_flag=True, help="Remark on pace, level and pitch of the voice it hears.")
 @click.option(
     "--reply-audio",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -127,6 +131,7 @@ def command(
     roots: tuple[Path, ...],
     llm_base_url: str | None,
     llm_model: str | None,
+    notices_voice: bool,
     reply_audio: Path | None,
     reply_onset_sample: int | None,
     delay_ms: int,
@@ -180,6 +185,10 @@ def command(
         )
     if (llm_base_url is None) != (llm_model is None):
         raise UsageError("--llm-base-url and --llm-model go together")
+    if notices_voice and (reply_audio is not None or calibrate):
+        raise UsageError(
+            "--notices-voice remarks in words: it goes neither with --reply-audio nor --calibrate"
+        )
     if reply_onset_sample is not None and reply_audio is None:
         raise UsageError("--reply-onset-sample says where --reply-audio begins to sound: give that too")
 
@@ -196,7 +205,12 @@ def command(
     with ExitStack() as stack:
         hearing = _hearing(settings, workers)
         answering = _answering(
-            settings, roots, llm_base_url, llm_model, reply_audio, reply_onset_sample, hearing, workers
+            settings,
+            partial(_replier, roots, llm_base_url, llm_model, notices_voice=notices_voice),
+            reply_audio,
+            reply_onset_sample,
+            hearing,
+            workers,
         )
         truth_file = TruthFile(truth) if truth is not None else None
         if truth_file is not None:
@@ -227,9 +241,7 @@ def _hearing(settings: ReferenceSettings, workers: int) -> Hearing:
 
 def _answering(
     settings: ReferenceSettings,
-    roots: tuple[Path, ...],
-    llm_base_url: str | None,
-    llm_model: str | None,
+    replier: Callable[[], Replier],
     reply_audio: Path | None,
     reply_onset_sample: int | None,
     hearing: Hearing,
@@ -247,7 +259,7 @@ def _answering(
     if lacking is not None:
         click.echo(f"note: replies are recordings or a tone, not spoken; {lacking}", err=True)
     cascade = Cascade(
-        _replier(roots, llm_base_url, llm_model),
+        replier(),
         voice.Voice() if lacking is None else None,
         hears_words=hearing.lacking is None,
         workers=workers,
@@ -256,7 +268,16 @@ def _answering(
     return cascade
 
 
-def _replier(roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None) -> Replier:
+def _replier(
+    roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None, *, notices_voice: bool
+) -> Replier:
+    from live_eval.reference.noticing import NoticingReplier
+
+    replier = _finder_of_words(roots, llm_base_url, llm_model)
+    return NoticingReplier(replier) if notices_voice else replier
+
+
+def _finder_of_words(roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None) -> Replier:
     from live_eval.data import DataOptions, load, locate, sample_path
     from live_eval.reference.answering import ChatReplier, ScriptReplier, scripts_of
 

@@ -92,11 +92,13 @@ class Utterance:
         role: Who.
         text: The words; None where they are not known.
         cut_off: Whether it was interrupted, so that not all of it was heard.
+        speech: A user's speech as it came over the wire, in pieces.
     """
 
     role: Role
     text: str | None
     cut_off: bool = False
+    speech: tuple[tuple[bytes, Codec], ...] = field(default=(), repr=False, compare=False)
 
 
 class Conversation:
@@ -148,7 +150,11 @@ def words(items: Iterable[Item]) -> tuple[Utterance, ...]:
     for item in items:
         texts = [part.text for part in item.parts if part.text is not None]
         text = " ".join(texts) if texts or not item.parts else None
-        said.append(Utterance(item.role, text, item.talked_over or item.status is ItemStatus.INCOMPLETE))
+        speech = tuple(
+            (part.audio, part.codec) for part in item.parts if part.audio and part.codec is not None
+        )
+        cut_off = item.talked_over or item.status is ItemStatus.INCOMPLETE
+        said.append(Utterance(item.role, text, cut_off, speech))
     return tuple(said)
 
 

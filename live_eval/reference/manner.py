@@ -1,0 +1,104 @@
+"""How something was said, as the endpoint that notices voices takes it: pace, level and pitch of its sound.
+
+Everything comes from the audio that was received; the words only say how many there are. The bounds are those
+of an ordinary voice close to a microphone; they are coarse on purpose, since a remark is made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, resample
+
+__all__ = ["Manner", "manner_of", "remark"]
+
+_RATE_HZ = 16_000
+_FRAME = _RATE_HZ // 50
+_ACTIVE_DB = 25.0
+"""Frames that are not further below the loudest are speech."""
+_SHORTEST_S = 0.3
+_CONFIDENT = 0.9
+_LOWEST_HZ, _HIGHEST_HZ = 65.0, 500.0
+
+_QUIET_DBFS, _LOUD_DBFS = -32.0, -16.0
+_SLOW_WORDS_S, _FAST_WORDS_S = 3.4, 6.3
+_LOW_HZ, _HIGH_HZ = 140.0, 230.0
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How something was said.
+
+    Args:
+        level_dbfs: Mean level of speech.
+        words_per_s: Pace while there is sound, pauses left out; None without words.
+        pitch_hz: Median pitch; None where there is none.
+    """
+
+    level_dbfs: float
+    words_per_s: float | None
+    pitch_hz: float | None
+
+
+def manner_of(audio: Audio, words: int) -> Manner | None:
+    """Return how something was said; None of what is too short or silent.
+
+    Args:
+        audio: What was heard.
+        words: How many words it is.
+    """
+    samples = resample(audio, _RATE_HZ).samples
+    frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME)
+    if not len(frames):
+        return None
+    power = np.square(frames, dtype=np.float64).mean(axis=1)
+    loudest = power.max()
+    if loudest <= 1e-9:
+        return None
+    active = power >= loudest * 10 ** (-_ACTIVE_DB / 10)
+    seconds = float(active.sum()) * _FRAME / _RATE_HZ
+    if seconds < _SHORTEST_S:
+        return None
+    return Manner(
+        level_dbfs=float(10 * np.log10(power[active].mean())),
+        words_per_s=words / seconds if words else None,
+        pitch_hz=_pitch_hz(samples),
+    )
+
+
+def _pitch_hz(samples: NDArray[np.float32]) -> float | None:
+    from swift_f0 import SwiftF0
+
+    peak = float(np.abs(samples).max())
+    found = SwiftF0(threads=1, spin=False).detect(
+        samples / peak * 0.5, _RATE_HZ, fmin=_LOWEST_HZ, fmax=_HIGHEST_HZ
+    )
+    voiced = found.pitch_hz[found.confidence >= _CONFIDENT]
+    return float(np.median(voiced)) if len(voiced) else None
+
+
+def remark(manner: Manner) -> str:
+    """Return what somebody would say who noticed it; empty where there is nothing to notice.
+
+    >>> remark(Manner(level_dbfs=-40.0, words_per_s=2.8, pitch_hz=180.0))
+    'You speak so quietly and so slowly.'
+    >>> remark(Manner(level_dbfs=-24.0, words_per_s=5.0, pitch_hz=180.0))
+    ''
+    """
+    noticed: list[str] = []
+    if manner.level_dbfs < _QUIET_DBFS:
+        noticed.append("so quietly")
+    elif manner.level_dbfs > _LOUD_DBFS:
+        noticed.append("so loudly")
+    if manner.words_per_s is not None and manner.words_per_s < _SLOW_WORDS_S:
+        noticed.append("so slowly")
+    elif manner.words_per_s is not None and manner.words_per_s > _FAST_WORDS_S:
+        noticed.append("so fast")
+    if manner.pitch_hz is not None and manner.pitch_hz < _LOW_HZ:
+        noticed.append("in such a low voice")
+    elif manner.pitch_hz is not None and manner.pitch_hz > _HIGH_HZ:
+        noticed.append("in such a high voice")
+    return f"You speak {' and '.join(noticed)}." if noticed else ""
