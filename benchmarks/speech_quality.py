@@ -1,8 +1,8 @@
 """The judges `distillmos` and `nisqa` against the packages whose networks they run, and what they hear.
 
 Agreement is the largest difference of any number on any reply from the package's own inference, reply by
-reply: `distillmos` as its README has it, `nisqa` by torchmetrics. DistillMOS is also held against the package
-with the package's own resampler, torchaudio's, in the place of ours. Three are timed, in turns:
+reply: `distillmos` as its README has it, `nisqa` by torchmetrics. Beside it stands what would become of
+DistillMOS with the resampler of the rest of live-eval. Three are timed, in turns:
 
 - judge: the judge's `score`, resampling and features included;
 - network: the network's modules on the very tensors that the judge gave them: what the computing costs;
@@ -132,10 +132,10 @@ def of_distillmos(device: str) -> Contest:
         resampler = torchaudio.transforms.Resample(audio.rate_hz, RATE_HZ)
         return rate(resampler(torch.from_numpy(audio.samples)))
 
-    def resampled_by_us(audio: Audio) -> list[float]:
+    def otherwise(audio: Audio) -> list[float]:
         return rate(torch.from_numpy(resample(audio, RATE_HZ).samples))
 
-    return Contest(DISTILLMOS, judge, [judge._network], resampled_by_us, {"its resampler": readme})
+    return Contest(DISTILLMOS, judge, [judge._network], readme, {"our resampler": otherwise})
 
 
 def of_nisqa(device: str, weights: str, folder: Path) -> Contest:
@@ -208,7 +208,7 @@ def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int)
     for how, rate in {"": contest.package, **contest.besides}.items():
         gaps = np.abs(ours - np.array([rate(sound) for sound in sounds]))
         if how:
-            print(f"  with {how}: {gaps.max():.1e} MOS at most, {gaps.mean():.1e} on average")
+            print(f"  by {how}: {gaps.max():.1e} MOS at most, {gaps.mean():.1e} on average")
         else:
             print(f"{name}_agreement: {gaps.max():.1e} MOS at most (aim <= {AIM_AGREEMENT:g})")
     ratio = best["judge"] / best["network"]

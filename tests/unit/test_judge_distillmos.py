@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+if importlib.util.find_spec("distillmos") is None:  # which cannot be imported without a torchaudio that can
+    pytest.skip("needs the extra `torch`", allow_module_level=True)
+
+import torch
+
 from judges._torch import import_torchaudio
 from judges.distillmos import RATE_HZ, WINDOW_SAMPLES, DistillMos, window_starts
 from live_eval.audio import Audio, read_audio, resample
@@ -15,9 +20,6 @@ from live_eval.data import sample_path
 from live_eval.errors import JudgeError
 from live_eval.judging import Scored
 from live_eval.testing.judges import ordinary_turn
-
-if importlib.util.find_spec("distillmos") is None:
-    pytest.skip("needs the extra `torch`", allow_module_level=True)
 
 REPLIES = sorted(sample_path().rglob("*_response.flac"))
 
@@ -36,8 +38,6 @@ def package() -> Any:
 
 
 def test_a_real_reply_gets_the_packages_number(judge: DistillMos, package: Any) -> None:
-    import torch
-
     torchaudio = import_torchaudio()
     sounds = [read_audio(path).audio for path in REPLIES[:2]]
     sounds.append(Audio(np.tile(sounds[0].samples, 3), sounds[0].rate_hz))
@@ -95,9 +95,16 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_device_that_is_not_there_is_said() -> None:
-    import torch
-
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(JudgeError, match="finds no CUDA device"):
         DistillMos(device="cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cuda_device_gives_the_same_numbers(judge: DistillMos) -> None:
+    turns = [replace(ordinary_turn(), reply=read_audio(path).audio) for path in REPLIES[:3]]
+    for here, there in zip(judge.score(turns), DistillMos(device="cuda").score(turns), strict=True):
+        assert isinstance(here, Scored)
+        assert isinstance(there, Scored)
+        assert there.values[""] == pytest.approx(here.values[""], abs=1e-3)

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torchmetrics", reason="needs the extra `torch`")
+
+import torch
+
 from judges.nisqa import Nisqa, segments_of
 from judges.specs import NISQA
 from judges.specs.sound import NISQA_WEIGHTS
@@ -18,9 +22,6 @@ from live_eval.errors import JudgeError
 from live_eval.judging import Scored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
-
-if importlib.util.find_spec("torchmetrics") is None:
-    pytest.skip("needs the extra `torch`", allow_module_level=True)
 
 WEIGHTS = Path(__file__).resolve().parents[2].parent / "shared" / "weights" / "nisqa.tar"
 needs_weights = pytest.mark.skipif(not WEIGHTS.is_file(), reason="NISQA's weights are not beside the project")
@@ -38,7 +39,6 @@ def judge() -> Nisqa:
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Audio], list[float]]:
     """Torchmetrics' own function, which finds the weights in the place where it would download them to."""
-    import torch
     from torchmetrics.functional.audio import nisqa
 
     shutil.copyfile(WEIGHTS, tmp_path / "nisqa.tar")
@@ -76,18 +76,16 @@ def test_the_contract(judge: Nisqa) -> None:
 @needs_weights
 def test_a_reply_beyond_what_the_network_takes_is_rated_in_pieces(judge: Nisqa) -> None:
     [short, long] = judge.score(
-        [replace(ordinary_turn(), reply=speechlike(seconds, 16_000)) for seconds in (50.0, 120.0)]
+        [replace(ordinary_turn(), reply=speechlike(seconds, 16_000)) for seconds in (20.0, 60.0)]
     )
     assert isinstance(short, Scored)
     assert isinstance(long, Scored)
-    assert (short.detail["pieces"], long.detail["pieces"]) == (1, 3)
+    assert (short.detail["pieces"], long.detail["pieces"]) == (1, 2)
     assert long.values["mos"] == pytest.approx(short.values["mos"], abs=0.2)
 
 
 @needs_weights
 def test_the_bounds_are_those_of_the_last_layers(judge: Nisqa) -> None:
-    import torch
-
     # What is pooled is w · (g ∘ n + b) + c, or a mean of such; n, normalised over d values, has mean 0 and
     # length √d.
     norm = judge._network.time_dependency.model.layers[-1].norm2
@@ -123,8 +121,6 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seconds", "rate_hz"), [(0.5, 8_000), (2.0, 24_000), (1.0, 44_100)])
 def test_segments_are_a_twenty_fifth_of_a_second_apart(seconds: float, rate_hz: int) -> None:
-    import torch
-
     segments = segments_of(speechlike(seconds, rate_hz), torch.device("cpu"))
     frames = 1 + round(seconds * rate_hz) // int(rate_hz * 0.01)
     assert segments.shape == (-(-(frames - 14) // 4), 48, 15)
@@ -135,7 +131,6 @@ def test_segments_are_a_twenty_fifth_of_a_second_apart(seconds: float, rate_hz: 
 @needs_librosa
 @pytest.mark.parametrize("rate_hz", [8_000, 11_025, 24_000, 44_100, 48_000, 192_000])
 def test_segments_are_those_of_librosa(rate_hz: int) -> None:
-    import torch
     from torchmetrics.functional.audio import nisqa
 
     arguments = {
@@ -155,3 +150,14 @@ def test_segments_are_those_of_librosa(rate_hz: int) -> None:
     [theirs], count = nisqa._segment_specs(torch.from_numpy(mels), arguments)
     ours = segments_of(sound, torch.device("cpu"))
     torch.testing.assert_close(ours, theirs[: int(count)], rtol=0, atol=1e-3)
+
+
+@needs_weights
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cuda_device_gives_the_same_numbers(judge: Nisqa) -> None:
+    turns = [replace(ordinary_turn(), reply=speechlike(seconds)) for seconds in (1.0, 2.4, 60.0)]
+    there = Nisqa(weights=str(WEIGHTS), device="cuda").score(turns)
+    for one, other in zip(judge.score(turns), there, strict=True):
+        assert isinstance(one, Scored)
+        assert isinstance(other, Scored)
+        assert other.values == pytest.approx(one.values, abs=1e-3)

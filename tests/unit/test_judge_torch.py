@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="needs the extra `torch`")
+
+import torch
+
 from judges._torch import batches_by_length, exact_inference, import_torchaudio, padded, torch_device
 from live_eval.errors import JudgeError
-
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("needs the extra `torch`", allow_module_level=True)
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=40), st.integers(1, 3_000))
@@ -29,8 +30,6 @@ def test_batches_hold_each_recording_once_and_stay_in_their_bound(lengths: list[
 
 
 def test_padding_is_zeros_behind_each_recording() -> None:
-    import torch
-
     recordings = [np.full(length, 0.5, np.float32) for length in (3, 1, 0)]
     samples, lengths = padded(recordings, torch.device("cpu"))
     assert samples.tolist() == [[0.5, 0.5, 0.5], [0.5, 0, 0], [0, 0, 0]]
@@ -46,16 +45,12 @@ def test_a_device_that_is_none_is_told() -> None:
 
 
 def test_a_cuda_device_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(JudgeError, match=r"--device cuda: torch .* finds no CUDA device here"):
         torch_device("cuda")
 
 
 def test_float32_proper_is_for_the_time_of_scoring() -> None:
-    import torch
-
     before = torch.backends.cudnn.allow_tf32
     with exact_inference():
         assert not torch.backends.cudnn.allow_tf32
