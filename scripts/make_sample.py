@@ -14,6 +14,7 @@ import argparse
 import json
 import tomllib
 import zlib
+from collections import Counter
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from live_eval.types import Variant
 from live_eval.voice import Voice
 
 _SCRIPTS = Path(__file__).with_name("sample.toml")
+_QUESTIONS = Path(__file__).with_name("sample_questions.toml")
 _OUT = Path(__file__).parent.parent / "live_eval" / "sample"
 _MAX_BYTES = 4_000_000
 # Replies are references for text and tone: three bits less halve their size, at a noise floor of −83 dBFS.
@@ -43,11 +45,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the bundled sample.")
     parser.add_argument("--out", type=Path, default=_OUT)
     parser.add_argument("--check", action="store_true", help="transcribe what is there, make nothing")
+    parser.add_argument("--questions", action="store_true", help="write the questions alone")
     arguments = parser.parse_args()
     if arguments.check:
         _check(arguments.out)
         return
     scripts = tomllib.loads(_SCRIPTS.read_text(encoding="utf-8"))["script"]
+    write_questions(arguments.out, scripts)
+    if arguments.questions:
+        return
     voice = Voice()
 
     def say(text: str, speed: float) -> Sound:
@@ -98,6 +104,57 @@ def _make_part(out: Path, part: str, scripts: list[dict[str, Any]], say: Say, re
     (folder / f"script_info_{part}.json").write_text(text, encoding="utf-8")
 
 
+def write_questions(out: Path, scripts: list[dict[str, Any]]) -> None:
+    """Write the questions about both folders of the layout."""
+    by_id = {script["id"]: script for script in scripts}
+    for task, questions in tomllib.loads(_QUESTIONS.read_text(encoding="utf-8")).items():
+        entries = _placed(questions, by_id)
+        for part in ("synthesis", "human"):
+            folder = out / f"data_{part}" / "MCQ"
+            folder.mkdir(parents=True, exist_ok=True)
+            asked = [
+                entry
+                for entry, question in zip(entries, questions, strict=True)
+                if part == "synthesis" or question.get("human")
+            ]
+            text = json.dumps(asked, indent=2, ensure_ascii=False) + "\n"
+            (folder / f"{task}.json").write_text(text, encoding="utf-8")
+
+
+def _placed(questions: list[dict[str, Any]], scripts: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the questions as EchoMind has them, with the keys at each place about as often as at another."""
+    entries = []
+    keys: Counter[str] = Counter()
+    for number, question in enumerate(questions):
+        script_id, variant = question["about"].split("/")
+        script = scripts[script_id]
+        options = sorted([question["right"], *question["wrong"]], reverse=True)  # "Yes" before "No"
+        if set(options) != {"Yes", "No"}:
+            place = min(range(len(options)), key=lambda place: (keys["ABCD"[place]], (place - number) % 4))
+            options = list(question["wrong"])
+            options.insert(place, question["right"])
+        answer = "ABCD"[options.index(question["right"])]
+        keys[answer] += 1
+        entries.append(
+            {
+                "question_id": f"q{number:02d}_{script_id}_{variant}",
+                "case_id": script_id,
+                "question_type": question["type"],
+                "script": script["text"],
+                "spoken_info": script[variant]["say"],
+                "topic": script["topic"],
+                "audio_dir": script["folder"],
+                "audio_name": f"{script_id}_{script['folder']}_{script['topic']}_{variant}.flac",
+                "question": question["ask"],
+                "options_text": "\n".join(
+                    f"{letter}. {option}" for letter, option in zip("ABCD", options, strict=False)
+                ),
+                "answer": answer,
+            }
+        )
+    return entries
+
+
 def _speak(text: str, style: dict[str, Any], say: Say, neutral: str, name: str) -> Sound:
     """Say a text in a style; a background lies under exactly what the neutral recording is."""
     background = BACKGROUNDS.get(style["say"])
@@ -127,7 +184,8 @@ def _readme() -> str:
     )
     return f"""# The bundled sample
 
-Made by `scripts/make_sample.py` from `scripts/sample.toml` with {versions}; do not edit by hand.
+Made by `scripts/make_sample.py` from `scripts/sample.toml` and `scripts/sample_questions.toml` with
+{versions}; do not edit by hand.
 
 Scripts and replies are written for this project and are under its licence (Apache-2.0). **No human speaks
 here.** Every voice is the synthetic voice "heart" of hibari-tts (Apache-2.0), and every style is signal
@@ -145,6 +203,10 @@ Backgrounds (rain, wind, an alarm clock) are synthetic too. They are mixed under
 same script at the SNR in `{{variant}}_snr_db`: the level of the audible speech (RMS of its 10 ms frames above
 −60 dBFS) over the background's RMS. `{{variant}}_clean_audio_file` names that recording; the mix has its
 length, and its speech is the same sample for sample.
+
+`MCQ` holds questions of every type of EchoMind about these recordings. What is right follows from how a
+recording was made. Nobody laughs in the sample and one voice speaks at a time, so questions about laughter
+and about several people have "no" for an answer.
 
 Recordings are FLAC, 24 kHz, mono; the spoken replies are quantised to 13 bits to keep the sample small.
 """

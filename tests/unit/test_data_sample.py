@@ -1,5 +1,6 @@
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 import pytest
 
 from live_eval.audio import read_audio
-from live_eval.data import DataOptions, DataSet, check, load, locate, sample_path
-from live_eval.types import Case, Variant
+from live_eval.data import QUESTION_TYPES, DataOptions, DataSet, check, load, locate, sample_path
+from live_eval.types import Case, Task, Variant
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "sample.toml"
+QUESTIONS = SCRIPTS.with_name("sample_questions.toml")
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +193,42 @@ def test_the_recogniser_understands_every_style(sample: DataSet) -> None:
         errors[case.case_id] = jiwer.wer(normalise(case.text or ""), normalise(heard))
     assert {case_id: error for case_id, error in errors.items() if error > 0.3} == {}
     assert np.mean(list(errors.values())) < 0.05
+
+
+@pytest.mark.parametrize("task", [Task.UNDERSTANDING, Task.REASONING])
+def test_there_are_questions_of_every_type_and_no_letter_is_the_key_too_often(
+    sample: DataSet, task: Task
+) -> None:
+    cases = sample.of(task)
+    asked = [case.question for case in cases if case.question is not None]
+    assert len(asked) == len(cases)
+    assert {question.kind for question in asked} == set(QUESTION_TYPES[task])
+    assert {case.source for case in cases} == {"synthesis", "human"}
+    assert all(case.problem is None and case.audio_path.is_file() for case in cases)
+    assert {case.script_id for case in cases} == {case.script_id for case in sample.cases}
+    keys = Counter(question.answer for question in asked)
+    assert set(keys) == set("ABCD")
+    assert max(keys.values()) <= 0.4 * len(asked)
+    recordings = {case.audio_path: case for case in sample.cases}
+    for case in cases:
+        twin = recordings[case.audio_path]
+        assert (case.script_id, case.variant, case.text, case.cue, case.topic, case.source) == (
+            *(twin.script_id, twin.variant, twin.text, twin.cue, twin.topic, twin.source),
+        )
+
+
+@pytest.mark.parametrize("task", [Task.UNDERSTANDING, Task.REASONING])
+def test_the_questions_are_those_of_their_source(sample: DataSet, task: Task) -> None:
+    source = tomllib.loads(QUESTIONS.read_text("utf-8"))[task]
+    for part, wanted in (
+        ("synthesis", source),
+        ("human", [question for question in source if question.get("human")]),
+    ):
+        asked = [case for case in sample.of(task) if case.source == part]
+        for case, question in zip(asked, wanted, strict=True):
+            assert case.question is not None
+            assert question["about"] == f"{case.script_id}/{case.variant}"
+            assert case.question.text == question["ask"]
+            options = dict(case.question.options)
+            assert options[case.question.answer or ""] == question["right"]
+            assert sorted(options.values()) == sorted([question["right"], *question["wrong"]])
