@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,12 @@ from numpy.typing import NDArray
 from live_eval.comparison import ComparedRun, Series, check_same_data, find_series, script_differences
 from live_eval.errors import UsageError
 from live_eval.statistics import ALPHA, MIN_CLUSTERS, Estimate, Interval, cluster_means, standard_deviation
+from live_eval.statistics.noncentral import below, student_quantile
 
 __all__ = ["Aim", "Basis", "SamplePlan", "detectable", "plan_sample", "power_of", "scripts_needed"]
 
 _MOST_SCRIPTS = 10_000_000
 _ASSUMED = (0.5, 0.0)
-_NODES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,21 +167,10 @@ def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -
         scripts: How many scripts k, at least 2.
         alpha: Level of the test.
     """
-    from scipy.special import chdtri, ndtr, stdtrit
-
-    # Over the sample's standard deviation, whose square is chi-squared; scipy's non-central t is NaN far out.
     freedom, centre = scripts - 1, detect * math.sqrt(scripts) / spread
-    nodes, weights = _quadrature()
-    seen = np.sqrt(chdtri(freedom, (1 - nodes) / 2) / freedom)
-    bound = stdtrit(freedom, 1 - alpha / 2) * seen
-    beyond = ndtr(centre - bound) + ndtr(-centre - bound)
-    return float(weights @ beyond / 2)
-
-
-@lru_cache(maxsize=1)
-def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
+    bound = student_quantile(1 - alpha / 2, freedom)
+    # The upper tail as the lower one of the mirrored distribution.
+    return below(-bound, freedom, -centre) + below(-bound, freedom, centre)
 
 
 def scripts_needed(aim: Aim, spread: float) -> int:

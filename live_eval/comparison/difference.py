@@ -166,7 +166,7 @@ def difference_of(
         difference=_mean(differences, len(pairs), seed),
         test=test,
         p_holm=test.p,
-        effect=standardised_mean(differences, seed=seed),
+        effect=standardised_mean(differences),
         cases=len({case for case, _ in (pair.key for pair in pairs)}),
         turns=len(keys),
         lacks_first=lacks.first,

@@ -87,15 +87,23 @@ def test_the_standardised_mean_is_that_of_the_sample() -> None:
     differences = np.random.default_rng(5).normal(0.5, 1, 80)
     ours = standardised_mean(differences)
     assert ours.value == pytest.approx(differences.mean() / differences.std(ddof=1))
-    assert ours.interval is not None
-    # Exact under normality: the non-central t that has what was observed in its tails.
-    seen, freedom = ours.value * np.sqrt(80), 79
-    low, high = (
-        scipy.optimize.brentq(lambda d, p: scipy.stats.nct.cdf(seen, freedom, d) - p, -10, 20, args=(share,))
-        / np.sqrt(80)
-        for share in (0.975, 0.025)
-    )
-    assert (ours.interval.low, ours.interval.high) == pytest.approx((low, high), abs=0.08)
+    # The non-central t that has what was observed in its tails.
+    for scripts in (8, 15, 80):
+        some = differences[:scripts]
+        found = standardised_mean(some)
+        assert found.value is not None
+        assert found.interval is not None
+        seen, freedom = found.value * np.sqrt(scripts), scripts - 1
+        for end, share in ((found.interval.low, 0.975), (found.interval.high, 0.025)):
+            assert scipy.stats.nct.cdf(seen, freedom, end * np.sqrt(scripts)) == pytest.approx(
+                share, abs=2e-4
+            )
+    far = standardised_mean(np.linspace(99, 101, 12))
+    assert far.interval is not None
+    assert far.value is not None
+    assert 0 < far.interval.low < far.value < far.interval.high
+    few = standardised_mean([1.0, 2.0, 4.0])
+    assert (few.interval, few.reason) == (None, f"fewer than {MIN_CLUSTERS} scripts")
     assert standardised_mean([]).reason == "no values"
     assert standardised_mean([0.3] * 10).reason == "not defined for these values"
 
