@@ -89,6 +89,11 @@ class Pacer:
         """Index on the stream's grid of the frame that the next call to `wait` releases."""
         return self._next
 
+    @property
+    def next_ns(self) -> int:
+        """When the first sample of that frame is spoken."""
+        return self._t0_ns + self._next * self._frame_ns
+
     async def wait(self, *, speech: bool) -> Tick:
         """Sleep until the next frame is due.
 

@@ -81,6 +81,8 @@ class FailureKind(StrEnum):
     RESPONSE_INCOMPLETE = "response_incomplete"
     RESPONSE_CANCELLED = "response_cancelled"
     EMPTY_REPLY = "empty_reply"
+    # A later turn of a dialogue that did not come to it.
+    DIALOGUE_ENDED = "dialogue_ended"
     # The harness.
     INTERNAL = "internal"
     # Odd, but no failure of the turn: counted as warnings.

@@ -203,6 +203,7 @@ def make_plan(config: RunConfig) -> Plan:
         limit=table.limit,
     )
     _check_told(spec, cases)
+    _check_dialogues(spec, config, cases)
     jobs = [Job(case, repeat) for repeat in range(config.turns.repeat) for case in cases]
     if config.turns.shuffle:
         random.Random(config.turns.seed).shuffle(jobs)
@@ -255,6 +256,28 @@ def _check_told(spec: ClientSpec, cases: Sequence[Case]) -> None:
             f"{spec.name} takes no instructions, and the session of case {told.case_id!r} needs them: "
             "only conversation without a prompt can be tried with it"
         )
+
+
+def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case]) -> None:
+    """Raise where cases are turns of dialogues, which cannot be held as it is asked for."""
+    told: dict[str, str] = {}
+    for case in cases:
+        name = case.dialogue_id
+        if name is None:
+            continue
+        if spec.transport_kind is TransportKind.HTTP:
+            raise UsageError(
+                f"{spec.name} makes one request for each turn: it has no session for dialogue {name!r}"
+            )
+        if config.output.record_wire:
+            raise UsageError(
+                f"--record-wire keeps single turns, and {case.case_id!r} is a turn of dialogue {name!r}"
+            )
+        if told.setdefault(name, case.instructions) != case.instructions:
+            raise UsageError(
+                f"task.prompt = {config.task.prompt!r} would tell the session of dialogue {name!r} the cue "
+                "of its first turn alone: choose one that is the same for every turn, such as no or basic"
+            )
 
 
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:

@@ -1,31 +1,34 @@
-"""One session with an endpoint: joins a dialect, a transport and a pacer, and captures one turn.
+"""One session with an endpoint: joins a dialect, a transport and a pacer, and captures its turns.
 
 The session alone touches the network and the clock. It decides nothing: the dialect says what to send, the
-turn's state says when it is over.
+turn's state says when it is over. Most sessions hold one turn; those of a dialogue hold several, and the next
+begins once the reply to the one before would have been heard, and a natural pause.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from live_eval._held import HeldTurn
 from live_eval.capture import LoggedMessage, TurnCapture
 from live_eval.cassettes import Call, Closed, Packet, Received, Sent, Step, Turn, expected
 from live_eval.clock import Clock, Pacer
 from live_eval.dialect import Close, Dialect, Event, Interrupted, Message, Output, Reconnect, Send, SetTimer
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
-from live_eval.loop import LoopProbe, describe
+from live_eval.loop import LoopProbe, ProbeReading, describe
 from live_eval.rtp import MediaStats, RtpPacket
 from live_eval.timeline import TurnTrace
 from live_eval.transport import Transport
 from live_eval.turn import TurnLimits, TurnState
-from live_eval.types import Modality, SpeechEdges, TurnMode
+from live_eval.types import Failure, Modality, SpeechEdges, TurnMode
 
-__all__ = ["Session", "UserTurn"]
+__all__ = ["PAUSE_NS", "Session", "UserTurn"]
+
+PAUSE_NS = 600_000_000
+"""From the end of a reply, as heard, to the user's next turn: a pause as people make it."""
 
 _TICK_NS = 20_000_000
 _LEAD_NS = 20_000_000
@@ -49,7 +52,7 @@ class UserTurn:
 
 
 class Session:
-    """Holds one turn over one connection.
+    """Holds the turns of one session, over one connection.
 
     Args:
         dialect: The endpoint's protocol; used for this session alone.
@@ -85,9 +88,9 @@ class Session:
         self._probe = probe
         self._modality = modality
         self._transcribes = transcribes
-        self._state = TurnState(self._limits, modality)
+        self._held: list[HeldTurn] = []
+        self._lost: Failure | None = None
         self._timers: dict[str, int] = {}
-        self._messages: list[tuple[int, bool, Message]] = []
         self._wire: list[Step | tuple[int, Event]] | None = [] if records_wire else None
         self._closing = False
         self._leaving = False
@@ -95,11 +98,8 @@ class Session:
         self._tasks: asyncio.TaskGroup | None = None
         self._moving: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
-        self._deadlines: list[int] = []
-        self._sent: list[int] = []
-        self._t0_ns: int | None = None
-        self._pacer: Pacer | None = None
-        self._sent_stats: MediaStats | None = None
+        self._track = False
+        self._silent = b""
 
     async def hold(self, turn: UserTurn) -> TurnCapture:
         """Connect, speak the turn, listen until it is over, take leave.
@@ -111,15 +111,27 @@ class Session:
             What was captured. Whatever the endpoint, the network or a defect of the dialect does becomes a
             `Failure` in it; its log is empty, see `log`.
         """
+        (capture,) = await self.converse((turn,))
+        return capture
+
+    async def converse(self, turns: Sequence[UserTurn], *, pause_ns: int = PAUSE_NS) -> list[TurnCapture]:
+        """Connect, hold the turns one after the other, take leave.
+
+        The user speaks on once the reply would have been heard to its end, and a pause. A turn that fails
+        ends the session. What comes late of an earlier turn's response stays that turn's.
+
+        Args:
+            turns: What the user says, at least one turn.
+            pause_ns: From the end of a reply, as heard, to the next turn.
+
+        Returns:
+            What was captured of each turn. The first alone has the setup of the session. Turns that were not
+            reached failed as `DIALOGUE_ENDED`.
+        """
         wall_ns, dial_ns = self._clock.wall_ns(), self._clock.now_ns()
         dial = self._dialect.dial()
-        self._state = TurnState(
-            self._limits,
-            self._modality,
-            transcribes=self._transcribes,
-            track=dial.signalling is not None,
-            continuous=self._dialect.continuous_media,
-        )
+        self._track = dial.signalling is not None
+        self._begin(turns[0], dial_ns, wall_ns)
         try:
             await self._transport.connect(dial, self._limits.connect_s)
         except ConnectError as error:
@@ -130,9 +142,9 @@ class Session:
                 async with asyncio.TaskGroup() as tasks:
                     self._tasks = tasks
                     listening = tasks.create_task(self._listen())
-                    guarding = tasks.create_task(self._guard(turn))
-                    await self._talk(turn)
-                    self._sent_stats = await self._track_stats()
+                    guarding = tasks.create_task(self._guard(turns, pause_ns))
+                    await self._talk(turns, pause_ns)
+                    self._current.sent_stats = await self._track_stats()
                     await self._leave(listening)
                     for task in (listening, guarding, self._moving):
                         if task is not None:
@@ -141,13 +153,21 @@ class Session:
                 self._failed(FailureKind.INTERNAL, describe(errors), self._clock.now_ns())
             finally:
                 await self._transport.close()
-        return self._captured(turn, dial_ns, wall_ns)
+        self._current.ended(self._reading(), self._current.sent_stats)
+        return [self._captured(index) for index in range(len(turns))]
 
-    def log(self) -> tuple[LoggedMessage, ...]:
-        """Return every message with its stamp, redacted. Parsing them is work: call it off the event loop."""
+    def log(self, turn: int = 0) -> tuple[LoggedMessage, ...]:
+        """Return every message of a turn with its stamp, redacted.
+
+        Parsing them is work: call it off the event loop.
+
+        Args:
+            turn: Its index; a turn that was not reached has no messages.
+        """
         return tuple(
             LoggedMessage(at_ns, "in" if incoming else "out", self._dialect.redact(message))
-            for at_ns, incoming, message in self._messages
+            for held in self._held[turn : turn + 1]
+            for at_ns, incoming, message in held.messages
         )
 
     def wire(self) -> tuple[Step, ...]:
@@ -156,6 +176,36 @@ class Session:
         Telling the events is work: call it off the event loop.
         """
         return tuple(expected(*step) if isinstance(step, tuple) else step for step in self._wire or ())
+
+    @property
+    def _current(self) -> HeldTurn:
+        """The turn that is being held."""
+        return self._held[-1]
+
+    @property
+    def _state(self) -> TurnState:
+        return self._current.state
+
+    def _begin(self, turn: UserTurn, at_ns: int, wall_ns: int) -> None:
+        """From here on what happens belongs to this turn."""
+        state = TurnState(
+            self._limits,
+            self._modality,
+            transcribes=self._transcribes,
+            track=self._track,
+            continuous=self._dialect.continuous_media,
+        )
+        held = HeldTurn(edges=turn.edges, state=state, begun_ns=at_ns, wall_ns=wall_ns)
+        if self._held:
+            before = self._current
+            state.session_id, state.model = before.state.session_id, before.state.model
+            held.sent_before = before.sent_stats
+        self._held.append(held)
+
+    def _owner(self, event: Event) -> HeldTurn:
+        """Return the turn that an event belongs to: an earlier one's response may say something yet."""
+        earlier = (held for held in reversed(self._held[:-1]) if held.state.owns(event))
+        return next(earlier, self._current)
 
     def _note(self, step: type[Call] | type[Turn], at_ns: int, called: str, /, **arguments: Any) -> None:
         """Keep what the session called of the dialect, or told the turn's state."""
@@ -193,17 +243,19 @@ class Session:
                 continue
             if self._wire is not None:
                 self._wire.append(Received(arrival.at_ns, arrival.message))
-            self._messages.append((arrival.at_ns, True, arrival.message))
+            self._current.messages.append((arrival.at_ns, True, arrival.message))
             await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
 
     async def _ended(self, end: TransportClosedError) -> None:
         """The connection ended, and not by us."""
         self._state.retry_after_s = end.retry_after_s
+        self._lost = Failure(end.kind, end.message, end.at_ns)
         if end.kind is FailureKind.CLOSED:
             if self._wire is not None:
                 self._wire.append(Closed(end.at_ns, end.code, end.reason))
             await self._carry_out(self._dialect.closed(end.code, end.reason, end.at_ns), end.at_ns)
             said = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
+            self._lost = Failure(end.kind, said, end.at_ns)
             self._state.closed(said, end.at_ns)
         else:
             self._failed(end.kind, end.message, end.at_ns)
@@ -229,16 +281,18 @@ class Session:
         track = self._transport.track
         return await track.stats() if track is not None else None
 
-    async def _guard(self, turn: UserTurn) -> None:
+    async def _guard(self, turns: Sequence[UserTurn], pause_ns: int) -> None:
         """End a session that its own limits do not end: an endpoint that stops reading blocks our sending."""
         limits = self._limits
-        waits_s = limits.ready_s + 2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s
-        bound_ns = len(turn.frames) * turn.frame_ns + round(waits_s * _SECOND_NS)
+        waits_s = limits.ready_s + len(turns) * (2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s)
+        rests_ns = (len(turns) - 1) * (round(limits.max_reply_s * _SECOND_NS) + pause_ns)
+        spoken_ns = sum(len(turn.frames) * turn.frame_ns for turn in turns)
+        bound_ns = spoken_ns + rests_ns + round(waits_s * _SECOND_NS)
         await self._clock.sleep_until(self._clock.now_ns() + bound_ns)
         self._failed(
             FailureKind.STALLED,
             f"the session did not end within {bound_ns / _SECOND_NS:g} s, and no limit of it was reached: "
-            f"after {len(self._sent)} frames the endpoint took no more",
+            f"after {sum(len(held.sent) for held in self._held)} frames the endpoint took no more",
             self._clock.now_ns(),
         )
         self._closing = True
@@ -249,7 +303,7 @@ class Session:
             match output:
                 case Send(message):
                     if await self._send(message):
-                        self._messages.append((self._clock.now_ns(), False, message))
+                        self._current.messages.append((self._clock.now_ns(), False, message))
                         if self._wire is not None:
                             self._wire.append(Sent(self._clock.now_ns(), message))
                 case SetTimer(name, timer_ns):
@@ -266,15 +320,16 @@ class Session:
                 case _ if not self._leaving:
                     if self._wire is not None:
                         self._wire.append((at_ns, output))
-                    self._state.on_event(output, at_ns)
+                    owner = self._owner(output)
+                    owner.state.on_event(output, at_ns)
                     if isinstance(output, Interrupted):
-                        await self._stop_playing(output.response_id, at_ns)
+                        await self._stop_playing(owner.state, output.response_id, at_ns)
                     if self._state.ready_ns is not None or self._state.failure is not None:
                         self._ready.set()
 
-    async def _stop_playing(self, response_id: str, at_ns: int) -> None:
+    async def _stop_playing(self, state: TurnState, response_id: str, at_ns: int) -> None:
         """Tell the endpoint how much of an interrupted response was heard, as a player would."""
-        heard_ms = self._state.heard_ms(response_id, at_ns)
+        heard_ms = state.heard_ms(response_id, at_ns)
         self._note(Call, at_ns, "interrupt", response_id=response_id, heard_ms=heard_ms)
         await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
@@ -286,19 +341,28 @@ class Session:
             return False
         return True
 
-    async def _talk(self, turn: UserTurn) -> None:
-        """Open the session, speak, and keep the session alive until the turn is over."""
+    async def _talk(self, turns: Sequence[UserTurn], pause_ns: int) -> None:
+        """Open the session, hold the turns, and keep the session alive until the last one is over."""
         await self._open()
         await self._until_ready()
-        if self._state.failure is not None:
-            return
-        self._t0_ns = self._clock.now_ns() + _LEAD_NS
-        self._pacer = Pacer(self._clock, self._t0_ns, turn.frame_ns)
+        for number, turn in enumerate(turns):
+            if number:
+                await self._rest(pause_ns)
+                self._next(turn, await self._track_stats())
+            if self._state.failure is None:
+                await self._hold(turn)
+            if self._state.failure is not None:
+                return
+
+    async def _hold(self, turn: UserTurn) -> None:
+        """Speak, and listen until the turn is over."""
+        pacer, t0_ns = self._paced(turn.frame_ns)
+        self._current.speaks(pacer, t0_ns)
         onset_ns, voice_end_ns = turn.edges.onset_ns, turn.edges.voice_end_ns
-        self._note(Turn, self._t0_ns, "user_speaks", onset_ns=onset_ns, voice_end_ns=voice_end_ns)
-        self._state.user_speaks(self._t0_ns + onset_ns, self._t0_ns + voice_end_ns)
+        self._note(Turn, t0_ns, "user_speaks", onset_ns=onset_ns, voice_end_ns=voice_end_ns)
+        self._state.user_speaks(t0_ns + onset_ns, t0_ns + voice_end_ns)
         for frame in turn.frames:
-            await self._frame(self._pacer, frame, speech=True)
+            await self._frame(pacer, frame, speech=True)
             if self._state.failure is not None:
                 return
         if self._turn_mode is TurnMode.MANUAL:
@@ -308,14 +372,60 @@ class Session:
         now_ns = self._clock.now_ns()
         self._note(Turn, now_ns, "user_done")
         self._state.user_done(now_ns)
-        silent = bytes(len(turn.frames[0])) if turn.frames else b""
-        keep_talking = self._turn_mode is not TurnMode.MANUAL or self._dialect.needs_continuous_input
+        self._silent = bytes(len(turn.frames[0])) if turn.frames else b""
         while not self._over():
-            if keep_talking:
-                await self._frame(self._pacer, silent, speech=False)
-            else:
-                await self._clock.sleep_until(self._clock.now_ns() + _TICK_NS)
-                await self._fire_timers()
+            await self._listen_on(pacer)
+
+    def _paced(self, frame_ns: int) -> tuple[Pacer, int]:
+        """Return what paces the turn that begins, and when its first sample is spoken.
+
+        Where input flows on between turns, it stays on its grid.
+        """
+        before = self._held[-2] if len(self._held) > 1 else None
+        if before is not None and before.pacer is not None and self._flows:
+            return before.pacer, before.pacer.next_ns
+        t0_ns = self._clock.now_ns() + _LEAD_NS
+        return Pacer(self._clock, t0_ns, frame_ns), t0_ns
+
+    @property
+    def _flows(self) -> bool:
+        """Whether silence is sent while the user does not speak."""
+        return self._turn_mode is not TurnMode.MANUAL or self._dialect.needs_continuous_input
+
+    async def _listen_on(self, pacer: Pacer) -> None:
+        """Let the time of a frame pass in which the user does not speak."""
+        if self._flows:
+            await self._frame(pacer, self._silent, speech=False)
+        else:
+            await self._clock.sleep_until(self._clock.now_ns() + _TICK_NS)
+            await self._fire_timers()
+
+    async def _rest(self, pause_ns: int) -> None:
+        """Let the user hear the reply to its end, and pause.
+
+        What goes wrong meanwhile costs the next turn: this one has its reply.
+        """
+        state, pacer = self._state, self._current.pacer
+        assert pacer is not None
+        seen_ns: int | None = None
+        heard_ns = begun_ns = self._clock.now_ns()
+        while state.failure is None and self._lost is None:
+            if state.progress_ns != seen_ns:  # playout is not simulated anew at every frame
+                seen_ns = state.progress_ns
+                heard_ns = max(begun_ns, seen_ns or 0, state.heard_until_ns or 0)
+            now_ns = self._clock.now_ns()
+            if now_ns >= heard_ns + pause_ns and not state.speaking(now_ns):
+                break
+            await self._listen_on(pacer)
+        self._lost, state.failure = self._lost or state.failure, None
+
+    def _next(self, turn: UserTurn, sent_stats: MediaStats | None) -> None:
+        """End the turn that is over and begin another."""
+        self._current.ended(self._reading(), sent_stats)
+        first, now_ns = self._held[0], self._clock.now_ns()
+        self._begin(turn, now_ns, first.wall_ns + now_ns - first.begun_ns)
+        if self._lost is not None:
+            self._failed(self._lost.kind, self._lost.message, self._lost.at_ns or now_ns)
 
     def _over(self) -> bool:
         now_ns = self._clock.now_ns()
@@ -348,7 +458,7 @@ class Session:
 
     def _last_words(self) -> str:
         """Return what the endpoint last said, for a message."""
-        came = [message for _, incoming, message in self._messages if incoming]
+        came = [message for _, incoming, message in self._current.messages if incoming]
         if not came:
             return "no message came"
         return f"{len(came)} messages came, the last of type {self._dialect.redact(came[-1]).get('type')!r}"
@@ -366,8 +476,8 @@ class Session:
                     return
             else:
                 await self._carry_out((output,), tick.deadline_ns)
-        self._sent.append(self._clock.now_ns())
-        self._deadlines.append(tick.deadline_ns)
+        self._current.sent.append(self._clock.now_ns())
+        self._current.deadlines.append(tick.deadline_ns)
         await self._fire_timers()
 
     async def _fire_timers(self) -> None:
@@ -394,52 +504,26 @@ class Session:
             await self._clock.sleep_until(self._clock.now_ns() + _TICK_NS)
             await self._fire_timers()
 
-    def _captured(self, turn: UserTurn, dial_ns: int, wall_ns: int) -> TurnCapture:
-        state, t0_ns = self._state, self._t0_ns
-        end_ns = self._clock.now_ns()
-        edges = turn.edges
-        from_ns = dial_ns if t0_ns is None else t0_ns + edges.voice_end_ns - 200_000_000
-        reading = self._probe.between(from_ns, end_ns) if self._probe is not None else None
-        nothing = np.empty(0, np.int64)
-        trace = TurnTrace(
-            dial_ns=dial_ns,
-            ready_ns=state.ready_ns,
-            t0_ns=t0_ns,
-            onset_ns=None if t0_ns is None else t0_ns + edges.onset_ns,
-            voice_end_ns=None if t0_ns is None else t0_ns + edges.voice_end_ns,
-            edges_uncertain=edges.uncertain,
-            frame_deadline_ns=np.asarray(self._deadlines, np.int64),
-            frame_sent_ns=np.asarray(self._sent, np.int64),
-            speech_stopped_ns=tuple(state.speech_stopped_ns),
-            committed_ns=state.committed_ns if self._turn_mode is TurnMode.MANUAL else None,
-            probe_at_ns=reading.at_ns if reading is not None else nothing,
-            probe_lag_ns=reading.lag_ns if reading is not None else nothing,
-            continuous=self._dialect.continuous_media,
-            setup_ns=dict(self._transport.setup_ns),
-        )
-        return TurnCapture(
-            trace=trace,
-            responses=state.responses,
-            heard_text=state.heard_text,
-            rate_limits=tuple(state.rate_limits),
-            session_id=state.session_id,
-            model=state.model,
-            wall_ns=wall_ns,
-            late_speech_frames=self._pacer.late_speech_frames if self._pacer is not None else 0,
-            skipped_silence_frames=self._pacer.skipped_silence_frames if self._pacer is not None else 0,
-            failure=state.failure,
-            retry_after_s=state.retry_after_s,
-            warnings=tuple(state.warnings),
-            media=self._media(),
-        )
+    def _reading(self) -> ProbeReading | None:
+        """Return how late the event loop was in the turn that ends now."""
+        if self._probe is None:
+            return None
+        return self._probe.between(self._current.timed_from_ns, self._clock.now_ns())
 
-    def _media(self) -> MediaStats | None:
-        heard, sent = self._state.media, self._sent_stats
-        if heard is None or sent is None:
-            return heard
-        return replace(
-            heard,
-            sent_packets=sent.sent_packets,
-            sent_lost=sent.sent_lost,
-            round_trip_ns=sent.round_trip_ns,
+    def _captured(self, index: int) -> TurnCapture:
+        if index < len(self._held):
+            return self._held[index].captured(
+                manual=self._turn_mode is TurnMode.MANUAL,
+                continuous=self._dialect.continuous_media,
+                setup_ns=self._transport.setup_ns if index == 0 else {},
+            )
+        last, now_ns = self._current, self._clock.now_ns()
+        why = last.state.failure.message if last.state.failure is not None else "it was over"
+        message = f"the dialogue ended at turn {len(self._held)}: {why}"
+        return TurnCapture(
+            trace=TurnTrace(dial_ns=now_ns, continuous=self._dialect.continuous_media),
+            session_id=last.state.session_id,
+            model=last.state.model,
+            wall_ns=self._held[0].wall_ns + now_ns - self._held[0].begun_ns,
+            failure=Failure(FailureKind.DIALOGUE_ENDED, message, now_ns),
         )

@@ -1,5 +1,7 @@
 """A run: many cases over an endpoint, each in its own session, with retries, limits, resumption and Ctrl-C.
 
+The turns of a dialogue share a session: they are held, tried again and resumed together.
+
 The event loop does nothing but talk. Reading recordings and finding edges happen before or in threads;
 decoding, timing and writing happen in one writer thread.
 """
@@ -15,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from live_eval.audio import Audio, frames_of, read_audio, resample
-from live_eval.capture import TurnCapture, TurnRecord, finish
+from live_eval.capture import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock, SystemClock
 from live_eval.edges import EdgeCache, edges_of
@@ -34,9 +36,10 @@ from live_eval.store import WIRE_FOLDER, RunWriter, file_stem
 from live_eval.timeline import TurnTrace
 from live_eval.types import Case, Failure, SpeechEdges
 
-__all__ = ["Observer", "Outcome", "play"]
+__all__ = ["Observer", "Outcome", "play", "sessions_of"]
 
 _T = TypeVar("_T")
+_Keep: TypeAlias = Callable[..., TurnRecord]
 
 
 class Observer(Protocol):
@@ -90,7 +93,8 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     """
     run = _Run(plan, writer, folder, observer, SystemClock())
     done = await asyncio.to_thread(writer.done)
-    wanted = [job for job in plan.jobs if job.turn_id not in done]
+    sessions = sessions_of(plan.jobs)
+    wanted = [jobs for jobs in sessions if any(job.turn_id not in done for job in jobs)]
     task = asyncio.current_task()
     assert task is not None
     loop = asyncio.get_running_loop()
@@ -121,7 +125,7 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
                 base_url = process.base_url
             else:
                 await run.prepare(wanted)
-            observer.playing(len(plan.jobs), len(plan.jobs) - len(wanted))
+            observer.playing(len(plan.jobs), len(plan.jobs) - sum(map(len, wanted)))
             await run.play(wanted, base_url or "")
     except asyncio.CancelledError:
         if not interrupted:
@@ -133,6 +137,20 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     done = await asyncio.to_thread(writer.done)
     captured = sum(done.values())
     return Outcome(captured, len(done) - captured, interrupted)
+
+
+def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
+    """Return the turns by the session in which they are held: those of a dialogue in their order together.
+
+    Args:
+        jobs: The turns in the order of playing; a dialogue is played when the first of its turns is due.
+    """
+    sessions: dict[tuple[str, int, bool], list[Job]] = {}
+    for job in jobs:
+        dialogue_id = job.case.dialogue_id
+        key = (job.case.case_id if dialogue_id is None else dialogue_id, job.repeat, dialogue_id is None)
+        sessions.setdefault(key, []).append(job)
+    return [tuple(sorted(held, key=lambda job: job.case.turn_index)) for held in sessions.values()]
 
 
 class _Run:
@@ -158,73 +176,99 @@ class _Run:
         self._readers.shutdown(wait=True, cancel_futures=True)
         self._writing.shutdown(wait=True)
 
-    async def prepare(self, jobs: Sequence[Job]) -> None:
+    async def prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
         """Find the speech edges of all recordings, before anything is timed."""
-        cases = {job.case.case_id: job.case for job in jobs}
+        cases = {job.case.case_id: job.case for jobs in sessions for job in jobs}
         loop = asyncio.get_running_loop()
         finder = await loop.run_in_executor(self._writing, _EdgeFinder, self._plan.config.turns.word_times)
         for number, case in enumerate(cases.values(), 1):
             self._edges[case.case_id] = await loop.run_in_executor(self._writing, finder.find, case)
             self._observer.preparing(number, len(cases))
 
-    async def play(self, jobs: Sequence[Job], base_url: str) -> None:
-        """Hold the turns, so many at a time."""
-        queue = iter(jobs)
+    async def play(self, sessions: Sequence[Sequence[Job]], base_url: str) -> None:
+        """Hold the sessions, so many at a time."""
+        queue = iter(sessions)
         with undisturbed():
             async with asyncio.TaskGroup() as tasks:
                 probe = tasks.create_task(self._probe.run())
                 async with asyncio.TaskGroup() as workers:
-                    for _ in range(min(self._plan.config.turns.concurrency, len(jobs))):
+                    for _ in range(min(self._plan.config.turns.concurrency, len(sessions))):
                         workers.create_task(self._work(queue, base_url))
                 probe.cancel()
 
-    async def _work(self, queue: Iterator[Job], base_url: str) -> None:
-        for job in queue:
-            await self._hold(job, base_url)
+    async def _work(self, queue: Iterator[Sequence[Job]], base_url: str) -> None:
+        for jobs in queue:
+            await self._hold(jobs, base_url)
 
-    async def _hold(self, job: Job, base_url: str) -> None:
-        """Hold one turn, trying again where its failure may pass, and store it."""
+    async def _hold(self, jobs: Sequence[Job], base_url: str) -> None:
+        """Hold one session, trying again where its failure may pass, and store its turns."""
         attempts = 1 + self._plan.config.turns.retries
         for attempt in range(1, attempts + 1):
             if self._gate.closed_s > 0:
                 self._observer.waiting(self._gate.closed_s, "the endpoint's rate limit")
             await self._gate.wait()
-            record = await self._attempt(job, base_url, attempt)
-            failure, asked_s = record.failure, record.capture.retry_after_s
-            self._gate.told(record.capture.rate_limits)
+            records = await self._attempt(jobs, base_url, attempt)
+            # The turn that ended the session; those that it did not come to have no failure of their own.
+            told = next((record for record in records if record.failure is not None), records[-1])
+            failure, asked_s = told.failure, told.capture.retry_after_s
+            for record in records:
+                self._gate.told(record.capture.rate_limits)
             delay_s = self._backoff.delay_s(attempt, asked_s)
             limited = failure is not None and failure.kind is FailureKind.RATE_LIMITED
             if limited:  # others are not to run into the same limit
                 self._gate.close_for(delay_s)
             final = attempt == attempts or (asked_s or 0) > LONGEST_WAIT_S
             if failure is None or failure.kind not in PASSING or final:
-                await self._in_writer(self._writer.commit, record)
-                self._observer.turn(record)
+                for record in records:
+                    await self._in_writer(self._writer.commit, record)
+                    self._observer.turn(record)
                 return
-            await self._in_writer(self._writer.attempt_failed, record)
+            for record in records:
+                if record.failure is not None:
+                    await self._in_writer(self._writer.attempt_failed, record)
             if not limited:
                 await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))
 
-    async def _attempt(self, job: Job, base_url: str, attempt: int) -> TurnRecord:
-        """Hold a turn once; whatever goes wrong in it, also by a defect, costs this turn and not the run."""
-        keep = functools.partial(finish, case=job.case, repeat=job.repeat, attempt=attempt)
+    async def _attempt(self, jobs: Sequence[Job], base_url: str, attempt: int) -> list[TurnRecord]:
+        """Hold a session once; what goes wrong in it, also by a defect, costs its turns and not the run."""
+        keeps = [functools.partial(finish, case=job.case, repeat=job.repeat, attempt=attempt) for job in jobs]
         try:
             if self._plan.lacks_key:
                 raise TurnError(FailureKind.NO_KEY, self._plan.no_key)
-            return await self._captured(job.case, base_url, keep)
+            return await self._captured([job.case for job in jobs], base_url, keeps)
         except TurnError as error:
             failure = Failure(error.kind, error.message)
         except StoreError:
             raise  # nothing more can be kept
         except Exception as error:
             failure = Failure(FailureKind.INTERNAL, self._redact(describe(error)))
-        return keep(_nothing(self._clock, failure), user=None)
+        return self._unheld(keeps, [failure, *[_ended(0, failure)] * (len(jobs) - 1)])
 
-    async def _captured(self, case: Case, base_url: str, keep: Callable[..., TurnRecord]) -> TurnRecord:
-        user, turn, oddities = await asyncio.get_running_loop().run_in_executor(
-            self._readers, self._user_turn, case
-        )
-        settings = self._plan.settings(base_url, case)
+    def _unheld(self, keeps: Sequence[_Keep], failures: Sequence[Failure]) -> list[TurnRecord]:
+        """Return turns that never reached the network."""
+        return [
+            keep(_nothing(self._clock, failure), user=None)
+            for keep, failure in zip(keeps, failures, strict=True)
+        ]
+
+    async def _captured(
+        self, cases: Sequence[Case], base_url: str, keeps: Sequence[_Keep]
+    ) -> list[TurnRecord]:
+        """Hold the turns up to the first whose recording cannot be used."""
+        users: list[_User] = []
+        unusable: Failure | None = None
+        for case in cases:
+            try:
+                users.append(
+                    await asyncio.get_running_loop().run_in_executor(self._readers, self._user_turn, case)
+                )
+            except TurnError as error:
+                unusable = Failure(error.kind, error.message)
+                break
+        if not users:
+            assert unusable is not None
+            return self._not_reached(keeps, [], unusable)
+        settings = self._plan.settings(base_url, cases[0])
         session = Session(
             self._dialect(settings),
             self._transport,
@@ -236,20 +280,37 @@ class _Run:
             probe=self._probe,
             records_wire=self._plan.config.output.record_wire,
         )
-        capture = await session.hold(turn)
+        captures = await session.converse([user.turn for user in users])
         gc.collect(1)  # between turns: the collector is off while they are timed
+
+        def finished() -> list[TurnRecord]:
+            records = [
+                keep(self._told(capture, user, session.log(number)), user=user.audio)
+                for number, (keep, capture, user) in enumerate(zip(keeps, captures, users, strict=False))
+            ]
+            if self._plan.config.output.record_wire:
+                self._write_wire(records[0], session.wire())
+            return records
+
+        records = await self._in_writer(finished)
+        return records if unusable is None else [*records, *self._not_reached(keeps, records, unusable)]
+
+    def _not_reached(
+        self, keeps: Sequence[_Keep], records: Sequence[TurnRecord], unusable: Failure
+    ) -> list[TurnRecord]:
+        """Return the turns from the one whose recording cannot be used on."""
+        rest = keeps[len(records) :]
+        for number, record in enumerate(records):
+            if record.failure is not None:
+                return self._unheld(rest, [_ended(number, record.failure)] * len(rest))
+        return self._unheld(rest, [unusable, *[_ended(len(records), unusable)] * (len(rest) - 1)])
+
+    def _told(self, capture: TurnCapture, user: _User, log: Sequence[LoggedMessage]) -> TurnCapture:
+        """Return a capture as it is kept: with its messages, and without the key."""
         if capture.failure is not None:
             said = replace(capture.failure, message=self._redact(capture.failure.message))
             capture = replace(capture, failure=said)
-        warnings = (*oddities, *capture.warnings)
-
-        def finished() -> TurnRecord:
-            record = keep(replace(capture, log=session.log(), warnings=warnings), user=user)
-            if self._plan.config.output.record_wire:
-                self._write_wire(record, session.wire())
-            return record
-
-        return await self._in_writer(finished)
+        return replace(capture, log=log, warnings=(*user.oddities, *capture.warnings))
 
     def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
         folder = self._folder / WIRE_FOLDER
@@ -262,7 +323,7 @@ class _Run:
         except OSError as error:
             raise StoreError(f"{folder / name}: cannot keep the wire of a turn: {error}") from error
 
-    def _user_turn(self, case: Case) -> tuple[Audio, UserTurn, list[Failure]]:
+    def _user_turn(self, case: Case) -> _User:
         edges = self._edges[case.case_id]
         if isinstance(edges, TurnError):
             raise edges
@@ -273,13 +334,21 @@ class _Run:
         frame_ns = spec.frame_ms * 1_000_000
         turn = UserTurn(frames=frames_of(user.int16(), samples), frame_ns=frame_ns, edges=edges)
         oddities = [Failure(FailureKind.AUDIO_ODD, f"{case.audio_path.name}: {note}") for note in file.notes]
-        return user, turn, oddities
+        return _User(user, turn, oddities)
 
     def _redact(self, text: str) -> str:
         return self._plan.key.redact(text) if self._plan.key is not None else text
 
     async def _in_writer(self, work: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._writing, work, *args)
+
+
+class _User(NamedTuple):
+    """What a user says, and what is odd about its recording."""
+
+    audio: Audio
+    turn: UserTurn
+    oddities: Sequence[Failure]
 
 
 class _EdgeFinder:
@@ -305,6 +374,12 @@ class _EdgeFinder:
             raise  # nothing can be found on this machine
         except Exception as error:  # a defect costs this case, not the run
             return TurnError(FailureKind.INTERNAL, f"speech edges: {describe(error)}")
+
+
+def _ended(turn: int, failure: Failure) -> Failure:
+    """Return why the turns after one that failed were not held."""
+    message = f"the dialogue ended at turn {turn + 1}: {failure.message}"
+    return Failure(FailureKind.DIALOGUE_ENDED, message)
 
 
 def _nothing(clock: Clock, failure: Failure) -> TurnCapture:

@@ -96,7 +96,7 @@ class TurnTrace:
     """Every mark of one turn, both directions. Times are absolute on the session's monotonic clock.
 
     Args:
-        dial_ns: Dialling began.
+        dial_ns: Dialling began; for a later turn of a dialogue, the turn.
         ready_ns: The endpoint's session was ready, or None.
         t0_ns: Sample 0 of the user's audio is spoken, or None if no frame was due.
         onset_ns: `t0_ns` plus the onset of the user's own sound.
@@ -342,7 +342,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     return TurnTiming(
         connect=Latency(trace.ready_ns - trace.dial_ns)
         if trace.ready_ns is not None
-        else Latency(None, "no session"),
+        else Latency(None, "no session" if trace.t0_ns is None else "an earlier turn opened the session"),
         endpointing=_since_voice_end(trace, stopped_ns, "the endpoint did not say that speech stopped"),
         first_byte=first_byte,
         voice_to_voice=voice_to_voice,

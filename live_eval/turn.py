@@ -101,6 +101,7 @@ class TurnState:
         self._whole: set[str | None] = set()
         self._untranscribed: set[str | None] = set()
         self._unknown: set[str] = set()
+        self._items: set[str] = set()
         self._speech_at_ns: int | None = None
         self._user_done_ns: int | None = None
         self._closed = False
@@ -143,6 +144,34 @@ class TurnState:
         """What became of the track's packets; None where there is no track."""
         return self._packets.stats if self._packets is not None else None
 
+    @property
+    def progress_ns(self) -> int | None:
+        """When something last came of a response; None where there is none."""
+        return max((response.progress_ns for response in self._responses), default=None)
+
+    @property
+    def heard_until_ns(self) -> int | None:
+        """When the last sample that came is heard; None where no audio came."""
+        ends = [
+            int(playout.heard_ns(playout.heard_samples - 1))
+            for playout in (play(response.marks()) for response in self._responses if response.chunks)
+            if playout.heard_samples
+        ]
+        return max(ends, default=None)
+
+    def speaking(self, at_ns: int) -> bool:
+        """Return whether more is to come of a response."""
+        if self._stream is not None:
+            self._stream.tick(at_ns)
+        return any(self._is_open(response, at_ns) for response in self._responses)
+
+    def owns(self, event: Event) -> bool:
+        """Return whether an event is about a response or an item of this turn."""
+        response_id, item_id = getattr(event, "response_id", None), getattr(event, "item_id", None)
+        if response_id is not None:
+            return self._responses.get(response_id) is not None
+        return item_id is not None and item_id in self._items
+
     def user_speaks(self, onset_ns: int, voice_end_ns: int) -> None:
         """It is known when the user begins and ends to speak."""
         if self._stream is not None:
@@ -176,12 +205,15 @@ class TurnState:
                     self.ready_ns, self.session_id, self.model = at_ns, event.session_id, event.model
             case SpeechStarted():
                 self._speech_at_ns = at_ns
+                self._names(event.item_id)
             case SpeechStopped():
                 self._speech_at_ns = at_ns
+                self._names(event.item_id)
                 self.speech_stopped_ns.append(at_ns)
             case Committed():
                 self.committed_ns = at_ns
                 self._committed.add(event.item_id)
+                self._names(event.item_id)
             case InputTranscript():
                 self._transcribed(event)
             case ReplyAudio() if not event.data:
@@ -294,7 +326,13 @@ class TurnState:
         else:
             response.pieces.append(event.text)
 
+    def _names(self, item_id: str | None) -> None:
+        """The endpoint names an item of the user's."""
+        if item_id is not None:
+            self._items.add(item_id)
+
     def _transcribed(self, event: InputTranscript) -> None:
+        self._names(event.item_id)
         if event.failed:
             self._untranscribed.add(event.item_id)
         elif event.final:

@@ -157,6 +157,8 @@ class Case:
         task: What the endpoint is asked to do.
         question: What is asked, where the task is multiple choice.
         instructions: The system prompt of its session; empty for none.
+        dialogue_id: The dialogue that it is a turn of, or None where it has a session of its own.
+        turn_index: Which turn of the dialogue, from 0.
     """
 
     case_id: str
@@ -177,6 +179,8 @@ class Case:
     task: Task = Task.CONVERSATION
     question: Question | None = None
     instructions: str = ""
+    dialogue_id: str | None = None
+    turn_index: int = 0
 
 
 @dataclass(frozen=True, slots=True)

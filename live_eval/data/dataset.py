@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from live_eval.data.dialogues import alone, whole_dialogues
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import UsageError
 from live_eval.types import Case, Task, Variant
@@ -74,7 +75,7 @@ class DataSet:
         return dict(Counter(str(case.task) for case in self.questions))
 
     def of(self, task: Task, *, transcribe: Collection[Variant] = tuple(Variant)) -> tuple[Case, ...]:
-        """Return the cases of a task.
+        """Return the cases of a task; the turns of a dialogue are transcribed each in a session of its own.
 
         Args:
             task: Which.
@@ -85,7 +86,7 @@ class DataSet:
         if task is Task.CONVERSATION:
             return self.cases
         return tuple(
-            replace(case, case_id=f"{task}/{case.case_id}", task=task)
+            replace(alone(case), case_id=f"{task}/{case.case_id}", task=task)
             for case in self.cases
             if case.variant in transcribe
         )
@@ -114,7 +115,8 @@ def select(
 ) -> list[Case]:
     """Return the cases that were asked for, in the order of the data.
 
-    A case must fit each criterion that is given, by any one of its values; letter case does not matter.
+    A case must fit each criterion that is given, by any one of its values; letter case does not matter. With
+    a turn of a dialogue come the others: it would mean something else without them.
 
     Args:
         cases: All of them.
@@ -154,7 +156,7 @@ def select(
     if not chosen:
         asked = "; ".join(f"{what} {', '.join(wanted)}" for what, wanted, _ in criteria if wanted)
         raise UsageError(f"no case fits all of: {asked}" if asked else "the data set has no cases")
-    return chosen[:limit]
+    return whole_dialogues(chosen[:limit], everything)
 
 
 def _attribute_or(value: str) -> str:

@@ -1,7 +1,8 @@
 """Anyone's recordings: a manifest (JSONL, CSV or TSV) that names them, or just a folder of them.
 
-A manifest has one row for each recording. `KNOWN_FIELDS` lists its columns with the spellings that are tried;
-only ``audio`` is needed. Paths are relative to the manifest, and none may leave its folder, unless the user
+A manifest has one row for each recording, or in JSONL for each dialogue, whose recordings stand in a list
+under ``turns``. `KNOWN_FIELDS` lists its columns with the spellings that are tried; only ``audio`` is needed.
+Paths are relative to the manifest, and none may leave its folder, unless the user
 names another by `DataOptions.audio_root`.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from live_eval.data._rows import FieldMap, Row, field_names, unique
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.dialogues import turns_of
 from live_eval.data.taxonomy import NEUTRAL, cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.types import Case, Cue, Variant
@@ -68,11 +70,13 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One row: its fields, or what is wrong with it."""
+    """One row, or one turn of a row that is a dialogue: its fields, or what is wrong with it."""
 
     where: str
     record: Mapping[str, Any]
     problem: str | None = None
+    dialogue: Mapping[str, Any] | None = None
+    turn: int = 0
 
 
 def load_manifest(path: Path, options: DataOptions) -> DataSet:
@@ -84,8 +88,8 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
         options: How to read it; the neutral rule is EchoMind's and does nothing here.
 
     Returns:
-        A case for each row, a row that cannot be read included. Without ids of their own, rows are called
-        by script and variant, or by their recording.
+        A case for each row, or turn of one, a row that cannot be read included. Without ids of their own,
+        rows are called by script and variant, or by their recording; turns by their dialogue and place.
 
     Raises:
         DataError: The file cannot be read, has no rows, or no row names a recording.
@@ -97,7 +101,8 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
     root = options.audio_root or path.parent
     taken: set[str] = set()
     ids: Counter[str] = Counter()
-    cases = [_case(line, fields, root, taken, ids) for line in lines]
+    dialogues: dict[str, str] = {}
+    cases = [_case(line, fields, root, taken, ids, dialogues) for line in lines]
     return DataSet(
         name=path.stem,
         root=path,
@@ -196,7 +201,11 @@ def _json_lines(path: Path) -> Iterator[_Line]:
         except RecursionError:
             yield _Line(where, {}, f"{where}: the JSON is nested too deeply")
             continue
-        if isinstance(record, dict):
+        turns = turns_of(record) if isinstance(record, dict) else None
+        if turns is not None:
+            for index, (fields, problem) in enumerate(turns):
+                yield _Line(where, fields, problem and f"{where}: {problem}", record, index)
+        elif isinstance(record, dict):
             yield _Line(where, record)
         else:
             yield _Line(where, {}, f"{where}: expected an object, but it is {record!r:.80}")
@@ -251,7 +260,14 @@ def _check_fields(path: Path, lines: list[_Line], fields: FieldMap) -> None:
         )
 
 
-def _case(line: _Line, fields: FieldMap, root: Path, taken: set[str], ids: Counter[str]) -> Case:
+def _case(
+    line: _Line,
+    fields: FieldMap,
+    root: Path,
+    taken: set[str],
+    ids: Counter[str],
+    dialogues: dict[str, str],
+) -> Case:
     if line.problem is not None and not line.record:
         name = unique(line.where, taken)
         return Case(
@@ -262,17 +278,25 @@ def _case(line: _Line, fields: FieldMap, root: Path, taken: set[str], ids: Count
         row.problems.append(line.problem)
     variant = _variant(row)
     audio = row.audio(root)
-    stated_id, script_id = row.text("id"), row.text("script_id")
+    whole = row if line.dialogue is None else Row(fields, line.dialogue, Variant.TARGET, line.where)
+    stated_id, script_id = whole.text("id"), row.text("script_id")
     if stated_id is not None:
-        ids[stated_id] += 1
+        ids[stated_id] += not line.turn
         if ids[stated_id] > 1:
             row.complain(f"the id {stated_id} was used by an earlier row; give each row its own, or none")
-    usual = f"{script_id}/{variant}" if script_id else _name_of(audio, root) or line.where
-    case_id = unique(stated_id or usual, taken)
+    dialogue_id: str | None = None
+    if line.dialogue is None:
+        usual = f"{script_id}/{variant}" if script_id else _name_of(audio, root) or line.where
+        case_id = unique(stated_id or usual, taken)
+    else:
+        if line.where not in dialogues:
+            dialogues[line.where] = unique(stated_id or script_id or line.where, taken)
+        dialogue_id = dialogues[line.where]
+        case_id = unique(f"{dialogue_id}/{line.turn + 1}", taken)
     phrase, script_phrase = row.text("cue"), row.text("script_cue")
     return Case(
         case_id=case_id,
-        script_id=script_id or case_id,
+        script_id=script_id or dialogue_id or case_id,
         variant=variant,
         audio_path=audio or root,
         text=row.text("text"),
@@ -286,6 +310,8 @@ def _case(line: _Line, fields: FieldMap, root: Path, taken: set[str], ids: Count
         source=DataKind.MANIFEST,
         language=row.text("language") or "en",
         problem=row.problem,
+        dialogue_id=dialogue_id,
+        turn_index=line.turn,
     )
 
 
@@ -314,4 +340,5 @@ def _with_script_cues(cases: list[Case]) -> Iterator[Case]:
     """Give each case the cue that its script was written for: stated, or that of its target."""
     of_target = {case.script_id: case.cue for case in cases if case.variant is Variant.TARGET}
     for case in cases:
-        yield replace(case, script_cue=case.script_cue or of_target.get(case.script_id))
+        of_script = of_target.get(case.script_id) if case.dialogue_id is None else case.cue
+        yield replace(case, script_cue=case.script_cue or of_script)
