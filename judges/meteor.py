@@ -31,8 +31,8 @@ __all__ = ["DEBIAN_FOLDER", "Meteor", "find_wordnet", "open_wordnet"]
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 
 _HELP = (
-    "METEOR needs WordNet: live-eval weights fetch wordnet; or on Debian apt-get install wordnet-base "
-    "wordnet-sense-index; or --set meteor.wordnet=FOLDER with its files (index.noun, data.noun, …)"
+    "METEOR needs WordNet: live-eval weights fetch wordnet; or on Debian apt-get install wordnet-base; or "
+    "--set meteor.wordnet=FOLDER with its files (index.noun, data.noun, …)"
 )
 # The categories of WordNet's files (lexnames(5WN)), which Debian's packages leave out.
 _CATEGORIES = (

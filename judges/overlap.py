@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from nltk.tokenize import NLTKWordTokenizer
@@ -58,8 +59,7 @@ class RougeL:
     """
 
     def __init__(self, *, stemmer: bool = False) -> None:
-        self._tokenizer = DefaultTokenizer(stemmer)
-        self._scorer = RougeScorer(["rougeL"], tokenizer=self._tokenizer)
+        self._scorer = RougeScorer(["rougeL"], tokenizer=DefaultTokenizer(stemmer))
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
@@ -68,7 +68,7 @@ class RougeL:
     def _judge(self, turn: JudgedTurn) -> Judgement:
         reply, reference = turn.reply_text or "", turn.case.reference_text or ""
         for name, text in (("reply", reply), ("reference reply", reference)):
-            if not self._tokenizer.tokenize(text):
+            if not re.search("[a-z0-9]", text.lower()):
                 return Unscored(f"the {name} has no words of ASCII letters or digits")
         found = self._scorer.score(reference, reply)["rougeL"]
         return Scored(
