@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from live_eval.statistics import Estimate
     from live_eval.store import RunReader
-    from live_eval.summary import RunSummary
+    from live_eval.summary import RunSummary, TaskFigures
 
 __all__ = ["command", "print_summary"]
 
@@ -29,6 +29,7 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
     RUN is the run's folder. A run that still goes on is summed up as far as it is.
     """
+    from live_eval.levels import relate
     from live_eval.store import RunReader, ScoreReader
     from live_eval.summary import summarise
 
@@ -37,7 +38,9 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
             print_summary(reader, retime=retime)
             return
         with ScoreReader.open(run) as scores:
-            click.echo(json.dumps(summarise(reader, scores, retime=retime).as_json(), indent=2))
+            summary = summarise(reader, scores, retime=retime)
+        told = {**summary.as_json(), "levels": relate(summary).as_json()}
+        click.echo(json.dumps(told, indent=2))
 
 
 def print_summary(run: RunReader, *, console: Console | None = None, retime: bool = False) -> None:
@@ -79,6 +82,18 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     if summary.scores:
         console.print()
         console.print(_score_table(summary))
+    asked = [figures for figures in summary.tasks if figures.questions]
+    if asked:
+        console.print()
+        console.print(_question_table(asked))
+    for figures in summary.tasks:
+        for errors in figures.errors:
+            if errors.mean.n:
+                console.print(
+                    f"transcription, {errors.how}: word errors {_number(errors.mean, 2)} % a turn (mean), "
+                    f"{_number(errors.pooled, 2)} % of all words (pooled), "
+                    f"n {errors.mean.n} of {figures.turns}"
+                )
     for judge, reason in summary.could_not_run.items():
         console.print(f"[yellow]{escape(judge)} could not run:[/yellow] {escape(reason)}")
 
@@ -127,6 +142,30 @@ def _timing_notes(summary: RunSummary) -> list[str]:
     if summary.premature:
         notes.append(f"responses cut off because the utterance went on (premature): {summary.premature}")
     return notes
+
+
+def _question_table(tasks: Sequence[TaskFigures]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("questions", "accuracy, %", "95 % interval", "n", "asked", "unparsed", "refused"):
+        first = heading == "questions"
+        table.add_column(heading, justify="left" if first else "right", no_wrap=first)
+    for figures in tasks:
+        for each in figures.questions:
+            share = each.unparsed_share
+            table.add_row(
+                f"  {escape(each.kind)}" if each.kind else figures.task.value,
+                _number(each.accuracy, 1),
+                _interval(each.accuracy, 1),
+                str(each.accuracy.n),
+                str(each.asked),
+                "–" if share is None else f"{each.unparsed} ({share:.0f} %)",
+                str(each.refused) if each.accuracy.n else "–",
+                style=None if each.kind else "bold",
+            )
+    return table
 
 
 def _score_table(summary: RunSummary) -> Table:

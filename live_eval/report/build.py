@@ -25,6 +25,7 @@ from live_eval.report.tables import (
     number,
     score_table,
 )
+from live_eval.report.tasks import task_tables
 from live_eval.report.text import as_csv, as_json, as_markdown
 from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
@@ -171,6 +172,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
         latencies=latency_table(runs),
         scores=score_table(runs),
         audits=audit_table(runs),
+        tasks=task_tables(runs),
         cues=cue_table(runs),
         failures=failure_table(runs),
         charts=_charts(runs),

@@ -20,7 +20,11 @@ __all__ = [
     "audit_table",
     "cue_table",
     "failure_table",
+    "interval",
     "latency_table",
+    "number",
+    "run_cell",
+    "run_column",
     "score_table",
 ]
 
@@ -119,7 +123,7 @@ def interval(estimate: Estimate, digits: int = 0) -> str:
 
 def latency_table(runs: Sequence[RunView]) -> Table:
     """Return the latencies of each run, in milliseconds."""
-    columns = [Column("latency, ms", figures=False), *_run_column(runs)]
+    columns = [Column("latency, ms", figures=False), *run_column(runs)]
     columns += [Column("p50"), Column("95 % interval"), Column("p95"), Column("p99"), Column("n")]
     columns += [Column("p50 without flagged"), Column("uncertain apart: p50"), Column("turns without")]
     columns += _difference_column(runs)
@@ -140,7 +144,7 @@ def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cel
     missing = sum(latency.missing.values())
     cells = [
         Cell(LATENCY_TITLES[name], strong=name == "voice_to_voice"),
-        *_run_cell(view, runs),
+        *run_cell(view, runs),
         Cell(number(latency.p50.value), strong=name == "voice_to_voice"),
         Cell(interval(latency.p50), note=latency.p50.reason),
         Cell(number(latency.p95.value)),
@@ -157,7 +161,7 @@ def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cel
 
 def score_table(runs: Sequence[RunView]) -> Table:
     """Return the scores of each run."""
-    columns = [Column("score", figures=False), *_run_column(runs), Column("mean"), Column("95 % interval")]
+    columns = [Column("score", figures=False), *run_column(runs), Column("mean"), Column("95 % interval")]
     columns += [Column("n"), Column("unscored"), Column("failed"), Column("unit", figures=False)]
     columns += _difference_column(runs)
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
@@ -176,7 +180,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
     reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
     cells = [
         Cell(score.name, note=f"{score.title} (version {score.version})"),
-        *_run_cell(view, runs),
+        *run_cell(view, runs),
         Cell(number(score.mean.value, 2), strong=True),
         Cell(interval(score.mean, 2), note=score.mean.reason),
         Cell(str(score.n)),
@@ -191,7 +195,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
 
 def audit_table(runs: Sequence[RunView]) -> Table:
     """Return how far the judges of each run can be trusted, for those that were audited."""
-    columns = [Column("judge", figures=False), *_run_column(runs)]
+    columns = [Column("judge", figures=False), *run_column(runs)]
     columns += [Column(label, figures=False) for label in ("the same again", "sees", "does not see")]
     columns += [Column(label, figures=False) for label in ("order", "human labels", "other judge")]
     # In the order of the scores; those that score no single turn follow.
@@ -201,7 +205,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
     rows = [
         (
             Cell(name, note=f"version {audit.version}"),
-            *_run_cell(view, runs),
+            *run_cell(view, runs),
             Cell(audit.repeats),
             Cell(audit.sees),
             Cell(audit.does_not_see, strong=True),
@@ -219,7 +223,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
 def cue_table(runs: Sequence[RunView]) -> Table:
     """Return the turns of each run by variant and by cue, coarse to fine."""
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores if _has(view, name)))
-    columns = [Column("turns by", figures=False), *_run_column(runs), Column("turns"), Column("failed")]
+    columns = [Column("turns by", figures=False), *run_column(runs), Column("turns"), Column("failed")]
     columns += [Column("voice to voice, p50 ms"), *(Column(name) for name in names)]
     keys = list(dict.fromkeys(group_key(group) for view in runs for group in view.summary.groups))
     rows = [
@@ -279,7 +283,7 @@ def _cue_row(
 ) -> tuple[Cell, ...]:
     return (
         Cell(label, indent=depth, strong=depth == 0),
-        *_run_cell(view, runs),
+        *run_cell(view, runs),
         Cell(str(group.turns)),
         Cell(str(group.turns - group.captured)),
         Cell(
@@ -315,11 +319,13 @@ def failure_table(runs: Sequence[RunView]) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
-def _run_column(runs: Sequence[RunView]) -> list[Column]:
+def run_column(runs: Sequence[RunView]) -> list[Column]:
+    """Return the column that names the run, where there are several."""
     return [Column("run", figures=False)] if len(runs) > 1 else []
 
 
-def _run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
+def run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
+    """Return its cell."""
     return [Cell(view.label, run=view.index)] if len(runs) > 1 else []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from live_eval.levels import relate
 from live_eval.report.tables import (
     RunView,
     Table,
@@ -18,6 +19,7 @@ from live_eval.report.tables import (
     latency_table,
     score_table,
 )
+from live_eval.report.tasks import task_tables
 from live_eval.report.words import DEFINITIONS, LAG_NOTE
 
 __all__ = ["as_csv", "as_json", "as_markdown"]
@@ -30,7 +32,7 @@ _MARKUP = str.maketrans(
 def as_json(runs: Sequence[RunView]) -> str:
     """Return the figures of each run as ``show --json`` prints them, and how the runs differ."""
     value = {
-        "runs": [{"label": view.label, **view.summary.as_json()} for view in runs],
+        "runs": [{"label": view.label, **_figures(view)} for view in runs],
         "comparisons": [view.comparison.as_json() for view in runs if view.comparison is not None],
     }
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
@@ -42,12 +44,16 @@ def as_csv(runs: Sequence[RunView]) -> str:
     writer = csv.writer(made, lineterminator="\n")
     writer.writerow(["run", "figure", "value"])
     for view in runs:
-        for figure, value in _leaves(view.summary.as_json()):
+        for figure, value in _leaves(_figures(view)):
             writer.writerow([view.label, figure, value])
         if view.comparison is not None:
             for figure, value in _leaves({"against": {view.comparison.first: view.comparison.as_json()}}):
                 writer.writerow([view.label, figure, value])
     return made.getvalue()
+
+
+def _figures(view: RunView) -> dict[str, Any]:
+    return {**view.summary.as_json(), "levels": relate(view.summary).as_json()}
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -92,6 +98,8 @@ def as_markdown(runs: Sequence[RunView]) -> str:
     audits = audit_table(runs)
     if audits.rows:
         parts += ["## How far the judges can be trusted", _table(audits)]
+    for titled in task_tables(runs):
+        parts += [f"## {titled.title}", _table(titled.table)]
     failures = failure_table(runs)
     if failures.rows:
         parts += ["## Failures", _table(failures)]

@@ -20,22 +20,26 @@ from live_eval.summary.scores import (
     judges_asked_for,
     read_scores,
 )
+from live_eval.summary.tasks import ErrorFigures, QuestionFigures, TaskFigures
 
 __all__ = [
     "LATENCIES",
     "TURN_FAILED",
     "AuditSummary",
+    "ErrorFigures",
     "Group",
     "Lag",
     "LatencySummary",
     "MediaSummary",
     "Percentiles",
+    "QuestionFigures",
     "RunFacts",
     "RunSummary",
     "ScoreCell",
     "ScoreColumn",
     "ScoreSummary",
     "ScoreTable",
+    "TaskFigures",
     "TurnFacts",
     "audit_in_words",
     "judges_asked_for",

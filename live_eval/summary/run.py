@@ -23,6 +23,7 @@ from live_eval.summary.scores import (
     score_json,
     summarise_scores,
 )
+from live_eval.summary.tasks import TaskFigures, summarise_tasks
 
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise"]
 
@@ -96,6 +97,7 @@ class RunSummary:
         media: What became of the packets of media tracks; None where there were none.
         could_not_run: Judges that could not run, and why.
         groups: The turns by variant and by cue.
+        tasks: The turns by task.
         table: The scores turn by turn.
         audits: How far judges can be trusted, by judge, where that was tested.
     """
@@ -115,6 +117,7 @@ class RunSummary:
     media: MediaSummary | None
     could_not_run: Mapping[str, str]
     groups: tuple[Group, ...]
+    tasks: tuple[TaskFigures, ...]
     table: ScoreTable
     audits: Mapping[str, AuditSummary]
 
@@ -140,6 +143,7 @@ class RunSummary:
             },
             "latency_ms": {name: latency_json(summary) for name, summary in self.latencies.items()},
             "scores": {name: score_json(summary) for name, summary in self.scores.items()},
+            "tasks": {figures.task.value: figures.as_json() for figures in self.tasks},
             "failures": dict(self.failures),
             "retried": dict(self.retried),
             "warnings": dict(self.warnings),
@@ -204,6 +208,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         media=summarise_media(turns),
         could_not_run={problem.judge: problem.reason for problem in table.problems},
         groups=group_turns(turns, table),
+        tasks=summarise_tasks(table, turns),
         table=table,
         audits=read_audits(scores),
     )

@@ -1,0 +1,376 @@
+"""How the levels of the benchmark hang together: what is heard, what is inferred and what is said to it.
+
+Three questions, each about the *same recordings* (script, variant, source), whatever was asked about them:
+
+* **Relations.** Spearman's rank correlation between the accuracy of understanding or reasoning and a figure
+  of another level. Repetitions and questions about a recording are averaged, then the recordings that have
+  both figures by script, or by vocal attribute. Intervals resample scripts, or attributes.
+* **Cue recognised.** C1 to C4 and VES of replies to recordings whose cue was recognised, less those of
+  replies to recordings whose cue was not. Recognised means that every question about the recording's own cue
+  was answered right; recordings without such a question, and neutral ones, are left out. It is no experiment:
+  what makes a cue hard to hear may make its reply hard as well.
+* **Speech source.** Human less synthetic recordings, paired by task, script, variant and type of question.
+
+A figure on fewer than `MIN_CLUSTERS` scripts (or attributes) is not given, and says so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.agreement import spearman
+from live_eval.data import QUESTION_TYPES
+from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estimate_mean, paired_difference
+from live_eval.summary import RunSummary, ScoreColumn, ScoreTable, TurnFacts
+from live_eval.types import Task, Variant
+
+__all__ = ["MEASURES", "CueRecognised", "Levels", "Measure", "Relation", "SourceGap", "relate"]
+
+_HUMAN, _SYNTHESIS = "human", "synthesis"
+_NEUTRAL = "neutral"
+_COARSE_GRAINED = "coarse-grained"
+
+# The types of question that ask for a cue of a fine dimension, beside the coarse-grained one.
+_ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "gender": frozenset({"gender"}),
+        "age": frozenset({"age group"}),
+        "physiological state": frozenset({"voice style", "non-verbal expression"}),
+        "emotion": frozenset({"speech emotion"}),
+        "volume": frozenset({"voice style"}),
+        "speed": frozenset({"speaking pace"}),
+        "non-verbal expression": frozenset({"non-verbal expression"}),
+        **dict.fromkeys(
+            ("weather", "location", "human sounds", "sudden event", "music"), frozenset({"background sound"})
+        ),
+    }
+)
+
+Unit: TypeAlias = Literal["script", "attribute"]
+
+
+class _Recording(NamedTuple):
+    source: str
+    script_id: str
+    variant: Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of one level.
+
+    Args:
+        name: What to call it.
+        score: The score.
+        task: The turns that it is about.
+    """
+
+    name: str
+    score: str
+    task: Task
+
+
+MEASURES = (
+    Measure("understanding", "mcq.accuracy", Task.UNDERSTANDING),
+    Measure("reasoning", "mcq.accuracy", Task.REASONING),
+    *(Measure(f"C{place}", f"rubric.c{place}", Task.CONVERSATION) for place in (1, 2, 3, 4)),
+    Measure("VES", "ves", Task.CONVERSATION),
+)
+"""The figures that are related, by level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How two levels go together.
+
+    Args:
+        first: Name of the one measure.
+        second: Name of the other.
+        unit: What a rank is of: a script, or a vocal attribute.
+        correlation: Spearman's; without a number where there are too few, and says why.
+    """
+
+    first: str
+    second: str
+    unit: Unit
+    correlation: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class CueRecognised:
+    """A figure of replies where the cue was recognised and where it was not.
+
+    Args:
+        measure: Its name.
+        recognised: Its mean where it was.
+        missed: Its mean where it was not.
+        difference: The first less the second.
+    """
+
+    measure: str
+    recognised: Estimate
+    missed: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGap:
+    """How a figure differs between human and synthetic recordings of the same scripts.
+
+    Args:
+        score: The score.
+        task: The turns that it is about.
+        higher_is_better: Its direction, or None.
+        synthesis: Its mean over the pairs' synthetic recordings.
+        human: Its mean over their human ones.
+        difference: Human less synthesis, paired.
+    """
+
+    score: str
+    task: Task
+    higher_is_better: bool | None
+    synthesis: float
+    human: float
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How the levels of a run hang together; empty where the run has no two of them.
+
+    Args:
+        relations: Pairs of measures of different levels that both were scored, by script and by attribute.
+        cue_recognised: Measures of replies, where there are questions about the same recordings.
+        speech_source: Scores, where both sources have the same scripts.
+    """
+
+    relations: tuple[Relation, ...]
+    cue_recognised: tuple[CueRecognised, ...]
+    speech_source: tuple[SourceGap, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "relations": [
+                {
+                    "first": relation.first,
+                    "second": relation.second,
+                    "unit": relation.unit,
+                    **_json(relation.correlation),
+                }
+                for relation in self.relations
+            ],
+            "cue_recognised": [
+                {
+                    "measure": each.measure,
+                    "recognised": _json(each.recognised),
+                    "missed": _json(each.missed),
+                    "difference": _json(each.difference),
+                }
+                for each in self.cue_recognised
+            ],
+            "speech_source": [
+                {
+                    "score": gap.score,
+                    "task": gap.task.value,
+                    # Where there are too few pairs for a difference, there are for means.
+                    "synthesis": None if gap.difference.value is None else round(gap.synthesis, 6),
+                    "human": None if gap.difference.value is None else round(gap.human, 6),
+                    "difference": _json(gap.difference),
+                }
+                for gap in self.speech_source
+            ],
+        }
+
+
+def relate(summary: RunSummary) -> Levels:
+    """Return how the levels of a run hang together."""
+    columns = {column.name: column for column in summary.table.columns}
+    values = {
+        measure.name: _by_recording(summary.table, summary.turns, columns[measure.score], measure.task)
+        for measure in MEASURES
+        if measure.score in columns
+    }
+    values = {name: recordings for name, recordings in values.items() if recordings}
+    return Levels(
+        relations=tuple(_relations(values, _attributes(summary.turns))),
+        cue_recognised=tuple(_cue_recognised(summary, columns, values)),
+        speech_source=tuple(_source_gaps(summary)),
+    )
+
+
+def _recording(turn: TurnFacts) -> _Recording:
+    return _Recording(turn.source, turn.script_id, turn.variant)
+
+
+def _attributes(turns: Iterable[TurnFacts]) -> dict[_Recording, str]:
+    """Return the vocal attribute of each recording that has one."""
+    return {
+        _recording(turn): turn.cue.attribute
+        for turn in turns
+        if turn.cue is not None and turn.cue.attribute not in (None, _NEUTRAL)
+    }
+
+
+def _scored(
+    table: ScoreTable, turns: Iterable[TurnFacts], column: ScoreColumn, task: Task
+) -> Iterable[tuple[TurnFacts, float]]:
+    for turn in turns:
+        if turn.task is task and turn.captured:
+            value = table.cell(turn.turn_id, column).value
+            if value is not None:
+                yield turn, value
+
+
+def _by_recording(
+    table: ScoreTable, turns: Iterable[TurnFacts], column: ScoreColumn, task: Task
+) -> dict[_Recording, float]:
+    return _means((_recording(turn), value) for turn, value in _scored(table, turns, column, task))
+
+
+def _means(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
+    found: dict[Any, list[float]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return {key: fmean(values) for key, values in found.items()}
+
+
+def _relations(
+    values: Mapping[str, Mapping[_Recording, float]], attributes: Mapping[_Recording, str]
+) -> Iterable[Relation]:
+    tasks = {measure.name: measure.task for measure in MEASURES}
+    names = list(values)
+    units: tuple[tuple[Unit, Callable[[_Recording], str | None]], ...] = (
+        ("script", lambda recording: recording.script_id),
+        ("attribute", attributes.get),
+    )
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            if tasks[first] is tasks[second]:
+                continue
+            for unit, unit_of in units:
+                yield Relation(
+                    first, second, unit, _correlation(values[first], values[second], unit_of, unit)
+                )
+
+
+def _correlation(
+    first: Mapping[_Recording, float],
+    second: Mapping[_Recording, float],
+    unit_of: Callable[[_Recording], str | None],
+    unit: Unit,
+) -> Estimate:
+    common = [
+        (recording, name) for recording in first if recording in second and (name := unit_of(recording))
+    ]
+    one = _means((name, first[recording]) for recording, name in common)
+    other = _means((name, second[recording]) for recording, name in common)
+    if len(one) < MIN_CLUSTERS:
+        return Estimate(None, len(one), len(one), reason=_too_few(len(one), unit))
+    found = spearman(list(one.values()), [other[name] for name in one], list(one))
+    if found.value is None:
+        return Estimate(None, found.n, found.clusters, reason="all values of one side are alike")
+    return found
+
+
+def _cue_recognised(
+    summary: RunSummary, columns: Mapping[str, ScoreColumn], values: Mapping[str, object]
+) -> Iterable[CueRecognised]:
+    if "understanding" not in values:
+        return
+    answers = _scored(summary.table, summary.turns, columns["mcq.accuracy"], Task.UNDERSTANDING)
+    right = _means((_recording(turn), value) for turn, value in answers if _asks_for_cue(turn))
+    cues = _attributes(summary.turns)
+    for measure in MEASURES:
+        if measure.task is not Task.CONVERSATION or measure.name not in values:
+            continue
+        replies = [
+            (value, turn.script_id, right[_recording(turn)] == 100.0)
+            for turn, value in _scored(summary.table, summary.turns, columns[measure.score], measure.task)
+            if _recording(turn) in right and _recording(turn) in cues
+        ]
+        sides = [[reply for reply in replies if reply[2] is known] for known in (True, False)]
+        means = [_mean([value for value, _, _ in side], [script for _, script, _ in side]) for side in sides]
+        yield CueRecognised(measure.name, means[0], means[1], _difference(replies, means))
+
+
+def _asks_for_cue(turn: TurnFacts) -> bool:
+    kind, fine = turn.question_kind, turn.cue.fine if turn.cue is not None else None
+    if fine is None:
+        return False
+    return (
+        kind == _COARSE_GRAINED or kind in _ASKS_FOR[fine] or kind not in QUESTION_TYPES[Task.UNDERSTANDING]
+    )
+
+
+def _mean(values: Sequence[float], scripts: Sequence[Hashable]) -> Estimate:
+    found = estimate_mean(values, scripts)
+    if found.clusters < MIN_CLUSTERS:
+        return Estimate(None, found.n, found.clusters, reason=_too_few(found.clusters, "script"))
+    return found
+
+
+def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Estimate]) -> Estimate:
+    """Return the mean where the cue was recognised less that where it was not, resampled by script."""
+    lacking = next((mean for mean in means if mean.value is None), None)
+    if lacking is not None:
+        which = "recognised" if lacking is means[0] else "not recognised"
+        return Estimate(None, len(replies), 0, reason=f"{lacking.reason} with the cue {which}")
+    values = np.asarray([value for value, _, _ in replies])
+    known = np.asarray([recognised for _, _, recognised in replies])
+
+    def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        parts = []
+        for side in (known, ~known):
+            count = drawn[:, side].sum(axis=1)
+            total = drawn[:, side] @ values[side]
+            parts.append(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+        return np.asarray(parts[0] - parts[1], np.float64)
+
+    return estimate_figure(figure, [script for _, script, _ in replies])
+
+
+def _source_gaps(summary: RunSummary) -> Iterable[SourceGap]:
+    if not {_HUMAN, _SYNTHESIS} <= {turn.source for turn in summary.turns}:
+        return
+    for column in summary.table.columns:
+        for task in Task:
+            if task not in column.tasks:
+                continue
+            sides: dict[str, dict[Any, float]] = {}
+            for source in (_SYNTHESIS, _HUMAN):
+                turns = [turn for turn in summary.turns if turn.source == source]
+                sides[source] = _means(
+                    ((turn.script_id, turn.variant, turn.question_kind), value)
+                    for turn, value in _scored(summary.table, turns, column, task)
+                )
+            pairs = [key for key in sides[_SYNTHESIS] if key in sides[_HUMAN]]
+            if not pairs:
+                continue
+            first, second = ([sides[source][key] for key in pairs] for source in (_SYNTHESIS, _HUMAN))
+            found = paired_difference(first, second, [key[0] for key in pairs])
+            if found.clusters < MIN_CLUSTERS:
+                found = Estimate(None, found.n, found.clusters, reason=_too_few(found.clusters, "script"))
+            yield SourceGap(column.name, task, column.higher_is_better, fmean(first), fmean(second), found)
+
+
+def _too_few(count: int, unit: Unit) -> str:
+    return f"too few: {count} {unit}{'' if count == 1 else 's'}, expected at least {MIN_CLUSTERS}"
+
+
+def _json(estimate: Estimate) -> dict[str, Any]:
+    interval = estimate.interval
+    return {
+        "value": None if estimate.value is None else round(estimate.value, 6),
+        "n": estimate.n,
+        "interval": None if interval is None else [round(interval.low, 6), round(interval.high, 6)],
+        "reason": estimate.reason,
+    }

@@ -1,0 +1,202 @@
+"""The tables of the tasks, and of how the levels hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from live_eval.levels import Levels, relate
+from live_eval.report.tables import (
+    NONE,
+    Cell,
+    Column,
+    RunView,
+    Table,
+    interval,
+    number,
+    run_cell,
+    run_column,
+)
+from live_eval.statistics import Estimate
+from live_eval.summary import QuestionFigures, TaskFigures
+from live_eval.types import Task
+
+__all__ = ["TitledTable", "task_tables"]
+
+_QUESTION_NOTE = (
+    "Per cent of the scored questions that are answered right, resampled by script. A reply that chooses no "
+    "option, or several, is unparsed and counts as wrong."
+)
+_WER_NOTE = (
+    "Word errors of what was said back against the script, in per cent. The mean is over utterances, as the "
+    "paper's; pooled are all errors by all words."
+)
+_RELATION_NOTE = (
+    "Spearman's rank correlation of the means by script, and by vocal attribute, over recordings that both "
+    "were asked about; intervals resample scripts, or attributes."
+)
+_CUE_NOTE = (
+    "Replies to recordings about whose own cue every question was answered right, against those to the "
+    "others. What makes a cue hard to hear may make its reply hard as well."
+)
+_SOURCE_NOTE = "Human less synthetic recordings, paired by script, variant and type of question."
+
+
+@dataclass(frozen=True, slots=True)
+class TitledTable:
+    """A table and what it is about."""
+
+    title: str
+    table: Table
+
+
+def task_tables(runs: Sequence[RunView]) -> list[TitledTable]:
+    """Return the tables that have rows: accuracy, transcription, and how the levels hang together."""
+    levels = [(view, relate(view.summary)) for view in runs]
+    tables = [
+        TitledTable("Multiple choice by type of question", _questions(runs)),
+        TitledTable("Transcription", _transcription(runs)),
+        TitledTable("How the levels go together", _relations(levels, runs)),
+        TitledTable("Replies where the cue was recognised, and where it was not", _cues(levels, runs)),
+        TitledTable("Human against synthetic speech", _sources(levels, runs)),
+    ]
+    return [titled for titled in tables if titled.table.rows]
+
+
+def _figures(view: RunView, task: Task) -> TaskFigures | None:
+    return next((figures for figures in view.summary.tasks if figures.task is task), None)
+
+
+def _questions(runs: Sequence[RunView]) -> Table:
+    columns = [Column("questions", figures=False), *run_column(runs), Column("asked"), Column("n")]
+    columns += [Column("accuracy, %"), Column("95 % interval"), Column("unparsed"), Column("of them refused")]
+    rows: list[tuple[Cell, ...]] = []
+    for task in (Task.UNDERSTANDING, Task.REASONING):
+        told = [(view, figures) for view in runs if (figures := _figures(view, task)) is not None]
+        kinds = dict.fromkeys(each.kind for _, figures in told for each in figures.questions)
+        for kind in kinds:
+            for view, figures in told:
+                each = next((each for each in figures.questions if each.kind == kind), None)
+                if each is not None:
+                    rows.append(_question_row(task, each, view, runs))
+    return Table(tuple(columns), tuple(rows), _QUESTION_NOTE)
+
+
+def _question_row(
+    task: Task, figures: QuestionFigures, view: RunView, runs: Sequence[RunView]
+) -> tuple[Cell, ...]:
+    share = figures.unparsed_share
+    return (
+        Cell(figures.kind or task.value, indent=1 if figures.kind else 0, strong=not figures.kind),
+        *run_cell(view, runs),
+        Cell(str(figures.asked)),
+        Cell(str(figures.accuracy.n)),
+        Cell(number(figures.accuracy.value, 1), strong=True),
+        Cell(interval(figures.accuracy, 1), note=figures.accuracy.reason),
+        Cell(NONE if share is None else f"{figures.unparsed} ({share:.0f} %)"),
+        Cell(str(figures.refused) if figures.accuracy.n else NONE),
+    )
+
+
+def _transcription(runs: Sequence[RunView]) -> Table:
+    columns = [Column("words", figures=False), *run_column(runs), Column("turns"), Column("n")]
+    columns += [Column("mean"), Column("95 % interval"), Column("pooled"), Column("95 % interval")]
+    names = {"normalized": "Whisper-normalised", "raw": "raw"}
+    rows: list[tuple[Cell, ...]] = []
+    for how, name in names.items():
+        for view in runs:
+            figures = _figures(view, Task.TRANSCRIPTION)
+            errors = next((each for each in figures.errors if each.how == how), None) if figures else None
+            if figures is None or errors is None:
+                continue
+            rows.append(
+                (
+                    Cell(name, strong=how == "normalized"),
+                    *run_cell(view, runs),
+                    Cell(str(figures.turns)),
+                    Cell(str(errors.mean.n)),
+                    Cell(number(errors.mean.value, 2), strong=True),
+                    Cell(interval(errors.mean, 2), note=errors.mean.reason),
+                    Cell(number(errors.pooled.value, 2)),
+                    Cell(interval(errors.pooled, 2), note=errors.pooled.reason),
+                )
+            )
+    return Table(tuple(columns), tuple(rows), _WER_NOTE)
+
+
+def _relations(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) -> Table:
+    columns = [Column("levels", figures=False), Column("by", figures=False), *run_column(runs)]
+    columns += [Column("correlation"), Column("95 % interval"), Column("n")]
+    keys = dict.fromkeys(
+        (each.first, each.second, each.unit) for _, found in levels for each in found.relations
+    )
+    rows = tuple(
+        (
+            Cell(f"{key[0]} and {key[1]}"),
+            Cell(key[2]),
+            *run_cell(view, runs),
+            *_told(each.correlation),
+            Cell(str(each.correlation.n)),
+        )
+        for key in keys
+        for view, found in levels
+        for each in found.relations
+        if (each.first, each.second, each.unit) == key
+    )
+    return Table(tuple(columns), rows, _RELATION_NOTE)
+
+
+def _cues(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) -> Table:
+    columns = [Column("replies", figures=False), *run_column(runs), Column("recognised"), Column("n")]
+    columns += [Column("not recognised"), Column("n"), Column("difference"), Column("95 % interval")]
+    names = dict.fromkeys(each.measure for _, found in levels for each in found.cue_recognised)
+    rows = tuple(
+        (
+            Cell(name),
+            *run_cell(view, runs),
+            *(
+                cell
+                for side in (each.recognised, each.missed)
+                for cell in (Cell(number(side.value, 2), note=side.reason), Cell(str(side.n)))
+            ),
+            *_told(each.difference),
+        )
+        for name in names
+        for view, found in levels
+        for each in found.cue_recognised
+        if each.measure == name
+    )
+    return Table(tuple(columns), rows, _CUE_NOTE)
+
+
+def _sources(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) -> Table:
+    columns = [Column("score", figures=False), Column("task", figures=False), *run_column(runs)]
+    columns += [Column("synthesis"), Column("human"), Column("difference"), Column("95 % interval")]
+    columns += [Column("pairs")]
+    keys = dict.fromkeys((each.task, each.score) for _, found in levels for each in found.speech_source)
+    rows = tuple(
+        (
+            Cell(each.score),
+            Cell(each.task.value),
+            *run_cell(view, runs),
+            *(
+                Cell(NONE if each.difference.value is None else number(mean, 2))
+                for mean in (each.synthesis, each.human)
+            ),
+            *_told(each.difference),
+            Cell(str(each.difference.n)),
+        )
+        for task in Task
+        for key in keys
+        if key[0] is task
+        for view, found in levels
+        for each in found.speech_source
+        if (each.task, each.score) == key
+    )
+    return Table(tuple(columns), rows, _SOURCE_NOTE)
+
+
+def _told(estimate: Estimate) -> Iterator[Cell]:
+    """Yield a figure and its interval, or in the place of the interval why there is none."""
+    yield Cell(number(estimate.value, 2, signed=True), strong=True)
+    yield Cell(interval(estimate, 2) if estimate.interval is not None else estimate.reason or NONE)

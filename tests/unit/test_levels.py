@@ -1,0 +1,280 @@
+"""The tasks of a run and how its levels go together: each figure against one that is computed by hand."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.stats import spearmanr
+
+from live_eval.cli import cli
+from live_eval.data import cue_of
+from live_eval.errors import FailureKind
+from live_eval.judging import Judgement, Scored, Unscored
+from live_eval.levels import Levels, relate
+from live_eval.report import write_report
+from live_eval.statistics import MIN_CLUSTERS
+from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreStore
+from live_eval.summary import RunSummary, TaskFigures, summarise
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Failure, Question, Task, Variant
+
+SCRIPTS = 12
+CUES = ("sigh sound", "laughter sound", "whisper", "shout", "child", "sound of raining")
+RNG = np.random.default_rng(5)
+SKILL = RNG.permutation(SCRIPTS)
+C4 = [round(float(3 + 0.1 * SKILL[number] + 0.05 * RNG.normal()), 3) for number in range(SCRIPTS)]
+
+
+def case(task: Task, number: int, *, source: str = "synthesis", place: int = 0, kind: str = "") -> Case:
+    prefix = "human:" if source == "human" else ""
+    question = Question(
+        question_id=f"q{number}_{place}",
+        text="What?",
+        options=(("A", "this"), ("B", "that")),
+        answer="A",
+        kind=kind or "coarse-grained",
+    )
+    cue = cue_of(CUES[number % len(CUES)])
+    return Case(
+        case_id=f"{prefix}{task}/{number}_{place}",
+        script_id=f"id_{number}",
+        variant=Variant.TARGET,
+        audio_path=Path("x.wav"),
+        text="a b c d",
+        cue=cue,
+        script_cue=cue,
+        source=source,
+        task=task,
+        question=question if task.asks else None,
+    )
+
+
+def answered(right: bool, *, parsed: bool = True, refused: bool = False) -> Scored:
+    values = {"accuracy": 100.0 * right, "parsed": 100.0 * parsed, "refused": 100.0 * refused}
+    return Scored(values)
+
+
+def said_back(errors: int, words: int) -> Scored:
+    rate, counts = 100.0 * errors / words, {"errors": errors, "words": words}
+    return Scored({"normalized": rate, "raw": rate}, {"normalized": counts, "raw": counts})
+
+
+def rubric(c4: float) -> Scored:
+    return Scored({"c1": 4.0, "c2": 4.0, "c3": 4.0, "c4": c4})
+
+
+def summary_of(path: Path, turns: Sequence[tuple[Case, str, Judgement]]) -> RunSummary:
+    with RunWriter.create(path, {}) as run:
+        for each, _, _ in turns:
+            run.commit(spoken_turn(each, TurnPlan(reply_ms=100)))
+        run.end(finished=True)
+    with ScoreStore.open(path) as store:
+        for each, judge, judgement in turns:
+            store.put(judge, "1", each.case_id, judgement)
+    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+        return summarise(reader, scores)
+
+
+def right(number: int, place: int) -> bool:
+    """Of a script's three questions the first ones are right, the more the better its reply."""
+    return bool(SKILL[number] > 3 * (place + 1) - 1)
+
+
+def whole(scripts: int = SCRIPTS) -> list[tuple[Case, str, Judgement]]:
+    turns: list[tuple[Case, str, Judgement]] = []
+    for number in range(scripts):
+        for place in range(3):
+            turns.append(
+                (case(Task.UNDERSTANDING, number, place=place), "mcq", answered(right(number, place)))
+            )
+        turns.append((case(Task.CONVERSATION, number), "rubric", rubric(C4[number])))
+        human = case(Task.CONVERSATION, number, source="human")
+        turns.append((human, "rubric", rubric(C4[number] - 0.5)))
+    return turns
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("levels") / "whole"
+
+
+@pytest.fixture(scope="module")
+def summary(run: Path) -> RunSummary:
+    return summary_of(run, whole())
+
+
+@pytest.fixture(scope="module")
+def levels(summary: RunSummary) -> Levels:
+    return relate(summary)
+
+
+def of_task(summary: RunSummary, task: Task) -> TaskFigures:
+    return next(figures for figures in summary.tasks if figures.task is task)
+
+
+# -- Tasks -------------------------------------------------------------------------------------------------
+
+
+def test_accuracy_is_told_by_type_and_what_chooses_nothing_is_counted(tmp_path: Path) -> None:
+    kinds = ("gender", "gender", "voice style", "voice style", "voice style", "of their own")
+    cases = [case(Task.UNDERSTANDING, number, kind=kind) for number, kind in enumerate(kinds)]
+    judgements: list[Judgement] = [
+        answered(True),
+        answered(False),
+        answered(True),
+        answered(False, parsed=False, refused=True),
+        answered(False, parsed=False),
+        Unscored("the question has no answer key"),
+    ]
+    summary = summary_of(
+        tmp_path / "run", [(each, "mcq", made) for each, made in zip(cases, judgements, strict=True)]
+    )
+    [figures] = summary.tasks
+    everything, gender, style, own = figures.questions
+    assert (everything.asked, everything.accuracy.n, everything.unparsed, everything.refused) == (6, 5, 2, 1)
+    assert everything.accuracy.value == pytest.approx(40)
+    assert everything.unparsed_share == pytest.approx(40)
+    assert [each.kind for each in (gender, style, own)] == ["gender", "voice style", "of their own"]
+    assert (gender.accuracy.value, style.accuracy.n) == (50.0, 3)
+    assert (own.asked, own.accuracy.value, own.unparsed_share) == (1, None, None)
+    told = summary.as_json()["tasks"]["understanding"]
+    assert told["kinds"]["voice style"]["unparsed"] == 2
+    json.dumps(told, allow_nan=False)
+
+
+def test_word_errors_are_averaged_and_pooled(tmp_path: Path) -> None:
+    counts = [(0, 10), (5, 10), (30, 100)]
+    turns: list[tuple[Case, str, Judgement]] = [
+        (case(Task.TRANSCRIPTION, number), "transcription", said_back(*each))
+        for number, each in enumerate(counts)
+    ]
+    normalized, raw = of_task(summary_of(tmp_path / "run", turns), Task.TRANSCRIPTION).errors
+    assert (normalized.how, raw.how) == ("normalized", "raw")
+    assert normalized.mean.value == pytest.approx((0 + 50 + 30) / 3)
+    assert normalized.pooled.value == pytest.approx(100 * 35 / 120)
+    assert normalized.pooled.interval is None, "three scripts are too few"
+
+
+def test_a_failed_turn_is_counted_but_scored_nowhere(tmp_path: Path) -> None:
+    cases = [case(Task.UNDERSTANDING, number) for number in range(2)]
+    path = tmp_path / "run"
+    failure = Failure(FailureKind.NO_RESPONSE, "none came")
+    with RunWriter.create(path, {}) as run:
+        run.commit(spoken_turn(cases[0], TurnPlan(reply_ms=100)))
+        run.commit(spoken_turn(cases[1], TurnPlan(first_byte_ms=None, failure=failure)))
+        run.end(finished=True)
+    with ScoreStore.open(path) as store:
+        store.put("mcq", "1", cases[0].case_id, answered(True))
+    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+        [figures] = summarise(reader, scores).tasks
+    assert (figures.turns, figures.captured) == (2, 1)
+    assert (figures.questions[0].asked, figures.questions[0].accuracy.n) == (2, 1)
+
+
+# -- Levels ------------------------------------------------------------------------------------------------
+
+
+def test_levels_are_related_on_the_same_recordings_by_script(levels: Levels) -> None:
+    accuracy = [np.mean([right(number, place) for place in range(3)]) for number in range(SCRIPTS)]
+    found = {(each.first, each.second, each.unit): each.correlation for each in levels.relations}
+    by_script = found["understanding", "C4", "script"]
+    assert by_script.value == pytest.approx(spearmanr(accuracy, C4).statistic)
+    assert by_script.n == SCRIPTS
+    assert by_script.interval is not None
+    assert found["understanding", "C1", "script"].value is None
+    assert found["understanding", "C1", "script"].reason == "all values of one side are alike"
+    by_attribute = found["understanding", "C4", "attribute"]
+    assert (by_attribute.value, by_attribute.n) == (None, len(CUES))
+    assert by_attribute.reason == f"too few: {len(CUES)} attributes, expected at least {MIN_CLUSTERS}"
+    assert not any("reasoning" in key for key in found), "nothing was asked of it"
+
+
+def test_replies_are_better_where_the_cue_was_recognised(tmp_path: Path) -> None:
+    scripts = 2 * SCRIPTS
+    turns: list[tuple[Case, str, Judgement]] = []
+    for number in range(scripts):
+        known = number < SCRIPTS
+        turns.append((case(Task.UNDERSTANDING, number), "mcq", answered(known)))
+        # A question about something else than the cue has no part in it.
+        kind = "speech emotion"
+        turns.append((case(Task.UNDERSTANDING, number, place=1, kind=kind), "mcq", answered(not known)))
+        turns.append((case(Task.CONVERSATION, number), "rubric", rubric(C4[number % SCRIPTS] + 0.3 * known)))
+    found = {each.measure: each for each in relate(summary_of(tmp_path / "run", turns)).cue_recognised}
+    c4 = found["C4"]
+    assert c4.recognised.value == pytest.approx(np.mean(C4) + 0.3)
+    assert c4.missed.value == pytest.approx(np.mean(C4))
+    assert (c4.recognised.n, c4.missed.n) == (SCRIPTS, SCRIPTS)
+    assert c4.difference.value == pytest.approx(0.3)
+    assert c4.difference.interval is not None
+    assert c4.difference.interval.low < 0.3 < c4.difference.interval.high
+
+
+def test_with_too_few_on_one_side_there_are_words_and_no_number(levels: Levels) -> None:
+    c4 = next(each for each in levels.cue_recognised if each.measure == "C4")
+    assert c4.difference.value is None
+    assert c4.difference.reason.startswith("too few: 3 scripts, expected at least 8 with the cue recognised")
+    told = levels.as_json()
+    json.dumps(told, allow_nan=False)
+
+
+def test_the_gap_between_sources_is_paired(levels: Levels) -> None:
+    gap = next(each for each in levels.speech_source if each.score == "rubric.c4")
+    assert gap.task is Task.CONVERSATION
+    assert gap.difference.value == pytest.approx(-0.5)
+    assert gap.difference.n == SCRIPTS
+    assert gap.difference.interval is not None
+    assert gap.difference.interval.low == pytest.approx(-0.5)
+    assert gap.human == pytest.approx(np.mean(C4) - 0.5)
+
+
+def test_a_gap_on_few_scripts_is_not_told(tmp_path: Path) -> None:
+    gap = next(each for each in relate(summary_of(tmp_path / "run", whole(3))).speech_source)
+    assert gap.difference.value is None
+    assert "too few: 3 scripts" in gap.difference.reason
+
+
+def test_neutral_recordings_have_no_cue_to_recognise(tmp_path: Path) -> None:
+    neutral = cue_of("neutral")
+    turns = [
+        (replace(each, cue=neutral, variant=Variant.NEUTRAL), judge, made) for each, judge, made in whole()
+    ]
+    levels = relate(summary_of(tmp_path / "run", turns))
+    assert all(each.recognised.n == each.missed.n == 0 for each in levels.cue_recognised)
+    units = {each.unit: each.correlation.n for each in levels.relations}
+    assert units == {"script": SCRIPTS, "attribute": 0}
+
+
+def test_a_run_of_one_level_has_nothing_to_relate(tmp_path: Path) -> None:
+    turns: list[tuple[Case, str, Judgement]] = [(case(Task.CONVERSATION, 1), "rubric", rubric(3.0))]
+    assert relate(summary_of(tmp_path / "run", turns)) == Levels((), (), ())
+
+
+# -- Where it is shown -------------------------------------------------------------------------------------
+
+
+def test_the_report_and_show_tell_it(run: Path, summary: RunSummary) -> None:
+    page, text = write_report([run]), write_report([run], form="md")
+    assert page is not None
+    assert text is not None
+    for title in ("Multiple choice by type of question", "How the levels go together"):
+        assert f"## {title}" in text
+        assert title in page
+    assert "too few: 6 attributes, expected at least 8" in text
+    assert "Human against synthetic speech" in text
+    told = json.loads(CliRunner().invoke(cli, ["show", str(run), "--json"]).output)
+    assert told["tasks"]["understanding"]["n"] == 3 * SCRIPTS
+    assert told["levels"]["speech_source"]
+    shown = CliRunner().invoke(cli, ["show", str(run)]).output
+    assert "coarse-grained" in shown
+
+
+def test_a_run_of_conversation_alone_shows_no_tasks(tmp_path: Path) -> None:
+    turns: list[tuple[Case, str, Judgement]] = [(case(Task.CONVERSATION, 1), "rubric", rubric(3.0))]
+    summary_of(tmp_path / "run", turns)
+    page = write_report([tmp_path / "run"])
+    assert page is not None
+    assert "Tasks and levels" not in page
