@@ -10,7 +10,7 @@ ALONE := tests/loopback/test_calibrate.py
 STRANGERS := tests/e2e/strangers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format strangers e2e e2e-short fuzz bench clean
+.PHONY: help demo test test-slow lint format strangers e2e e2e-short fuzz bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,8 +52,11 @@ demo: .venv/local ## Hold the bundled sample's conversations with the built-in e
 	@$(BIN)/live-eval run --endpoint reference --data sample
 
 test: .venv/dev ## Run the tests.
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --ignore $(ALONE) tests/unit tests/conformance tests/loopback
+	@$(BIN)/python -m pytest $(SHORT) --numprocesses auto --dist loadfile --ignore $(ALONE) tests/unit tests/conformance tests/loopback
 	@$(BIN)/python -m pytest $(ALONE)
+
+test-slow: .venv/dev ## The tests that take minutes: networks of true size.
+	@$(BIN)/python -m pytest -m slow tests/unit tests/conformance tests/loopback
 
 lint: .venv/dev ## Check style, types and the layers between modules.
 	@$(BIN)/ruff check .
