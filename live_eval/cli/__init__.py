@@ -24,6 +24,7 @@ COMMANDS = {
     "leaderboard": "Put runs beside the paper's tables.",
     "compare": "Hold runs against the first of them, with tests.",
     "plan": "Tell how many scripts it takes to show a difference.",
+    "arena": "Have runs judged against each other, in pairs, and rated.",
     "cue-sensitivity": "Test whether replies change when only the voice does.",
     "export": "Write a run's turns as rows.",
     "score": "Score a run, again or with other judges.",

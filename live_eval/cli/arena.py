@@ -1,0 +1,166 @@
+"""``live-eval arena``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from live_eval.cli import FAILED
+from live_eval.cli._judges import judge_flags, judges_table
+from live_eval.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from live_eval.arena import Arena
+
+__all__ = ["command"]
+
+_RUNS = click.Path(path_type=Path, exists=True, file_okay=False)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FOLDER = Path("recordings")
+_COLUMNS = {
+    "name": "run",
+    "rating": "rating (95 %)",
+    "win_rate": "win rate (95 %)",
+    "wins": "wins",
+    "ties": "ties",
+    "losses": "losses",
+}
+
+
+@click.command(short_help="Have runs judged against each other, in pairs, and rated.")
+@click.argument("runs", nargs=-1, required=True, type=_RUNS)
+@click.option("--judge", default="arena", show_default=True, help="The judge of pairs.")
+@click.option("--no-judge", is_flag=True, help="Ask none; with --votes.")
+@click.option(
+    "--votes", type=_FILE, metavar="FILE", help="CSV of people's votes: case_id, first, second, winner."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Turns at most of each two runs, evenly by script; 0 for all.",
+)
+@click.option("--common", is_flag=True, help="Go by the cases that runs share, where each has others too.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is random."
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Every verdict as a line of JSON. Default: recordings/arena-RUN-RUN.jsonl.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+@judge_flags
+def command(
+    runs: tuple[Path, ...],
+    judge: str,
+    no_judge: bool,
+    votes: Path | None,
+    limit: int,
+    common: bool,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Have the replies of two or more runs of the same data judged against each other, and the runs rated.
+
+    Every two runs are held against each other on the same turns, in both orders; their verdict is the mean of
+    both. Win rates and Bradley–Terry ratings have intervals by script. People's votes are rated beside the
+    judge's, or instead (--no-judge).
+
+    Exit status: 0; 3 when the judge failed at a pair; 1 when it lacks something here; 2 for wrong usage.
+    """
+    from live_eval.arena import ArenaPlan, play_arena, write_verdicts
+    from live_eval.bench import judge_options
+    from live_eval.cli._scoring_progress import ScoringProgress
+    from live_eval.comparison import read_runs
+
+    if flags.pop("judges__names") is not None:
+        raise UsageError("--judges: an arena has one judge, which --judge names")
+    plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
+    options = judge_options(judges_table(runs[0], flags))
+    with ScoringProgress() as progress:
+        arena = play_arena(
+            read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress
+        )
+    names = "-".join(Path(name).name for name in arena.runs)
+    out = out or _FOLDER / f"arena-{names}.jsonl"
+    write_verdicts(arena, out)
+    told = {**arena.as_json(), "out": str(out)}
+    if as_json:
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        _print(arena, told)
+        click.echo(f"verdicts: {out}")
+    if arena.judge is not None and arena.judge.judged.n_failed:
+        sys.exit(FAILED)
+
+
+def _print(arena: Arena, told: Mapping[str, Any]) -> None:
+    judge, people = told["judge"], told["people"]
+    if judge is not None:
+        click.echo(f"by {judge['name']}, version {judge['version']}")
+        _print_ratings(judge["ratings"])
+        order = judge["order"]
+        click.echo(
+            f"order: verdict changed when exchanged {_share(order['flipped'])} of {order['n']} pairs; "
+            f"preference for the first place {_figure(order['position'], 2)} (−1 to 1)"
+        )
+        for reason, count in judge["skipped"].items():
+            click.echo(f"{count} without a verdict: {reason}")
+    if people is not None:
+        click.echo(f"by people: {people['votes']} votes of {people['raters']} raters ({people['file']})")
+        _print_ratings(people["ratings"])
+        click.echo(
+            f"order: preference for the first place {_figure(people['position'], 2)} (−1 to 1), "
+            "if the order was drawn at random"
+        )
+        for key, words in (("n_other", "other runs"), ("n_unknown", "cases that the runs have not")):
+            if people[key]:
+                click.echo(f"{people[key]} votes about {words}")
+    if arena.agreement is not None:
+        found = told["agreement"]
+        click.echo(f"judge and people say the same of {_share(found)} of {found['n']} pairs with both")
+
+
+def _print_ratings(ratings: Mapping[str, Any]) -> None:
+    from live_eval.cli._listing import print_listing
+
+    rows = [
+        {**run, "rating": _figure(run["rating"], 0), "win_rate": _figure(run["win_rate"], 3)}
+        for run in ratings["runs"]
+    ]
+    print_listing(rows, _COLUMNS, as_json=False)
+    for pair in ratings["pairs"]:
+        click.echo(
+            f"{pair['first']} against {pair['second']}: won {pair['wins']}, tied {pair['ties']}, lost "
+            f"{pair['losses']}; win rate {_figure(pair['win_rate'], 3)}"
+        )
+    reasons = dict.fromkeys(run["rating"]["reason"] for run in ratings["runs"] if run["rating"]["reason"])
+    for reason in reasons:
+        click.echo(f"ratings: {reason}")
+    click.echo(f"{ratings['n']} pairs of replies, {ratings['n_scripts']} scripts")
+
+
+def _figure(found: Mapping[str, Any], digits: int) -> str:
+    if found["value"] is None:
+        return "–"
+    value = f"{found['value']:.{digits}f}"
+    if found["interval"] is None:
+        return value
+    low, high = found["interval"]
+    return f"{value} ({low:.{digits}f} … {high:.{digits}f})"
+
+
+def _share(found: Mapping[str, Any]) -> str:
+    return "–" if found["value"] is None else f"{100 * found['value']:.0f} %"
