@@ -102,12 +102,14 @@ def _print(report: DataReport) -> None:
         ("variants", report.counts("variant")),
         ("sources", report.counts("source")),
         ("topics", report.counts("topic")),
-        ("questions", dataset.question_counts),
     ):
         if counts:
             console.print(f"{title}: {_counted(counts)}", markup=False)
     console.print()
     console.print(_table(("dimension", "", "cases", "cues"), _cue_rows(report)))
+    if report.question_types():
+        console.print()
+        console.print(_table(("questions", "number", "types"), _question_rows(report)))
     if report.published:
         console.print()
         rows = [(count.what, str(count.expected), str(count.found)) for count in report.published]
@@ -126,9 +128,17 @@ def _print_details(report: DataReport, console: Console) -> None:
     remarks = [f"{len(names)} × {note}: {_some(names)}" for note, names in odd.items()]
     failed = [f"{file.kind}: {file.message} ({file.role} of {file.case_id})" for file in report.unreadable]
     problems = [f"{case.case_id}: {case.problem}" for case in report.problems]
+    unasked = [f"{case.case_id}: {case.problem}" for case in report.question_problems]
+    for note, cases in (
+        ("no answer key, so asked but not scored", report.keyless),
+        ("a question about a recording that no conversation plays, so not related to a reply", report.apart),
+    ):
+        if cases:
+            remarks.append(f"{len(cases)} × {note}: {_some([case.case_id for case in cases])}")
     for title, lines in (
         ("notes", [*report.dataset.notes, *remarks]),
         ("cases with a problem", problems),
+        ("questions with a problem", unasked),
         ("files that cannot be used", failed),
     ):
         if lines:
@@ -142,9 +152,14 @@ def _print_details(report: DataReport, console: Console) -> None:
         console.print(f"all {len(report.files)} files can be read", markup=False)
         return
     failures = f" ({_counted(report.failures)})" if report.failures else ""
-    console.print(
+    verdict = (
         f"{len(report.unreadable)} of {len(report.files)} files cannot be used{failures}; "
-        f"{len(report.problems)} of {len(report.dataset.cases)} cases have a problem",
+        f"{len(report.problems)} of {len(report.dataset.cases)} cases have a problem"
+    )
+    if report.dataset.questions:
+        verdict += f"; {len(report.question_problems)} of {len(report.dataset.questions)} questions have one"
+    console.print(
+        verdict,
         markup=False,
         soft_wrap=True,
     )
@@ -155,6 +170,13 @@ def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
         (coarse, fine, str(sum(names.values())), _counted(names))
         for coarse, fines in report.cues().items()
         for fine, names in fines.items()
+    ]
+
+
+def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
+    """Return a row for each task; the paper's types that are absent stand with 0."""
+    return [
+        (task, str(sum(kinds.values())), _counted(kinds)) for task, kinds in report.question_types().items()
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from live_eval.audio import read_audio
 from live_eval.data.dataset import DataKind, DataSet
+from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS
 from live_eval.errors import AudioError, FailureKind
 from live_eval.types import Case, CoarseDimension
@@ -110,14 +111,36 @@ class DataReport:
         return [case for case in self.dataset.cases if case.problem is not None]
 
     @property
+    def question_problems(self) -> list[Case]:
+        """The questions that cannot be asked because the data itself is wrong."""
+        return [case for case in self.dataset.questions if case.problem is not None]
+
+    @property
+    def keyless(self) -> list[Case]:
+        """The questions that can be asked, but not scored: the data does not tell what is right."""
+        return [
+            case
+            for case in self.dataset.questions
+            if case.problem is None and case.question is not None and case.question.answer is None
+        ]
+
+    @property
     def unreadable(self) -> list[FileCheck]:
         """The files that cannot be used."""
         return [file for file in self.files if file.kind is not None]
 
     @property
+    def apart(self) -> list[Case]:
+        """The questions about recordings that no other case plays: no reply to those is there to relate."""
+        played = {case.audio_path for case in self.dataset.cases}
+        return [
+            case for case in self.dataset.questions if case.problem is None and case.audio_path not in played
+        ]
+
+    @property
     def ok(self) -> bool:
-        """Whether every case can be played and every file be read."""
-        return not self.problems and not self.unreadable
+        """Whether every case can be played, every question be asked and every file be read."""
+        return not self.problems and not self.question_problems and not self.unreadable
 
     @property
     def failures(self) -> dict[str, int]:
@@ -132,6 +155,22 @@ class DataReport:
     def counts(self, attribute: str) -> dict[str, int]:
         """Count cases by an attribute of theirs (``variant``, ``topic``, ``source``, ``language``)."""
         return dict(Counter(str(getattr(case, attribute) or _NO_CUE) for case in self.dataset.cases))
+
+    def question_types(self) -> dict[str, dict[str, int]]:
+        """Count questions by task and type: all of the paper's types, then others that the data has.
+
+        Empty where there are no questions; one that cannot be asked for want of its text, options or key
+        has no type and stands under ``(unknown)``.
+        """
+        if not self.dataset.questions:
+            return {}
+        counts: dict[str, dict[str, int]] = {}
+        for task, kinds in QUESTION_TYPES.items():
+            asked = [case.question for case in self.dataset.questions if case.task is task]
+            found = Counter(question.kind if question is not None else _UNKNOWN for question in asked)
+            others = sorted(set(found) - set(kinds))
+            counts[task.value] = {kind: found[kind] for kind in (*kinds, *others)}
+        return counts
 
     def cues(self) -> dict[str, dict[str, dict[str, int]]]:
         """Count cases by how they are spoken: coarse dimension, fine dimension, attribute.
@@ -175,12 +214,16 @@ class DataReport:
             "topics": self.counts("topic"),
             "cues": self.cues(),
             "questions": dataset.question_counts,
+            "question_types": self.question_types(),
+            "questions_without_key": len(self.keyless),
+            "questions_apart": len(self.apart),
             "published": [
                 {"what": count.what, "expected": count.expected, "found": count.found}
                 for count in self.published
             ],
             "problems": [
-                {"case_id": case.case_id, "problem": case.problem} for case in dataset.cases if case.problem
+                {"case_id": case.case_id, "problem": case.problem}
+                for case in (*self.problems, *self.question_problems)
             ],
             "failures": self.failures,
             "files": [file.as_json() for file in self.files],
@@ -198,7 +241,7 @@ def check(dataset: DataSet, *, on_file: Callable[[int, int], None] | None = None
     Returns:
         What is there and how it reads; nothing is raised for a file that does not.
     """
-    wanted = _files_of(dataset.cases)
+    wanted = _files_of((*dataset.cases, *dataset.questions))
     files: dict[Path, FileCheck] = {}
     # Decoding releases the interpreter's lock; more threads than this only seek about on the disk.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:

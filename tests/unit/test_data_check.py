@@ -1,7 +1,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -220,7 +220,87 @@ class TestCommand:
         result = run(echomind_demo / below, "--neutral-rule", "off", "--json")
         assert result.exit_code == 0
         found = json.loads(result.stdout)
-        assert (found["scripts"], found["cases"], len(found["files"])) == (8, 24, 48)
+        assert (found["scripts"], found["cases"], len(found["files"])) == (8, 24, 56)
+        assert (found["questions"], found["questions_apart"]) == ({"understanding": 4, "reasoning": 5}, 8)
         assert found["cues"]["speaker"] == {"age": {"child": 1, "elderly": 1}}
         assert "(unknown)" not in found["cues"]
         assert found["published"] == []
+
+
+class TestQuestions:
+    """Questions are counted by the paper's types, and what is wrong with one is told with its place."""
+
+    GOOD: ClassVar[dict[str, Any]] = {
+        "question_id": "q1",
+        "case_id": "id_1",
+        "question_type": "Fine Grained Gender Classification",
+        "audio_name": "id_1_target.wav",
+        "question": "Who speaks?",
+        "options_text": "A. A woman\nB. A man",
+        "answer": "A",
+    }
+
+    def data(self, tmp_path: Path, add: Add, *changes: dict[str, Any]) -> Path:
+        add("data_synthesis/audio/id_1_target.wav")
+        script = {"case_id": "id_1", "target_audio_info": {"target_input_audio_file": "id_1_target.wav"}}
+        (tmp_path / "data_synthesis/script_info_synthesis.json").write_text(json.dumps([script]))
+        folder = tmp_path / "data_synthesis" / "MCQ"
+        folder.mkdir()
+        entries = [
+            {**self.GOOD, "question_id": f"q{number}", **change} for number, change in enumerate(changes)
+        ]
+        (folder / "understanding.json").write_text(json.dumps(entries))
+        return tmp_path
+
+    def test_they_are_counted_by_type(self, tmp_path: Path, add: Add) -> None:
+        path = self.data(tmp_path, add, {}, {}, {"question_type": "Smell"}, {"answer": None})
+        report = check(load(path))
+        assert report.ok
+        kinds = report.question_types()
+        assert list(kinds) == ["understanding", "reasoning"]
+        assert (kinds["understanding"]["gender"], kinds["understanding"]["Smell"]) == (3, 1)
+        assert kinds["understanding"]["age group"] == 0
+        assert len(kinds["reasoning"]) == 10
+        assert [case.case_id for case in report.keyless] == ["understanding/q3"]
+        told = run(path).output
+        assert "gender 3" in told
+        assert "1 × no answer key, so asked but not scored: understanding/q3" in told
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            ({"options_text": None}, "expected options"),
+            ({"options_text": "A. One alone"}, "at least two options"),
+            ({"answer": "E"}, "expected one of A, B as the answer, but it is 'E'"),
+            ({"question": None}, "expected a question"),
+            ({"audio_name": None}, "expected a recording"),
+        ],
+    )
+    def test_what_is_wrong_is_told_with_its_place(
+        self, tmp_path: Path, add: Add, change: dict[str, Any], problem: str
+    ) -> None:
+        path = self.data(tmp_path, add, {}, change)
+        report = check(load(path))
+        assert not report.ok
+        [told] = report.question_problems
+        assert problem in (told.problem or "")
+        result = run(path)
+        assert result.exit_code == 3
+        assert "questions with a problem" in result.output
+        assert "understanding.json, entry 2" in result.output
+        assert "1 of 2 questions have one" in result.output
+        listed = json.loads(run(path, "--json").output)
+        assert [each["case_id"] for each in listed["problems"]] == ["understanding/q1"]
+
+    def test_a_recording_that_is_not_there_is_a_file_that_cannot_be_used(
+        self, tmp_path: Path, add: Add
+    ) -> None:
+        report = check(load(self.data(tmp_path, add, {"audio_name": "absent.wav"})))
+        assert report.question_problems == []
+        [file] = report.unreadable
+        assert (file.case_id, file.kind) == ("understanding/q0", FailureKind.AUDIO_MISSING)
+        assert [case.case_id for case in report.apart] == ["understanding/q0"]
+
+    def test_without_questions_nothing_is_said_of_them(self, add: Add) -> None:
+        report = check(cases_of(add("a.wav")))
+        assert report.question_types() == {}
