@@ -62,7 +62,7 @@ def main() -> None:
     _make_part(arguments.out, "synthesis", scripts, say, say)
     _make_part(arguments.out, "human", [each for each in scripts if each.get("human")], lowered(say), say)
     (arguments.out / "README.md").write_text(_readme(), encoding="utf-8")
-    files = [path for path in arguments.out.rglob("*") if path.is_file()]
+    files = [path for path in arguments.out.glob("data_*/**/*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size:,} bytes")
     if size >= _MAX_BYTES:

@@ -2,7 +2,7 @@
 
 from live_eval.data.check import DataReport, FileCheck, check
 from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
-from live_eval.data.layout import SAMPLE, load, locate, sample_path
+from live_eval.data.layout import SAMPLE, SAMPLE_DIALOGUES, load, locate, sample_path
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, Attribute, cue_of
 
@@ -12,6 +12,7 @@ __all__ = [
     "NEUTRAL",
     "QUESTION_TYPES",
     "SAMPLE",
+    "SAMPLE_DIALOGUES",
     "Attribute",
     "DataKind",
     "DataOptions",

@@ -11,14 +11,18 @@ from live_eval.data.echomind import PARTS, load_echomind, parts_of
 from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
 from live_eval.errors import DataError
 
-__all__ = ["SAMPLE", "load", "locate", "sample_path"]
+__all__ = ["SAMPLE", "SAMPLE_DIALOGUES", "load", "locate", "sample_path"]
 
 SAMPLE = "sample"
 """What the bundled sample is called on the command line and in run files."""
 
+SAMPLE_DIALOGUES = "sample-dialogues"
+"""What its dialogues are called."""
+
 _EXPECTED = (
     "expected EchoMind's root (with data_synthesis or data_human), one of these folders, "
-    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or the word {SAMPLE!r}"
+    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or the word {SAMPLE!r} or "
+    f"{SAMPLE_DIALOGUES!r}"
 )
 
 
@@ -59,7 +63,13 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
 
 
 def locate(name: str) -> Path:
-    """Return the path that a name of data means: the bundled sample's for ``sample``, else itself."""
+    """Return the path that a name of data means.
+
+    Args:
+        name: ``sample`` for the bundled sample, ``sample-dialogues`` for its dialogues, or a path.
+    """
+    if name == SAMPLE_DIALOGUES:
+        return sample_path() / "dialogues" / "dialogues.jsonl"
     return sample_path() if name == SAMPLE else Path(name)
 
 
