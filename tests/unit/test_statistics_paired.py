@@ -120,3 +120,19 @@ def test_no_difference_is_called_as_rarely_as_promised() -> None:
         assert test.p is not None
         called += test.p < 0.05
     assert called / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_any_of_many_metrics_is_called_as_rarely_after_holm() -> None:
+    """Ten metrics that share half of their chance, on a scale of 1 to 5, with unequal numbers of variants."""
+    random = np.random.default_rng(7)
+    trials, raw, corrected = 200, 0, 0
+    for _ in range(trials):
+        there = np.arange(3)[:, None, None] < random.integers(1, 4, size=(1, 12, 1))
+        shared = random.normal(size=(2, 3, 12, 1))
+        first, second = np.clip(np.round(3 + shared + random.normal(size=(2, 3, 12, 10))), 1, 5)
+        differences = np.where(there, second - first, 0).sum(axis=0) / there.sum(axis=0)
+        p_values = [sign_flip(column).p for column in differences.T]
+        raw += any(p is not None and p < 0.05 for p in p_values)
+        corrected += any(p is not None and p < 0.05 for p in holm(p_values))
+    bound = 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+    assert corrected / trials <= bound < raw / trials

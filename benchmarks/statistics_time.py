@@ -1,0 +1,130 @@
+"""How long the statistics of a full-size run take: 3,356 turns of 1,137 scripts, with simulated scores.
+
+Two runs of EchoMind's size are written, with every number of the judges of replies drawn at random; then each
+command that computes statistics is run on them in a process of its own. The aim is 60 s for all of them on
+two cores. With ``--keep FOLDER`` the runs stay there and are used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from live_eval.errors import FailureKind
+from live_eval.judging import Scored
+from live_eval.registry import judge
+from live_eval.store import RunReader, RunWriter, ScoreStore
+from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
+
+SCRIPTS = 1_137
+WITHOUT_NEUTRAL = 55
+ATTRIBUTES = 39
+FAILED = 0.01
+JUDGES = (
+    "dnsmos",
+    "nisqa",
+    "utmos",
+    "emoalign",
+    "rubric",
+    "ves",
+    "bleu",
+    "rouge_l",
+    "meteor",
+    "bertscore",
+    "semsim",
+)
+COMMANDS = {
+    "show": ("show", "{a}", "--json"),
+    "compare": ("compare", "{a}", "{b}", "--json"),
+    "plan": ("plan", "--detect", "0.2", "--metric", "C4", "--from", "{a}", "--and", "{b}", "--json"),
+    "leaderboard": ("leaderboard", "{a}", "{b}", "--format", "md"),
+    "report": ("report", "{a}", "--format", "md"),
+}
+
+
+def write_turns(path: Path) -> None:
+    """Write a run without scores, its replies a few milliseconds of a tone."""
+    random = np.random.default_rng(0)
+    user = tone(40)
+    manifest = {
+        "endpoint": {"name": "reference", "model": "simulated", "turn_mode": "server_vad"},
+        "data": {"name": "simulated", "fingerprint": "0" * 64},
+        "prompt": {"name": "no", "sha256": "0" * 64},
+        "config": {"judges": {"names": list(JUDGES)}},
+    }
+    with RunWriter.create(path, manifest) as run:
+        for script in range(SCRIPTS):
+            attribute = f"attribute {script % ATTRIBUTES}"
+            cue = Cue(attribute, attribute, f"fine {script % 12}", list(CoarseDimension)[script % 3])
+            for variant in Variant:
+                if variant is Variant.NEUTRAL and script < WITHOUT_NEUTRAL:
+                    continue
+                case = Case(
+                    case_id=f"id_{script}/{variant}",
+                    script_id=f"id_{script}",
+                    variant=variant,
+                    audio_path=Path("a.wav"),
+                    cue=cue,
+                    script_cue=cue,
+                )
+                failure = Failure(FailureKind.CLOSED, "simulated") if random.random() < FAILED else None
+                plan = TurnPlan(first_byte_ms=400 + 200 * random.random(), reply_ms=20, failure=failure)
+                run.commit(spoken_turn(case, plan, user=user))
+        run.end(finished=True)
+
+
+def score(path: Path, seed: int) -> int:
+    """Score a run at random; returns how many numbers a turn has."""
+    random = np.random.default_rng(seed)
+    with RunReader.open(path) as run:
+        turns = [turn.turn_id for turn in run.turns() if turn.captured]
+    specs = [judge(name) for name in JUDGES]
+    with ScoreStore.open(path) as scores:
+        for spec in specs:
+            names = [output.name for output in spec.outputs]
+            drawn = random.normal(3, 1, size=(len(turns), len(names)))
+            verdicts = {
+                turn: Scored(dict(zip(names, map(float, row), strict=True)))
+                for turn, row in zip(turns, drawn.clip(1, 5), strict=True)
+            }
+            scores.put_all(spec.name, spec.version, verdicts)
+    return sum(len(spec.outputs) for spec in specs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.keep or Path(made)
+        runs = {"a": folder / "a", "b": folder / "b"}
+        if not runs["b"].exists():
+            write_turns(runs["a"])
+            shutil.copytree(runs["a"], runs["b"])
+        numbers = score(runs["a"], 0)
+        score(runs["b"], 1)
+        with RunReader.open(runs["a"]) as run:
+            print(f"{len(run)} turns, {numbers} numbers of {len(JUDGES)} judges", flush=True)
+        total = 0.0
+        for name, words in COMMANDS.items():
+            began = time.perf_counter()
+            arguments = [word.format(**runs) for word in words]
+            subprocess.run(
+                [sys.executable, "-m", "live_eval", *arguments], check=True, stdout=subprocess.DEVNULL
+            )
+            took = time.perf_counter() - began
+            total += took
+            print(f"live-eval {name:<12} {took:6.1f} s", flush=True)
+        print(f"all {total:6.1f} s")
+
+
+if __name__ == "__main__":
+    main()
