@@ -112,6 +112,8 @@ def _case(turn: StoredTurn) -> dict[str, Any]:
         "script_id": case.script_id,
         "variant": case.variant.value,
         "source": case.source,
+        "dialogue_id": case.dialogue_id,
+        "turn_index": None if case.dialogue_id is None else case.turn_index,
         "topic": case.topic,
         "text": case.text,
         "cue": _cue(case.cue),

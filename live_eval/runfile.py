@@ -113,6 +113,9 @@ class TurnsTable(_Table):
     reply_silence: float = Field(
         1.5, gt=0, description="seconds of silence that end a reply, where the endpoint does not tell its end"
     )
+    pause: float = Field(
+        0.6, ge=0, description="seconds from the end of a reply, as heard, to the next turn of a dialogue"
+    )
     word_times: Literal["auto", "on", "off"] = Field(
         "auto", description="refine speech edges by the offline recogniser's word times"
     )

@@ -280,7 +280,9 @@ class _Run:
             probe=self._probe,
             records_wire=self._plan.config.output.record_wire,
         )
-        captures = await session.converse([user.turn for user in users])
+        captures = await session.converse(
+            [user.turn for user in users], pause_ns=round(self._plan.config.turns.pause * 1e9)
+        )
         gc.collect(1)  # between turns: the collector is off while they are timed
 
         def finished() -> list[TurnRecord]:
