@@ -466,6 +466,8 @@ Output: TypeAlias = Send | SetTimer | Close | Reconnect | Event
 class Dialect(Protocol):
     """One session's protocol state. Constructed with `EndpointSettings`; used for one session.
 
+    A session may hold several turns: no two responses of it have one name, nor two items of the user's.
+
     The order of calls: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt`, `timer` in any order as things happen; `finish` when we are
     done; `closed` when the connection has ended, after which nothing more is called. No method raises on what

@@ -408,11 +408,11 @@ class Session:
         state, pacer = self._state, self._current.pacer
         assert pacer is not None
         seen_ns: int | None = None
-        heard_ns = begun_ns = self._clock.now_ns()
+        heard_ns = 0
         while state.failure is None and self._lost is None:
             if state.progress_ns != seen_ns:  # playout is not simulated anew at every frame
                 seen_ns = state.progress_ns
-                heard_ns = max(begun_ns, seen_ns or 0, state.heard_until_ns or 0)
+                heard_ns = max(seen_ns or 0, state.heard_until_ns or 0)
             now_ns = self._clock.now_ns()
             if now_ns >= heard_ns + pause_ns and not state.speaking(now_ns):
                 break
