@@ -167,7 +167,7 @@ def score_run(
         options: What is to be other about them than they say.
         again: Score anew what this version of a judge has scored already. An old score stays where the new
             attempt gives none.
-        progress: Told how far each judge is.
+        progress: Told how far each judge is that has turns of its tasks here.
 
     Returns:
         For each judge what it scored, and why it could not run where it could not.
@@ -187,12 +187,13 @@ def score_run(
         works = [_begin(spec, store, options, again=again) for spec in specs]
         bring = _Bringer(options, store, stack)
         total = len(run)
+        tasks = {listed.task for listed in run.turns_by_reply_length()}
         for batch, seen in _batches(run, works):
             for work in works:
                 verdicts = _judge(work, batch, bring)
                 _keep(store, work, verdicts)
                 work.through += seen
-                if progress is not None:
+                if progress is not None and tasks & work.spec.tasks:
                     progress(work.spec.name, work.through, total)
         for work in works:
             if work.reason is not None:

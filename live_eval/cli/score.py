@@ -56,7 +56,12 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        shown = [{**row, **_rounded(judge)} for row, judge in zip(rows, summary.judges, strict=True)]
+        # A judge of other tasks than the run has is asked for as one of the default ones, and says nothing.
+        shown = [
+            {**row, **_rounded(judge)}
+            for row, judge in zip(rows, summary.judges, strict=True)
+            if judge.n + judge.n_unscored + judge.n_failed or not summary.turns
+        ]
         print_listing(shown, _COLUMNS, as_json=False)
         for judge in summary.judges:
             _print_reasons(judge)

@@ -149,20 +149,18 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("questions", "accuracy, %", "95 % interval", "n", "asked", "unparsed", "refused"):
+    for heading in ("questions", "right, %", "interval", "n", "unparsed"):
         first = heading == "questions"
         table.add_column(heading, justify="left" if first else "right", no_wrap=first)
     for figures in tasks:
         for each in figures.questions:
-            share = each.unparsed_share
+            refused = f", {each.refused} refused" if each.refused else ""
             table.add_row(
                 f"  {escape(each.kind)}" if each.kind else figures.task.value,
                 _number(each.accuracy, 1),
-                _interval(each.accuracy, 1),
-                str(each.accuracy.n),
-                str(each.asked),
-                "–" if share is None else f"{each.unparsed} ({share:.0f} %)",
-                str(each.refused) if each.accuracy.n else "–",
+                _interval(each.accuracy, 0),
+                f"{each.accuracy.n} of {each.asked}",
+                f"{each.unparsed}{refused}" if each.accuracy.n else "–",
                 style=None if each.kind else "bold",
             )
     return table

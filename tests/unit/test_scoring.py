@@ -33,6 +33,7 @@ from live_eval.judging import (
 )
 from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreRow, StoredTurn
+from live_eval.summary import summarise
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
 
@@ -455,6 +456,17 @@ def test_the_command_prints_a_row_for_each_judge(run: Path) -> None:
     table = CliRunner().invoke(command, [str(run), "--judges", "reader"])
     assert table.exit_code == 0
     assert "reader" in table.stdout
+
+
+def test_a_judge_of_other_tasks_has_nothing_to_do_and_is_not_shown(run: Path) -> None:
+    seen: list[str] = []
+    summary = score_run(run, ["reader", "mcq"], progress=lambda judge, done, total: seen.append(judge))
+    assert set(seen) == {"reader"}
+    mcq = summary.judges[1]
+    assert (mcq.n, mcq.n_unscored, mcq.n_failed, mcq.reason) == (0, 0, 0, None)
+    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
+        assert list(summarise(reader, scores).scores) == ["reader"]
+    assert "mcq" not in CliRunner().invoke(cli, ["score", str(run), "--judges", "reader,mcq"]).output
 
 
 def test_the_command_tells_of_failures_by_its_status(run: Path) -> None:
