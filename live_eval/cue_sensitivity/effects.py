@@ -236,7 +236,7 @@ def effect_of(
     exchanged = np.sum([each.exchanged for each in found], axis=0)
     # As much as was found, but for the rounding of sums in another order.
     as_much = int((exchanged >= deltas.sum() - 1e-9 * max(1.0, abs(float(deltas.sum())))).sum())
-    consistency = standardised_mean(deltas, seed=seed).value if deltas.std() > 0 else None
+    consistency = standardised_mean(deltas).value if deltas.std() > 0 else None
     return Effect(
         estimate_figure(ratio, [each.script_id for each in found], seed=seed),
         p=(1 + as_much) / (1 + PERMUTATIONS),
