@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from judges._embedding import Embedder
 from judges._reply import incomparable
 from judges.specs.text import PACKAGED_EMBEDDING
@@ -46,6 +49,10 @@ class SemSim:
             cut_off = any(self._embedder.cuts(text) for text in pair)
             judgements[place] = Scored({"": 100.0 * cosine}, {**self._detail, "cut_off": cut_off})
         return [judgement for judgement in judgements if judgement is not None]
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return where each text lies, by unit vectors: cue sensitivity asks for it."""
+        return self._embedder.embed(texts)
 
 
 def _texts(turn: JudgedTurn) -> tuple[str, str]:
