@@ -117,6 +117,8 @@ def cue_sensitivity(
     for turn in run.turns():
         if turn.case.task is not Task.CONVERSATION:
             left_out["no conversation"] += 1
+        elif turn.case.dialogue_id is not None:  # its reply depends on what was said before
+            left_out["a turn of a dialogue"] += 1
         elif not turn.captured:
             left_out["the turn failed"] += 1
         else:

@@ -15,6 +15,7 @@ import soundfile
 
 from live_eval.capture import TurnRecord, finish
 from live_eval.clock import SystemClock
+from live_eval.cue_sensitivity import cue_sensitivity
 from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind, UsageError
 from live_eval.loop import LoopProbe
@@ -25,7 +26,7 @@ from live_eval.reference.truth import read_truth
 from live_eval.registry import client, load
 from live_eval.runfile import validate
 from live_eval.session import Session
-from live_eval.store import RunWriter, StoredTurn
+from live_eval.store import RunReader, RunWriter, ScoreReader, StoredTurn
 from live_eval.store.schema import RUN_FILE
 from live_eval.suite import play
 from live_eval.timeline import ResponseStatus
@@ -163,6 +164,12 @@ def kinds(turns: Mapping[str, StoredTurn]) -> dict[str, FailureKind | None]:
     return {name: turn.failure.kind if turn.failure else None for name, turn in turns.items()}
 
 
+def left_out(out: Path) -> Mapping[str, int]:
+    """Return the turns that have no part in cue sensitivity: what was said before is not the same."""
+    with RunReader.open(out) as reader, ScoreReader.open(out) as scores:
+        return cue_sensitivity(reader, scores).left_out
+
+
 async def test_a_run_of_dialogues(manifest: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     async with endpoint(tmp_path) as served:
@@ -175,6 +182,7 @@ async def test_a_run_of_dialogues(manifest: Path, tmp_path: Path) -> None:
     assert sessions["a/1"] == sessions["a/2"] == sessions["a/3"]
     assert [turns[f"a/{number}"].case.turn_index for number in (1, 2, 3)] == [0, 1, 2]
     assert {turn.case.script_id for turn in turns.values()} == {"a", "b", "c"}
+    assert await asyncio.to_thread(left_out, out) == {"a turn of a dialogue": 6}
 
 
 async def test_a_turn_that_fails_ends_its_dialogue_alone(manifest: Path, tmp_path: Path) -> None:
