@@ -115,6 +115,7 @@ def _case(turn: StoredTurn) -> dict[str, Any]:
         "dialogue_id": case.dialogue_id,
         "turn_index": None if case.dialogue_id is None else case.turn_index,
         "topic": case.topic,
+        "language": case.language,
         "text": case.text,
         "cue": _cue(case.cue),
         "script_cue": _cue(case.script_cue),
