@@ -11,7 +11,8 @@ Three questions, each about the *same recordings* (script, variant, source), wha
   what makes a cue hard to hear may make its reply hard as well.
 * **Speech source.** Human less synthetic recordings, paired by task, script, variant and type of question.
 
-A figure on fewer than `MIN_CLUSTERS` scripts (or attributes) is not given, and says so.
+Turns of dialogues are left out: their replies depend on what was said before. A figure on fewer than
+`MIN_CLUSTERS` scripts (or attributes) is not given, and says so.
 """
 
 from __future__ import annotations
@@ -193,17 +194,19 @@ class Levels:
 
 def relate(summary: RunSummary) -> Levels:
     """Return how the levels of a run hang together."""
-    columns = {column.name: column for column in summary.table.columns}
+    table = summary.table
+    turns = [turn for turn in summary.turns if not turn.in_dialogue]
+    columns = {column.name: column for column in table.columns}
     values = {
-        measure.name: _by_recording(summary.table, summary.turns, columns[measure.score], measure.task)
+        measure.name: _by_recording(table, turns, columns[measure.score], measure.task)
         for measure in MEASURES
         if measure.score in columns
     }
     values = {name: recordings for name, recordings in values.items() if recordings}
     return Levels(
-        relations=tuple(_relations(values, _attributes(summary.turns))),
-        cue_recognised=tuple(_cue_recognised(summary, columns, values)),
-        speech_source=tuple(_source_gaps(summary)),
+        relations=tuple(_relations(values, _attributes(turns))),
+        cue_recognised=tuple(_cue_recognised(table, turns, columns, values)),
+        speech_source=tuple(_source_gaps(table, turns)),
     )
 
 
@@ -282,19 +285,22 @@ def _correlation(
 
 
 def _cue_recognised(
-    summary: RunSummary, columns: Mapping[str, ScoreColumn], values: Mapping[str, object]
+    table: ScoreTable,
+    turns: Sequence[TurnFacts],
+    columns: Mapping[str, ScoreColumn],
+    values: Mapping[str, object],
 ) -> Iterable[CueRecognised]:
     if "understanding" not in values:
         return
-    answers = _scored(summary.table, summary.turns, columns["mcq.accuracy"], Task.UNDERSTANDING)
+    answers = _scored(table, turns, columns["mcq.accuracy"], Task.UNDERSTANDING)
     right = _means((_recording(turn), value) for turn, value in answers if _asks_for_cue(turn))
-    cues = _attributes(summary.turns)
+    cues = _attributes(turns)
     for measure in MEASURES:
         if measure.task is not Task.CONVERSATION or measure.name not in values:
             continue
         replies = [
             (value, turn.script_id, right[_recording(turn)] == 100.0)
-            for turn, value in _scored(summary.table, summary.turns, columns[measure.score], measure.task)
+            for turn, value in _scored(table, turns, columns[measure.score], measure.task)
             if _recording(turn) in right and _recording(turn) in cues
         ]
         sides = [[reply for reply in replies if reply[2] is known] for known in (True, False)]
@@ -338,19 +344,19 @@ def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Esti
     return estimate_figure(figure, [script for _, script, _ in replies])
 
 
-def _source_gaps(summary: RunSummary) -> Iterable[SourceGap]:
-    if not {_HUMAN, _SYNTHESIS} <= {turn.source for turn in summary.turns}:
+def _source_gaps(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterable[SourceGap]:
+    if not {_HUMAN, _SYNTHESIS} <= {turn.source for turn in turns}:
         return
-    for column in summary.table.columns:
+    for column in table.columns:
         for task in Task:
             if task not in column.tasks:
                 continue
             sides: dict[str, dict[Any, float]] = {}
             for source in (_SYNTHESIS, _HUMAN):
-                turns = [turn for turn in summary.turns if turn.source == source]
+                spoken = [turn for turn in turns if turn.source == source]
                 sides[source] = _means(
                     ((turn.script_id, turn.variant, turn.question_kind), value)
-                    for turn, value in _scored(summary.table, turns, column, task)
+                    for turn, value in _scored(table, spoken, column, task)
                 )
             pairs = [key for key in sides[_SYNTHESIS] if key in sides[_HUMAN]]
             if not pairs:

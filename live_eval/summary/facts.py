@@ -32,6 +32,7 @@ class TurnFacts:
     timing: TurnTiming
     media: MediaStats | None
     setup_ns: Mapping[str, int]
+    in_dialogue: bool = False
 
     def milliseconds(self, name: str) -> float | None:
         """Return a latency of a captured turn, or None."""
@@ -62,4 +63,5 @@ def turn_facts(turn: StoredTurn) -> TurnFacts:
         timing=turn.timing,
         media=turn.media,
         setup_ns=turn.trace.setup_ns,
+        in_dialogue=turn.case.dialogue_id is not None,
     )

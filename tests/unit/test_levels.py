@@ -248,6 +248,12 @@ def test_neutral_recordings_have_no_cue_to_recognise(tmp_path: Path) -> None:
     assert units == {"script": SCRIPTS, "attribute": 0}
 
 
+def test_turns_of_dialogues_are_left_out(tmp_path: Path, levels: Levels) -> None:
+    first = case(Task.CONVERSATION, 0)
+    said = replace(first, case_id="d/1", dialogue_id="d", turn_index=1)
+    assert relate(summary_of(tmp_path / "run", [*whole(), (said, "rubric", rubric(1.0))])) == levels
+
+
 def test_a_run_of_one_level_has_nothing_to_relate(tmp_path: Path) -> None:
     turns: list[tuple[Case, str, Judgement]] = [(case(Task.CONVERSATION, 1), "rubric", rubric(3.0))]
     assert relate(summary_of(tmp_path / "run", turns)) == Levels((), (), ())
