@@ -74,7 +74,8 @@ def command(
         return
     for comparison in compared.comparisons:
         _print_comparison(compared.first, comparison)
-    click.echo(f"p Holm: corrected over {_count(compared.tests, 'test')}. A script counts once.")
+    if compared.tests:
+        click.echo(f"p Holm: corrected over {_count(compared.tests, 'test')}. A script counts once.")
     if prompts is not None:
         _print_prompts(prompts)
 
