@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Unscored
 from live_eval.timeline import AUDIBLE_DBFS, audible_onset
 
@@ -35,6 +36,7 @@ def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
     seconds = len(reply.samples) / reply.rate_hz
     if seconds < SHORTEST_S:
         return Unscored(f"the reply is shorter than {SHORTEST_S} s")
-    if audible_onset(reply.int16(), reply.rate_hz) is None:
+    moving = Audio(reply.samples - reply.samples.mean(), reply.rate_hz)  # a constant offset is no sound
+    if audible_onset(moving.int16(), reply.rate_hz) is None:
         return Unscored(f"the reply is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
     return None

@@ -20,6 +20,7 @@ import numpy as np
 
 from judges._prosody import RATE_HZ, measure
 from judges._prosody import Prosody as Measures
+from judges._reply import other_language
 from judges._sound import unrateable
 from judges._syllables import syllables
 from live_eval.audio import Audio
@@ -69,6 +70,8 @@ class Prosody:
         if reply is None:
             return Unscored("the reply is silent: nothing above 50 Hz")
         reply_rate = syllable_rate(turn.reply_text, reply)
+        if other_language(turn.reply_text or "", "en") is not None:
+            reply_rate = None  # syllables are counted by English spelling
         values = {
             "pitch_hz": reply.pitch_hz,
             "pitch_range": reply.pitch_range_st,
@@ -83,7 +86,8 @@ class Prosody:
         detail: dict[str, Any] = {"reply": asdict(reply) | {"syllables_per_s": reply_rate}}
         speaker = self._speaker(turn)
         if isinstance(speaker, Measures):
-            rate = syllable_rate(turn.case.text, speaker)
+            english = turn.case.language.lower().split("-")[0] == "en"
+            rate = syllable_rate(turn.case.text, speaker) if english else None
             detail["speaker"] = asdict(speaker) | {"syllables_per_s": rate}
             # Of a recording with a background, the level is the background's too.
             level = speaker.level_dbfs if speaker.speech_s is not None else None

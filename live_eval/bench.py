@@ -171,7 +171,12 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
         UsageError: There is no such judge, option or value, or a cost is to be bounded that nobody knows.
     """
     for name in options.choices:
-        chosen(registry.judge(name), options)
+        spec = registry.judge(name)
+        values = chosen(spec, options)
+        for option in spec.options:
+            value = values[option.name]
+            if option.is_file and value and not Path(value).is_file():
+                raise UsageError(f"{name}.{option.name} = {value!r}: expected a file, found none")
     for spec in specs:
         if spec.kind is not JudgeKind.LOCAL:
             llm_options(spec, options).settings_for(spec)

@@ -43,12 +43,21 @@ class Price:
         output: What comes back.
         audio_input: Sound that is sent; None where it costs what text does.
         cached_input: What the endpoint had in its cache; None where it costs what other input does.
+
+    Raises:
+        ValueError: One is negative or no number.
     """
 
     input: float
     output: float
     audio_input: float | None = None
     cached_input: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "audio_input", "cached_input"):
+            price = getattr(self, name)
+            if price is not None and not price >= 0:
+                raise ValueError(f"{name} = {price}: expected 0 or more")
 
     def cost(self, tokens: Tokens) -> float:
         """Return what a call costs, in US$.
@@ -104,6 +113,11 @@ class Budget:
         self._max_cost = max_cost
         self._reserved = Expense()
         self.spent = Expense()
+
+    @property
+    def bounds_size(self) -> bool:
+        """Whether it matters how long answers are."""
+        return self._max_tokens is not None or self._max_cost is not None
 
     def reserve(self, estimate: Expense) -> bool:
         """Set aside what a call will take; return False, and nothing is, where that is not there."""

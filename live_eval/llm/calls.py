@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from live_eval.clock import Clock
 from live_eval.llm.budget import Tokens
@@ -191,24 +191,35 @@ class ChatEndpoint:
             )
             completion = _Completion.model_validate_json(response.content)
         except openai.APIStatusError as error:
-            return _refused(error, parameters, self._clock.wall_ns())
+            return _refused(error, parameters, self._clock.wall_ns(), self._clean(error.response.text))
         except openai.APITimeoutError:
             message = f"no answer within {self._settings.timeout_s:g} s"
             return Problem(CallProblem.TIMEOUT, message, billed=True)
         except openai.APIConnectionError as error:
             message = f"{self._settings.base_url}: {error.__cause__ or error}"
-            return Problem(CallProblem.CONNECTION, message[:_MESSAGE_LENGTH])
+            return Problem(CallProblem.CONNECTION, self._clean(message)[:_MESSAGE_LENGTH])
+        except ValidationError as error:
+            # What came is left out: it may hold anything, and cut in its middle a key is not found any more.
+            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            message = f"expected a chat completion: {where + ': ' if where else ''}{first['msg']}"
+            return Problem(CallProblem.UNREADABLE, self._clean(message)[:_MESSAGE_LENGTH], billed=True)
         except (openai.OpenAIError, ValueError) as error:
-            message = f"expected a chat completion: {error}"[:_MESSAGE_LENGTH]
+            message = self._clean(f"expected a chat completion: {error}")[:_MESSAGE_LENGTH]
             return Problem(CallProblem.UNREADABLE, message, billed=True)
         return _read(self._without_key(completion))
 
+    def _clean(self, text: str) -> str:
+        """Take the key out of a text, before it is cut; one that may be a word of an answer is no secret."""
+        key = self._settings.key
+        return key.redact(text) if key is not None and len(key.reveal()) >= _SHORTEST_KEY else text
+
     def _without_key(self, completion: _Completion) -> _Completion:
-        """Take the key out of what a model says; one that may be a word of an answer is no secret."""
-        key, message = self._settings.key, completion.choices[0].message
-        if key is not None and len(key.reveal()) >= _SHORTEST_KEY:
-            message.content = key.redact(message.content) if message.content is not None else None
-            message.refusal = key.redact(message.refusal) if message.refusal is not None else None
+        """Take the key out of what an endpoint says."""
+        message = completion.choices[0].message
+        message.content = self._clean(message.content) if message.content is not None else None
+        message.refusal = self._clean(message.refusal) if message.refusal is not None else None
+        completion.model = self._clean(completion.model) if completion.model is not None else None
         return completion
 
 
@@ -240,11 +251,11 @@ def _read(completion: _Completion) -> Answer | Problem:
     return Problem(*problem, answer=answer, tokens=tokens, billed=True)
 
 
-def _refused(error: openai.APIStatusError, parameters: Mapping[str, Any], wall_ns: int) -> Problem:
-    """Say what an HTTP status means for us."""
-    status, body = error.status_code, error.response.text
+def _refused(error: openai.APIStatusError, parameters: Mapping[str, Any], wall_ns: int, body: str) -> Problem:
+    """Say what an HTTP status means for us; `body` is without the key."""
+    status = error.status_code
     told = _told(body)
-    message = f"{status} {told.get('message') or body.strip() or error.message}"[:_MESSAGE_LENGTH]
+    message = f"{status} {told.get('message') or body.strip() or 'no reason given'}"[:_MESSAGE_LENGTH]
     # Gemini answers a wrong key with 400.
     if status in (401, 403) or (status == 400 and "api key not valid" in body.lower()):
         return Problem(CallProblem.AUTHENTICATION, message)

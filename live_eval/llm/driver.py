@@ -99,6 +99,7 @@ class LlmDriver:
         self._hopeless: Problem | None = None
         self._without: set[str] = set()
         self._most_output_tokens: int | None = None
+        self._first_under_way = False
         self._input_ratio = 1.0
         self._endpoint = ChatEndpoint(settings, self._clock)
 
@@ -274,9 +275,14 @@ class LlmDriver:
         failed_attempts = 0
         while True:
             await self._gate.wait()
+            # Where a bound asks how long answers are, the first goes alone: it tells.
+            while self._budget.bounds_size and self._most_output_tokens is None and self._first_under_way:
+                await self._settled.wait()
+            self._first_under_way = True
             estimate = self._estimate(size)
             refusal = await self._reserve(estimate)
             if refusal is not None:
+                self._wake()
                 return Unscored(refusal)
             if self._hopeless is not None:
                 self._settle(estimate, Expense())
@@ -318,6 +324,8 @@ class LlmDriver:
         """Send a request once, and count what it took."""
         record["calls"] += 1
         self.usage.calls += 1
+        if self._settings.price is None:
+            self.usage.cost = None
         spent = estimate  # of a call that is cancelled nothing better is known
         try:
             reply = await self._endpoint.call(question.model, messages, parameters)
@@ -335,9 +343,11 @@ class LlmDriver:
         """Return what a call took, as far as the endpoint tells."""
         tokens = reply.tokens
         if tokens is None:
-            if isinstance(reply, Answer):
-                self.usage.cost = None
             billed = isinstance(reply, Answer) or reply.billed
+            if billed:
+                self.usage.cost = None
+            if isinstance(reply, Answer):
+                self._most_output_tokens = max(self._most_output_tokens or 0, _OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
         self._learn(tokens, size)
         self.usage.input_tokens += tokens.input
@@ -382,6 +392,11 @@ class LlmDriver:
 
     def _settle(self, estimate: Expense, spent: Expense) -> None:
         self._budget.settle(estimate, spent)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let those go on who wait for a call to be over."""
+        self._first_under_way = False
         self._settled.set()
         self._settled = asyncio.Event()
 

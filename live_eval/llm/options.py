@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec, Need
@@ -160,11 +161,24 @@ class LlmOptions:
         """
         model = self.model_of(spec)
         parts = [model] if model is not None and model != spec.model else []
+        # Servers of one's own call different models by the same name.
+        where = self._elsewhere(spec)
+        if where is not None:
+            parts = [f"{''.join(parts)}@{where}"]
         if self.samples > 1:
             parts.append(f"samples={self.samples}")
         if self.temperature is not None:
             parts.append(f"temperature={self.temperature:g}")
         return parts
+
+    def _elsewhere(self, spec: JudgeSpec) -> str | None:
+        """Return where the model is asked, if not at the address that `spec` was made for."""
+        usual = (spec.base_url or OPENAI_BASE_URL).rstrip("/")
+        if self.preset is not None:
+            return self.preset if PRESETS[self.preset].base_url != usual else None
+        if self.base_url is None or self.base_url.rstrip("/") == usual:
+            return None
+        return urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     def budget(self) -> Budget:
         """Return a new budget, for all judges of a scoring together."""
