@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,16 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--check", "checked", is_flag=True, help="Read the files, and hold them to their hashes.")
 def _list(as_json: bool, checked: bool) -> None:
-    """List the weights that judges know, and which of them are here."""
+    """List the weights that judges know, and which of them are here.
+
+    Exit status with --check: 1 where files are not what they should be.
+    """
     rows = [_row(spec, judges, checked=checked) for spec, judges in _known().values()]
     if not as_json:
         rows = [row | {"sha256_shown": (row["sha256"] or "")[:12]} for row in rows]
     print_listing(rows, _COLUMNS, as_json=as_json)
+    if checked and any(row["problem"] for row in rows):
+        sys.exit(1)
 
 
 @command.command("fetch")

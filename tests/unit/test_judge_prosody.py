@@ -206,7 +206,7 @@ def test_clicks_have_a_level(detector: Any) -> None:
 
 def test_an_offset_is_no_sound(judge: Prosody) -> None:
     offset = Audio(np.full(2 * RATE_HZ, 0.5, np.float32), RATE_HZ)
-    assert one(judge, turn(offset)) == Unscored("the reply is silent: nothing above 50 Hz")
+    assert one(judge, turn(offset)) == Unscored("the reply is silent: nothing above -50 dBFS")
     shifted = sound(silence(0.3), voice(1, 200), silence(0.3))
     shifted.samples[:] += 0.3
     assert scored(judge, turn(shifted)).values["level"] == pytest.approx(

@@ -75,8 +75,10 @@ def test_a_bound_on_the_cost_needs_the_price_of_whoever_is_asked() -> None:
 def test_what_makes_another_judge() -> None:
     assert LlmOptions().version_parts(RUBRIC) == []
     assert LlmOptions(preset="openai", base_url=None).version_parts(RUBRIC) == []
-    assert LlmOptions(base_url=LOCAL, key_variable="MY_KEY").version_parts(RUBRIC) == []
-    assert LlmOptions(preset="gemini").version_parts(RUBRIC) == ["gemini-2.5-pro"]
+    assert LlmOptions(base_url=LOCAL, key_variable="MY_KEY").version_parts(RUBRIC) == ["@127.0.0.1:8000"]
+    assert LlmOptions(base_url="https://me:pw@host/v1").version_parts(RUBRIC) == ["@host"]
+    assert LlmOptions(base_url="https://api.openai.com/v1/").version_parts(RUBRIC) == []
+    assert LlmOptions(preset="gemini").version_parts(RUBRIC) == ["gemini-2.5-pro@gemini"]
     parts = LlmOptions(model="mine", samples=5, temperature=0.7).version_parts(VES)
     assert parts == ["mine", "samples=5", "temperature=0.7"]
 
