@@ -745,10 +745,13 @@ async def test_long_answers_do_not_overspend_by_many_calls_at_once(server: Serve
 
 async def test_no_part_of_the_key_is_kept_however_it_is_sent_back(server: Server) -> None:
     key = KEY
-    page = web.Response(text=f"<html>hi Bearer {key}</html>", content_type="text/html")
-    long = error(400, message="x" * 280 + f" your key {key} is not liked")
-    named = completion('{"kindness": 3}')
-    for answer in (long, page, named):
+    html = f"<html>hi Bearer {key}</html>"
+    answers: list[Answer] = [
+        error(400, message="x" * 280 + f" your key {key} is not liked"),
+        lambda _: web.Response(text=html, content_type="text/html"),
+        lambda _: web.json_response({"model": f"m-{key}", "choices": [{"message": {"content": "no"}}]}),
+    ]
+    for answer in answers:
         server.answers = [answer]
         async with driver(server, attempts=1) as llm:
             [judgement] = await llm.judge(KindJudge(), turns("a"))
