@@ -33,7 +33,17 @@ from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estima
 from live_eval.summary import RunSummary, ScoreColumn, ScoreTable, TurnFacts
 from live_eval.types import Task, Variant
 
-__all__ = ["MEASURES", "CueRecognised", "Levels", "Measure", "Relation", "SourceGap", "relate"]
+__all__ = [
+    "MEASURES",
+    "PLOTTED",
+    "CueRecognised",
+    "Levels",
+    "Measure",
+    "Point",
+    "Relation",
+    "SourceGap",
+    "relate",
+]
 
 _HUMAN, _SYNTHESIS = "human", "synthesis"
 _NEUTRAL = "neutral"
@@ -72,20 +82,41 @@ class Measure:
         name: What to call it.
         score: The score.
         task: The turns that it is about.
+        low: Where its scale begins.
+        high: Where it ends.
     """
 
     name: str
     score: str
     task: Task
+    low: float
+    high: float
 
 
 MEASURES = (
-    Measure("understanding", "mcq.accuracy", Task.UNDERSTANDING),
-    Measure("reasoning", "mcq.accuracy", Task.REASONING),
-    *(Measure(f"C{place}", f"rubric.c{place}", Task.CONVERSATION) for place in (1, 2, 3, 4)),
-    Measure("VES", "ves", Task.CONVERSATION),
+    Measure("understanding", "mcq.accuracy", Task.UNDERSTANDING, 0, 100),
+    Measure("reasoning", "mcq.accuracy", Task.REASONING, 0, 100),
+    *(Measure(f"C{place}", f"rubric.c{place}", Task.CONVERSATION, 1, 5) for place in (1, 2, 3, 4)),
+    Measure("VES", "ves", Task.CONVERSATION, 1, 5),
 )
 """The figures that are related, by level."""
+
+PLOTTED = (
+    ("understanding", "reasoning"),
+    ("understanding", "C4"),
+    ("understanding", "VES"),
+    ("reasoning", "C1"),
+    ("reasoning", "VES"),
+)
+"""The pairs of measures that the paper plots."""
+
+
+class Point(NamedTuple):
+    """The means of two measures for a script or an attribute."""
+
+    name: str
+    first: float
+    second: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +128,14 @@ class Relation:
         second: Name of the other.
         unit: What a rank is of: a script, or a vocal attribute.
         correlation: Spearman's; without a number where there are too few, and says why.
+        points: What it correlates; what a plot shows.
     """
 
     first: str
     second: str
     unit: Unit
     correlation: Estimate
+    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +228,7 @@ class Levels:
 def relate(summary: RunSummary) -> Levels:
     """Return how the levels of a run hang together."""
     table = summary.table
-    turns = [turn for turn in summary.turns if not turn.in_dialogue]
+    turns = [turn for turn in summary.turns if turn.dialogue_id is None]
     columns = {column.name: column for column in table.columns}
     values = {
         measure.name: _by_recording(table, turns, columns[measure.score], measure.task)
@@ -260,25 +293,31 @@ def _relations(
             if tasks[first] is tasks[second]:
                 continue
             for unit, unit_of in units:
-                yield Relation(
-                    first, second, unit, _correlation(values[first], values[second], unit_of, unit)
-                )
+                points = _points(values[first], values[second], unit_of)
+                yield Relation(first, second, unit, _correlation(points, unit), points)
 
 
-def _correlation(
+def _points(
     first: Mapping[_Recording, float],
     second: Mapping[_Recording, float],
     unit_of: Callable[[_Recording], str | None],
-    unit: Unit,
-) -> Estimate:
+) -> tuple[Point, ...]:
     common = [
         (recording, name) for recording in first if recording in second and (name := unit_of(recording))
     ]
     one = _means((name, first[recording]) for recording, name in common)
     other = _means((name, second[recording]) for recording, name in common)
-    if len(one) < MIN_CLUSTERS:
-        return Estimate(None, len(one), len(one), reason=_too_few(len(one), unit))
-    found = spearman(list(one.values()), [other[name] for name in one], list(one))
+    return tuple(Point(name, value, other[name]) for name, value in one.items())
+
+
+def _correlation(points: Sequence[Point], unit: Unit) -> Estimate:
+    if len(points) < MIN_CLUSTERS:
+        return Estimate(None, len(points), len(points), reason=_too_few(len(points), unit))
+    found = spearman(
+        [point.first for point in points],
+        [point.second for point in points],
+        [point.name for point in points],
+    )
     if found.value is None:
         return Estimate(None, found.n, found.clusters, reason="all values of one side are alike")
     return found

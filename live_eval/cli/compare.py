@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from live_eval.comparison import Comparison, Difference, PromptSensitivity
+    from live_eval.comparison import Comparison, Difference
     from live_eval.statistics import Estimate
 
 __all__ = ["command"]
@@ -77,7 +77,9 @@ def command(
     if compared.tests:
         click.echo(f"p Holm: corrected over {_count(compared.tests, 'test')}. A script counts once.")
     if prompts is not None:
-        _print_prompts(prompts)
+        click.echo()
+        for line in prompts.in_words():
+            click.echo(line)
 
 
 def _print_comparison(first: str, comparison: Comparison) -> None:
@@ -169,23 +171,6 @@ def _methods(comparison: Comparison) -> Iterator[str]:
 
 def _of(names: Sequence[str], kinds: int) -> str:
     return f" ({', '.join(names)})" if kinds > 1 else ""
-
-
-def _print_prompts(prompts: PromptSensitivity) -> None:
-    click.echo()
-    click.echo("The runs differ in nothing but the prompt: the differences above are the prompt's.")
-    for metric, best in prompts.best.items():
-        if best.best is None:
-            click.echo(f"best prompt by {metric}: not known: {best.reason}")
-            continue
-        means = ", ".join(f"{prompts.prompts[name]} {mean:.2f}" for name, mean in best.means.items())
-        assert best.lead is not None
-        lead = best.lead.difference
-        click.echo(
-            f"best prompt by {metric}, as the paper's table picks it: {prompts.prompts[best.best]} "
-            f"({means}; {_count(best.n, 'turn')} with a value under each); "
-            f"against the next best {_estimate(lead, 2)}: {best.lead.in_words}"
-        )
 
 
 def _count(number: int, what: str) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from live_eval.statistics import Estimate
     from live_eval.store import RunReader
-    from live_eval.summary import RunSummary, TaskFigures
+    from live_eval.summary import DialogueFigures, RunSummary, TaskFigures
 
 __all__ = ["command", "print_summary"]
 
@@ -94,6 +94,9 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
                     f"{_number(errors.pooled, 2)} % of all words (pooled), "
                     f"n {errors.mean.n} of {figures.turns}"
                 )
+    if summary.dialogues is not None:
+        console.print()
+        console.print(_dialogues_in_words(summary.dialogues))
     for judge, reason in summary.could_not_run.items():
         console.print(f"[yellow]{escape(judge)} could not run:[/yellow] {escape(reason)}")
 
@@ -166,6 +169,14 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
     return table
 
 
+def _dialogues_in_words(figures: DialogueFigures) -> str:
+    followed = figures.followed
+    counts = f"{figures.dialogues} dialogues of {figures.turns} turns; the cue changes at {figures.changes}"
+    if followed.value is None:
+        return f"{counts}; whether replies follow: {followed.reason}"
+    return f"{counts}; replies followed (C4 of 4 or more) at {followed.value:.0f} % of {followed.n}"
+
+
 def _score_table(summary: RunSummary) -> Table:
     from rich.markup import escape
     from rich.table import Table
@@ -176,7 +187,7 @@ def _score_table(summary: RunSummary) -> Table:
     for score in summary.scores.values():
         arrow = {True: "↑", False: "↓", None: ""}[score.higher_is_better]
         table.add_row(
-            escape(score.name),
+            escape(score.label),
             _number(score.mean, 2),
             _interval(score.mean, 2),
             str(score.n),

@@ -50,6 +50,25 @@ class BestPrompt:
             "reason": self.reason,
         }
 
+    def in_words(self, prompts: Mapping[str, str]) -> str:
+        """Return a sentence that says which it is.
+
+        Args:
+            prompts: The prompt of each run, by the run's name.
+        """
+        if self.best is None or self.lead is None:
+            return f"best prompt by {self.metric}: not known: {self.reason}"
+        means = ", ".join(f"{prompts[name]} {mean:.2f}" for name, mean in self.means.items())
+        found = self.lead.difference
+        assert found.value is not None
+        lead = f"{found.value:+.2f}"
+        if found.interval is not None:
+            lead += f" ({found.interval.low:+.2f} … {found.interval.high:+.2f})"
+        return (
+            f"best prompt by {self.metric}, as the paper's table picks it: {prompts[self.best]} ({means}; "
+            f"{self.n} turns with a value under each); against the next best {lead}: {self.lead.in_words}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSensitivity:
@@ -69,6 +88,13 @@ class PromptSensitivity:
             "prompts": dict(self.prompts),
             "best": {metric: best.as_json() for metric, best in self.best.items()},
         }
+
+    def in_words(self) -> tuple[str, ...]:
+        """Return sentences that say what the prompt did, for beneath a table of differences."""
+        return (
+            "The runs differ in nothing but the prompt: the differences above are the prompt's.",
+            *(best.in_words(self.prompts) for best in self.best.values()),
+        )
 
 
 def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptSensitivity | None:

@@ -7,6 +7,8 @@ from live_eval.leaderboard.board import (
     BoardRow,
     BoardTable,
     HeatMap,
+    LevelPlot,
+    ModelDot,
     build_board,
 )
 from live_eval.leaderboard.render import BoardFormat, render
@@ -19,6 +21,8 @@ __all__ = [
     "BoardRow",
     "BoardTable",
     "HeatMap",
+    "LevelPlot",
+    "ModelDot",
     "build_board",
     "render",
 ]

@@ -13,13 +13,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from live_eval.agreement import spearman
 from live_eval.leaderboard.published import PUBLISHED
+from live_eval.levels import MEASURES, PLOTTED, Measure
 from live_eval.statistics import Estimate, estimate_mean
 from live_eval.store import RunReader, ScoreReader
 from live_eval.summary import RunSummary, ScoreColumn, TurnFacts, summarise
 from live_eval.types import Task
 
-__all__ = ["Board", "BoardCell", "BoardColumn", "BoardRow", "BoardTable", "HeatMap", "build_board"]
+__all__ = [
+    "Board",
+    "BoardCell",
+    "BoardColumn",
+    "BoardRow",
+    "BoardTable",
+    "HeatMap",
+    "LevelPlot",
+    "ModelDot",
+    "build_board",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +126,39 @@ class HeatMap:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelDot:
+    """A model in a plot of two levels."""
+
+    label: str
+    published: bool
+    across: float
+    up: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPlot:
+    """Two levels against each other over models, as the paper plots them.
+
+    Args:
+        across: The one measure.
+        up: The other.
+        dots: The models that have both.
+        correlation: Spearman's over them; None where it is not defined.
+    """
+
+    across: Measure
+    up: Measure
+    dots: tuple[ModelDot, ...]
+    correlation: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
     """The whole."""
 
     tables: tuple[BoardTable, ...]
     maps: tuple[HeatMap, ...]
+    plots: tuple[LevelPlot, ...]
     notes: tuple[str, ...]
 
 
@@ -198,7 +238,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         _table("Response: sound", _AUDIO, entries, None if all_prompts else _VES, (_AUDIO_NOTE,)),
         _table("Response: words", _TEXT, entries, None if all_prompts else _C4, ()),
     ]
-    return Board(tuple(tables), tuple(_maps(entries)), _NOTES)
+    return Board(tuple(tables), tuple(_maps(entries)), _plots(entries), _NOTES)
 
 
 def _entries(paths: Sequence[Path]) -> list[_Entry]:
@@ -350,3 +390,30 @@ def _map(
     if not kept:
         return None
     return tuple(name for name, _ in kept), tuple(row for _, row in kept)
+
+
+def _plots(entries: Sequence[_Entry]) -> tuple[LevelPlot, ...]:
+    """Return the paper's plots, with every run as a model of its own."""
+    measures = {measure.name: measure for measure in MEASURES}
+    models = [(name, True, {key: figures.get(key) for key in figures}) for name, figures in PUBLISHED.items()]
+    for entry in entries:
+        found = {
+            name.lower(): entry.mean(
+                measure.score, [turn for turn in entry.summary.turns if turn.task is measure.task]
+            ).value
+            for name, measure in measures.items()
+        }
+        models.append((f"{entry.label}, prompt {entry.prompt}", False, found))
+    plots = []
+    for across, up in PLOTTED:
+        dots = tuple(
+            ModelDot(label, published, first, second)
+            for label, published, figures in models
+            if (first := figures.get(across.lower())) is not None
+            and (second := figures.get(up.lower())) is not None
+        )
+        correlation = spearman(
+            [dot.across for dot in dots], [dot.up for dot in dots], [dot.label for dot in dots]
+        )
+        plots.append(LevelPlot(measures[across], measures[up], dots, correlation.value))
+    return tuple(plots)

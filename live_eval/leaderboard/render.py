@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap
+from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap, LevelPlot
+from live_eval.levels import Measure
 from live_eval.statistics import Estimate
 
 __all__ = ["BoardFormat", "render"]
@@ -60,7 +61,7 @@ def _html(board: Board) -> str:
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(figure=_figure, interval=_interval, arrow=_arrow)
-    environment.globals.update(label=_label, cell_note=_cell_note, heat=_heat)
+    environment.globals.update(label=_label, cell_note=_cell_note, heat=_heat, along=_along)
     return environment.get_template("leaderboard.html").render(board=board)
 
 
@@ -79,6 +80,11 @@ def _heat(heat_map: HeatMap, estimate: Estimate) -> str:
     return f"{100 * min(1.0, max(0.0, share)):.0f}"
 
 
+def _along(measure: Measure, value: float) -> str:
+    """Return how far along a measure's scale a value lies, in percent."""
+    return f"{100 * (value - measure.low) / (measure.high - measure.low):.2f}"
+
+
 # -- Markdown -------------------------------------------------------------------------------------------
 
 _MARKUP = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]|<>"})
@@ -90,6 +96,7 @@ def _markdown(board: Board) -> str:
         parts += [f"## {table.title}", _markdown_table(table), *(f"- {note}" for note in table.notes)]
     for heat_map in board.maps:
         parts += [f"## {heat_map.title}", _markdown_map(heat_map)]
+    parts += ["## Levels against each other", _markdown_plots(board.plots)]
     parts += ["## Notes", "\n".join(f"- {note}" for note in board.notes)]
     return "\n\n".join(parts) + "\n"
 
@@ -115,6 +122,15 @@ def _markdown_map(heat_map: HeatMap) -> str:
             f"{_figure(each.value)} (n {each.n})" if each.value is not None else _NONE for each in row
         )
         lines.append(f"| {name.translate(_MARKUP)} | {cells} |")
+    return "\n".join(lines)
+
+
+def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
+    lines = ["| levels | Spearman over models | models |", "|---|---:|---:|"]
+    lines += [
+        f"| {plot.up.name} by {plot.across.name} | {_figure(plot.correlation)} | {len(plot.dots)} |"
+        for plot in plots
+    ]
     return "\n".join(lines)
 
 

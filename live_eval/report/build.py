@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 from live_eval import __version__
 from live_eval.errors import UsageError
+from live_eval.levels import relate
 from live_eval.report.audio import clips
-from live_eval.report.charts import CurveChart, curve_chart, waterfall
-from live_eval.report.compare import compare
+from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
+from live_eval.report.compare import compare, prompts_in_words
 from live_eval.report.tables import (
     LATENCY_TITLES,
     RunView,
@@ -109,9 +110,9 @@ def write_report(
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb)
+                pieces = _page(opened, audio_mb, prompts_in_words(runs))
             case "md":
-                pieces = iter([as_markdown(views)])
+                pieces = iter([as_markdown(views, prompts_in_words(runs))])
             case "csv":
                 pieces = iter([as_csv(views)])
             case "json":
@@ -137,7 +138,7 @@ def _labels(paths: Sequence[Path]) -> list[str]:
     return [f"{name} ({index + 1})" if longer.count(name) > 1 else name for index, name in enumerate(longer)]
 
 
-def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
+def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) -> Iterator[str]:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -160,6 +161,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
     room = int(audio_mb * 1_000_000) // len(opened)
     sounds = [clip for some in files for clip in clips(some, room)]
     script = (_TEMPLATES / "report.js").read_text("utf-8")
+    levels = [relate(view.summary) for view in runs]
     cues = {turn.cue.attribute or turn.cue.phrase for _, turn in ordered if turn.cue is not None}
     return environment.get_template("report.html").generate(
         title=" and ".join(view.label for view in runs),
@@ -171,8 +173,12 @@ def _page(opened: Sequence[OpenRun], audio_mb: float) -> Iterator[str]:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         latencies=latency_table(runs),
         scores=score_table(runs),
+        prompts=prompts,
         audits=audit_table(runs),
-        tasks=task_tables(runs),
+        tasks=task_tables(runs, levels),
+        level_charts=level_charts(
+            [(view.label, view.index % _COLOURS, found) for view, found in zip(runs, levels, strict=True)]
+        ),
         cues=cue_table(runs),
         failures=failure_table(runs),
         charts=_charts(runs),

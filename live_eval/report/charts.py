@@ -1,4 +1,4 @@
-"""What a report draws: distributions as step curves, and where the time of a turn goes.
+"""What a report draws: distributions as step curves, where the time of a turn goes, levels by each other.
 
 Curves are SVG paths that the page stretches, so that their labels can be text of the page: it keeps its size
 on a small screen, and stays text for who cannot see the curve.
@@ -10,10 +10,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from live_eval.levels import MEASURES, PLOTTED, Levels
 from live_eval.statistics import ecdf
 from live_eval.summary import RunSummary, TurnFacts
 
-__all__ = ["Curve", "CurveChart", "Tick", "Waterfall", "WaterfallRow", "curve_chart", "waterfall"]
+__all__ = [
+    "Curve",
+    "CurveChart",
+    "Dot",
+    "ScatterChart",
+    "Tick",
+    "Waterfall",
+    "WaterfallRow",
+    "curve_chart",
+    "level_charts",
+    "waterfall",
+]
 
 WIDTH, HEIGHT = 1000, 400
 _MOST_STEPS = 400
@@ -82,6 +94,27 @@ class Waterfall:
     ticks: tuple[Tick, ...]
     zero: float
     of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A point; `across` and `up` in percent from the left and from the bottom."""
+
+    across: float
+    up: float
+    colour: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterChart:
+    """Two measures against each other, each on the whole of its scale."""
+
+    across: str
+    up: str
+    dots: tuple[Dot, ...]
+    across_ticks: tuple[Tick, ...]
+    up_ticks: tuple[Tick, ...]
 
 
 def curve_chart(title: str, series: Sequence[tuple[str, int, Sequence[float], int]]) -> CurveChart | None:
@@ -222,3 +255,36 @@ def _stages(turn: TurnFacts) -> list[tuple[str, float, float]]:
 def _late_endpointing(turn: TurnFacts) -> float | None:
     said, total = turn.milliseconds("endpointing"), turn.milliseconds("voice_to_voice")
     return said if said is not None and total is not None and said > total else None
+
+
+def level_charts(levels: Sequence[tuple[str, int, Levels]]) -> list[ScatterChart]:
+    """Draw the levels against each other as the paper does, with a dot for each vocal attribute.
+
+    Args:
+        levels: Label of a run, number of its colour, and how its levels hang together.
+
+    Returns:
+        A chart for each pair of measures that the paper plots and some run has a correlation of.
+    """
+    measures = {measure.name: measure for measure in MEASURES}
+    charts = []
+    for pair in PLOTTED:
+        across, up = (measures[name] for name in pair)
+        dots = tuple(
+            Dot(
+                100 * (point.first - across.low) / (across.high - across.low),
+                100 * (point.second - up.low) / (up.high - up.low),
+                colour,
+                f"{label}: {point.name}, {across.name} {point.first:.4g}, {up.name} {point.second:.4g}",
+            )
+            for label, colour, found in levels
+            for relation in found.relations
+            if relation.unit == "attribute"
+            and {relation.first, relation.second} == set(pair)
+            and relation.correlation.value is not None
+            for point in relation.points
+        )
+        if dots:
+            ticks = [_ticks(one.low, one.high, (one.high - one.low) / 4) for one in (across, up)]
+            charts.append(ScatterChart(across.name, up.name, dots, *ticks))
+    return charts

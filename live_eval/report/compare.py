@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from live_eval.comparison import Series, estimated_difference, series_of
+from live_eval.comparison import (
+    Series,
+    check_same_data,
+    estimated_difference,
+    prompt_sensitivity,
+    read_runs,
+    series_of,
+)
+from live_eval.errors import UsageError
 from live_eval.statistics import Estimate
 from live_eval.summary import LATENCIES, RunSummary
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "prompts_in_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +98,24 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
     return Comparison(
         first=first_name, other=other_name, latencies=latencies, scores=scores, notes=tuple(notes)
     )
+
+
+def prompts_in_words(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return what the prompt did, where runs of the same data differ in nothing else; else nothing.
+
+    Args:
+        paths: The runs' folders.
+    """
+    if len(paths) < 2:
+        return ()
+    first, *others = runs = read_runs(paths)
+    try:
+        for other in others:
+            check_same_data(first, other, common=True)
+    except UsageError:
+        return ()
+    found = prompt_sensitivity(runs)
+    return found.in_words() if found is not None else ()
 
 
 def _json(estimate: Estimate) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
     ]
     reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
     cells = [
-        Cell(score.name, note=f"{score.title} (version {score.version})"),
+        Cell(score.label, note=f"{score.title} (version {score.version})"),
         *run_cell(view, runs),
         Cell(number(score.mean.value, 2), strong=True),
         Cell(interval(score.mean, 2), note=score.mean.reason),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from live_eval.levels import Levels, relate
+from live_eval.levels import Levels
 from live_eval.report.tables import (
     NONE,
     Cell,
@@ -39,6 +39,10 @@ _CUE_NOTE = (
     "Replies to recordings about whose own cue every question was answered right, against those to the "
     "others. What makes a cue hard to hear may make its reply hard as well."
 )
+_CHANGE_NOTE = (
+    "Replies where the cue differs from that of the turn before, against the replies to that turn; paired, "
+    "resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new cue."
+)
 _SOURCE_NOTE = "Human less synthetic recordings, paired by script, variant and type of question."
 
 
@@ -50,15 +54,21 @@ class TitledTable:
     table: Table
 
 
-def task_tables(runs: Sequence[RunView]) -> list[TitledTable]:
-    """Return the tables that have rows: accuracy, transcription, and how the levels hang together."""
-    levels = [(view, relate(view.summary)) for view in runs]
+def task_tables(runs: Sequence[RunView], levels: Sequence[Levels]) -> list[TitledTable]:
+    """Return the tables that have rows: accuracy, transcription, and how the levels hang together.
+
+    Args:
+        runs: The runs.
+        levels: How the levels of each hang together, in the same order.
+    """
+    related = list(zip(runs, levels, strict=True))
     tables = [
         TitledTable("Multiple choice by type of question", _questions(runs)),
         TitledTable("Transcription", _transcription(runs)),
-        TitledTable("How the levels go together", _relations(levels, runs)),
-        TitledTable("Replies where the cue was recognised, and where it was not", _cues(levels, runs)),
-        TitledTable("Human against synthetic speech", _sources(levels, runs)),
+        TitledTable("How the levels go together", _relations(related, runs)),
+        TitledTable("Replies where the cue was recognised, and where it was not", _cues(related, runs)),
+        TitledTable("Human against synthetic speech", _sources(related, runs)),
+        TitledTable("Where the cue changes within a dialogue", _changes(runs)),
     ]
     return [titled for titled in tables if titled.table.rows]
 
@@ -194,6 +204,40 @@ def _sources(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) 
         if (each.task, each.score) == key
     )
     return Table(tuple(columns), rows, _SOURCE_NOTE)
+
+
+def _changes(runs: Sequence[RunView]) -> Table:
+    columns = [Column("replies", figures=False), *run_column(runs), Column("before the change")]
+    columns += [Column("at the change"), Column("difference"), Column("95 % interval"), Column("n")]
+    told = [(view, figures) for view in runs if (figures := view.summary.dialogues) is not None]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            Cell("followed, % of changes", strong=True),
+            *run_cell(view, runs),
+            Cell(NONE),
+            Cell(number(figures.followed.value, 1), strong=True, note=figures.followed.reason),
+            Cell(NONE),
+            Cell(NONE if figures.followed.value is None else interval(figures.followed, 1)),
+            Cell(f"{figures.followed.n} of {figures.changes}"),
+        )
+        for view, figures in told
+        if figures.changes
+    ]
+    for score in dict.fromkeys(each.score for _, figures in told for each in figures.scores):
+        for view, figures in told:
+            each = next((each for each in figures.scores if each.score == score), None)
+            if each is not None:
+                rows.append(
+                    (
+                        Cell(score),
+                        *run_cell(view, runs),
+                        Cell(number(each.before.value, 2)),
+                        Cell(number(each.at.value, 2)),
+                        *_told(each.difference),
+                        Cell(f"{each.difference.n} of {figures.changes}"),
+                    )
+                )
+    return Table(tuple(columns), tuple(rows), _CHANGE_NOTE)
 
 
 def _told(estimate: Estimate) -> Iterator[Cell]:

@@ -67,8 +67,13 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def as_markdown(runs: Sequence[RunView]) -> str:
-    """Return the tables of the report."""
+def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
+    """Return the tables of the report.
+
+    Args:
+        runs: The runs.
+        prompts: What the prompt did, where they differ in nothing else.
+    """
     parts = [f"# {' and '.join(_escape(view.label) for view in runs)}"]
     for view in runs:
         facts, summary = view.summary.facts, view.summary
@@ -84,7 +89,7 @@ def as_markdown(runs: Sequence[RunView]) -> str:
     )
     scores = score_table(runs)
     if scores.rows:
-        parts += ["## Scores", _table(scores)]
+        parts += ["## Scores", _table(scores), *map(_escape, prompts)]
     missing = [
         f"- {_escape(view.label)}: **{_escape(judge)}** could not run: {_escape(reason)}"
         for view in runs
@@ -98,7 +103,7 @@ def as_markdown(runs: Sequence[RunView]) -> str:
     audits = audit_table(runs)
     if audits.rows:
         parts += ["## How far the judges can be trusted", _table(audits)]
-    for titled in task_tables(runs):
+    for titled in task_tables(runs, [relate(view.summary) for view in runs]):
         parts += [f"## {titled.title}", _table(titled.table)]
     failures = failure_table(runs)
     if failures.rows:

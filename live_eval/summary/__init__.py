@@ -7,6 +7,7 @@ and is counted in both.
 """
 
 from live_eval.summary.audits import AuditSummary, audit_in_words, read_audits
+from live_eval.summary.changes import ChangeFigures, DialogueFigures
 from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
 from live_eval.summary.groups import Group
 from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
@@ -26,6 +27,8 @@ __all__ = [
     "LATENCIES",
     "TURN_FAILED",
     "AuditSummary",
+    "ChangeFigures",
+    "DialogueFigures",
     "ErrorFigures",
     "Group",
     "Lag",

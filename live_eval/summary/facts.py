@@ -32,7 +32,8 @@ class TurnFacts:
     timing: TurnTiming
     media: MediaStats | None
     setup_ns: Mapping[str, int]
-    in_dialogue: bool = False
+    dialogue_id: str | None = None
+    turn_index: int = 0
 
     def milliseconds(self, name: str) -> float | None:
         """Return a latency of a captured turn, or None."""
@@ -63,5 +64,6 @@ def turn_facts(turn: StoredTurn) -> TurnFacts:
         timing=turn.timing,
         media=turn.media,
         setup_ns=turn.trace.setup_ns,
-        in_dialogue=turn.case.dialogue_id is not None,
+        dialogue_id=turn.case.dialogue_id,
+        turn_index=turn.case.turn_index,
     )

@@ -11,6 +11,7 @@ from live_eval.statistics import quantile
 from live_eval.store import RunReader, ScoreReader
 from live_eval.summary._json import by_count, rounded
 from live_eval.summary.audits import AuditSummary, read_audits
+from live_eval.summary.changes import DialogueFigures, summarise_dialogues
 from live_eval.summary.facts import TurnFacts, turn_facts
 from live_eval.summary.groups import Group, group_turns
 from live_eval.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
@@ -98,6 +99,7 @@ class RunSummary:
         could_not_run: Judges that could not run, and why.
         groups: The turns by variant and by cue.
         tasks: The turns by task.
+        dialogues: Its dialogues, and whether replies follow where the cue changes; None where it has none.
         table: The scores turn by turn.
         audits: How far judges can be trusted, by judge, where that was tested.
     """
@@ -118,6 +120,7 @@ class RunSummary:
     could_not_run: Mapping[str, str]
     groups: tuple[Group, ...]
     tasks: tuple[TaskFigures, ...]
+    dialogues: DialogueFigures | None
     table: ScoreTable
     audits: Mapping[str, AuditSummary]
 
@@ -144,6 +147,7 @@ class RunSummary:
             "latency_ms": {name: latency_json(summary) for name, summary in self.latencies.items()},
             "scores": {name: score_json(summary) for name, summary in self.scores.items()},
             "tasks": {figures.task.value: figures.as_json() for figures in self.tasks},
+            "dialogues": None if self.dialogues is None else self.dialogues.as_json(),
             "failures": dict(self.failures),
             "retried": dict(self.retried),
             "warnings": dict(self.warnings),
@@ -209,6 +213,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         could_not_run={problem.judge: problem.reason for problem in table.problems},
         groups=group_turns(turns, table),
         tasks=summarise_tasks(table, turns),
+        dialogues=summarise_dialogues(table, turns),
         table=table,
         audits=read_audits(scores),
     )

@@ -162,6 +162,7 @@ class ScoreSummary:
         n_unscored: Turns that lack what the judge needs (failed turns among them).
         n_failed: Turns on which the judge failed.
         reasons: Turns without the score, by reason.
+        tasks: The tasks of the run whose turns it is about.
     """
 
     name: str
@@ -174,6 +175,13 @@ class ScoreSummary:
     n_unscored: int
     n_failed: int
     reasons: Mapping[str, int]
+    tasks: tuple[Task, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name, and the tasks where it is a mean over several."""
+        of = f" ({', '.join(task.value for task in self.tasks)})" if len(self.tasks) > 1 else ""
+        return f"{self.name}{of}"
 
     @property
     def n(self) -> int:
@@ -211,6 +219,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
             n_unscored=len(concerned) - len(values) - failed,
             n_failed=failed,
             reasons=by_count(reasons),
+            tasks=tuple(task for task in Task if any(turn.task is task for turn in concerned)),
         )
     return summaries
 

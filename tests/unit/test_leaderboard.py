@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from scipy.stats import spearmanr
 
 from live_eval.cli import cli
 from live_eval.data import cue_of
@@ -196,3 +197,30 @@ def test_the_command_writes_each_form(runs: Mapping[str, Path], tmp_path: Path) 
     done = runner.invoke(cli, ["leaderboard", str(runs["basic"]), "-o", str(page)])
     assert done.exit_code == 0, done.output
     assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+# -- levels ------------------------------------------------------------------------------------------------
+
+
+def test_levels_are_plotted_over_models_as_the_paper_does(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"]])
+    plots = {(plot.across.name, plot.up.name): plot for plot in board.plots}
+    assert list(plots) == [
+        ("understanding", "reasoning"),
+        ("understanding", "C4"),
+        ("understanding", "VES"),
+        ("reasoning", "C1"),
+        ("reasoning", "VES"),
+    ]
+    published = [row for row in PUBLISHED.values() if {"understanding", "reasoning"} <= row.keys()]
+    alone = plots["understanding", "reasoning"]
+    expected = spearmanr(
+        [row["understanding"] for row in published], [row["reasoning"] for row in published]
+    ).statistic
+    assert len(alone.dots) == len(published) == 13
+    assert alone.correlation == pytest.approx(expected)
+    ours = [dot for dot in plots["understanding", "C4"].dots if not dot.published]
+    assert [(dot.across, dot.label) for dot in ours] == [(50.0, "made-up, prompt basic")]
+    page = render(board, "html")
+    assert page.count('class="dot mine"') == 2, "with C4 and with VES; it was not asked to reason"
+    assert "| C4 by understanding | " in render(board, "md")

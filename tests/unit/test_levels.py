@@ -16,6 +16,7 @@ from live_eval.errors import FailureKind
 from live_eval.judging import Judgement, Scored, Unscored
 from live_eval.levels import Levels, relate
 from live_eval.report import write_report
+from live_eval.report.charts import level_charts
 from live_eval.statistics import MIN_CLUSTERS
 from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.summary import RunSummary, TaskFigures, summarise
@@ -276,6 +277,28 @@ def test_the_report_and_show_tell_it(run: Path, summary: RunSummary) -> None:
     assert told["levels"]["speech_source"]
     shown = CliRunner().invoke(cli, ["show", str(run)]).output
     assert "coarse-grained" in shown
+
+
+def test_levels_are_plotted_with_a_dot_for_each_attribute(tmp_path: Path) -> None:
+    cues = (*CUES, "yawn sound", "cough sound", "sound of wind blowing")
+    turns = [
+        (replace(each, cue=cue_of(cues[number]), script_id=f"id_{number}"), judge, made)
+        for number in range(len(cues))
+        for each, judge, made in (
+            (case(Task.UNDERSTANDING, number), "mcq", answered(number % 2 == 0)),
+            (case(Task.CONVERSATION, number), "rubric", rubric(1 + number / 4)),
+        )
+    ]
+    levels = relate(summary_of(tmp_path / "run", turns))
+    [chart] = level_charts([("mine", 2, levels)])
+    assert (chart.across, chart.up, len(chart.dots)) == ("understanding", "C4", len(cues))
+    assert [dot.across for dot in chart.dots] == [100.0 * (number % 2 == 0) for number in range(len(cues))]
+    assert [dot.up for dot in chart.dots] == pytest.approx([6.25 * number for number in range(len(cues))])
+    assert chart.dots[1].label == "mine: laughter, understanding 0, C4 1.25"
+    assert [tick.label for tick in chart.up_ticks] == ["1", "2", "3", "4", "5"]
+    page = write_report([tmp_path / "run"])
+    assert page is not None
+    assert "C4 by understanding" in page
 
 
 def test_a_run_of_conversation_alone_shows_no_tasks(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""Whether replies follow where the cue changes within a dialogue.
+
+A change is a turn whose cue differs from that of the turn before it. Scores of the reply there are held
+against those of the reply before, within the same dialogue: a model that goes on as if nothing had changed
+loses there what judges of the cue give it before. C4 says it of a single reply: from 4 on, by the scale's
+anchors, the reply considers the cue.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from live_eval.statistics import Estimate, estimate_mean, paired_difference
+from live_eval.summary._json import interval_json, rounded
+from live_eval.summary.facts import TurnFacts
+from live_eval.summary.scores import ScoreColumn, ScoreTable
+from live_eval.types import Task
+
+__all__ = ["ChangeFigures", "DialogueFigures", "summarise_dialogues"]
+
+_C4 = "rubric.c4"
+_CONSIDERS = 4.0
+
+
+class _Change(NamedTuple):
+    """A turn whose cue differs from that of the turn before it."""
+
+    before: TurnFacts
+    at: TurnFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFigures:
+    """A score where the cue changes, over the changes with the score on both sides.
+
+    Args:
+        score: The score.
+        higher_is_better: Its direction.
+        before: Its mean over the turns before the changes.
+        at: Its mean over the turns where the cue has changed.
+        difference: The second less the first, paired, resampled by dialogue.
+    """
+
+    score: str
+    higher_is_better: bool
+    before: Estimate
+    at: Estimate
+    difference: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as ``show --json`` prints them."""
+        return {
+            "before": rounded(self.before.value, 6),
+            "at": rounded(self.at.value, 6),
+            "difference": _json(self.difference),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialogueFigures:
+    """The dialogues of a run.
+
+    Args:
+        dialogues: How many there are, repetitions included.
+        turns: Their turns.
+        changes: Turns whose cue differs from that of the turn before them, failed ones included.
+        followed: Per cent of the changes with a C4 where it is 4 or more.
+        scores: How each score with a direction fares at the changes.
+    """
+
+    dialogues: int
+    turns: int
+    changes: int
+    followed: Estimate
+    scores: tuple[ChangeFigures, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as ``show --json`` prints them."""
+        return {
+            "dialogues": self.dialogues,
+            "turns": self.turns,
+            "changes": self.changes,
+            "followed": _json(self.followed),
+            "scores": {figures.score: figures.as_json() for figures in self.scores},
+        }
+
+
+def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> DialogueFigures | None:
+    """Return the figures of a run's dialogues; None where it has none."""
+    dialogues: dict[tuple[str, int], list[TurnFacts]] = defaultdict(list)
+    for turn in turns:
+        if turn.dialogue_id is not None:
+            dialogues[turn.dialogue_id, turn.repeat].append(turn)
+    if not dialogues:
+        return None
+    changes: list[_Change] = []
+    for held in dialogues.values():
+        held.sort(key=lambda turn: turn.turn_index)
+        changes += [_Change(before, at) for before, at in pairwise(held) if before.cue != at.cue]
+    columns = [column for column in table.columns if Task.CONVERSATION in column.tasks]
+    figures = [_figures(table, column, changes) for column in columns]
+    return DialogueFigures(
+        dialogues=len(dialogues),
+        turns=sum(len(held) for held in dialogues.values()),
+        changes=len(changes),
+        followed=_followed(table, columns, changes),
+        scores=tuple(each for each in figures if each is not None),
+    )
+
+
+def _value(table: ScoreTable, turn: TurnFacts, column: ScoreColumn) -> float | None:
+    return table.cell(turn.turn_id, column).value if turn.captured else None
+
+
+def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> ChangeFigures | None:
+    if column.higher_is_better is None:
+        return None
+    pairs = [
+        (before, at, change.at.script_id)
+        for change in changes
+        if (before := _value(table, change.before, column)) is not None
+        and (at := _value(table, change.at, column)) is not None
+    ]
+    if not pairs:
+        return None
+    first, second, scripts = (list(side) for side in zip(*pairs, strict=True))
+    return ChangeFigures(
+        score=column.name,
+        higher_is_better=column.higher_is_better,
+        before=estimate_mean(first, scripts),
+        at=estimate_mean(second, scripts),
+        difference=paired_difference(first, second, scripts),
+    )
+
+
+def _followed(table: ScoreTable, columns: Sequence[ScoreColumn], changes: Sequence[_Change]) -> Estimate:
+    column = next((column for column in columns if column.name == _C4), None)
+    if column is None:
+        return Estimate(None, 0, 0, reason=f"not judged by {_C4}")
+    told = [
+        (100.0 * (value >= _CONSIDERS), change.at.script_id)
+        for change in changes
+        if (value := _value(table, change.at, column)) is not None
+    ]
+    return estimate_mean([value for value, _ in told], [script for _, script in told])
+
+
+def _json(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": rounded(estimate.value, 6),
+        "n": estimate.n,
+        "interval": interval_json(estimate.interval, 6),
+        "reason": estimate.reason,
+    }

@@ -1,0 +1,46 @@
+"""What a report of several runs says of the prompt."""
+
+from pathlib import Path
+from typing import Any
+
+from live_eval.judging import Scored
+from live_eval.report import write_report
+from live_eval.store import RunWriter, ScoreStore
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Variant
+
+
+def run_of(path: Path, prompt: str, c4: float, **endpoint: Any) -> Path:
+    manifest = {
+        "endpoint": {"name": "reference", "model": "m", "turn_mode": "server_vad", **endpoint},
+        "data": {"name": "d", "fingerprint": "f"},
+        "prompt": {"name": prompt, "sha256": prompt, "text": ""},
+    }
+    cases = [
+        Case(case_id=f"c{n}", script_id=f"c{n}", variant=Variant.TARGET, audio_path=Path("x.wav"), text="a")
+        for n in range(10)
+    ]
+    with RunWriter.create(path, manifest) as writer:
+        for case in cases:
+            writer.commit(spoken_turn(case, TurnPlan(reply_ms=100)))
+        writer.end(finished=True)
+    with ScoreStore.open(path) as store:
+        for case in cases:
+            store.put("rubric", "1", case.case_id, Scored({"c1": 3.0, "c2": 3.0, "c3": 3.0, "c4": c4}))
+    return path
+
+
+def test_runs_that_differ_in_the_prompt_alone_say_what_it_did_and_which_is_best(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "enhance", 3.5)]
+    for form in ("html", "md"):
+        text = write_report(runs, form="html" if form == "html" else "md")
+        assert text is not None
+        assert "differ in nothing but the prompt" in text
+        assert "it: enhance (no 2.00, enhance 3.50; 10 turns" in text.replace("\\", "")
+
+
+def test_runs_of_other_models_say_nothing_of_prompts(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "enhance", 3.5, model="n")]
+    text = write_report(runs)
+    assert text is not None
+    assert "nothing but the prompt" not in text
