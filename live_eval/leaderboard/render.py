@@ -183,7 +183,7 @@ _TEX = str.maketrans(
 
 
 def _latex(board: Board) -> str:
-    parts = ["% Needs \\usepackage{booktabs}. Intervals are 95 %, resampled by script."]
+    parts = ["% Needs \\usepackage{booktabs,graphicx}. Intervals are 95 %, resampled by script."]
     parts += [_latex_table(table) for table in board.tables]
     parts += [_latex_map(heat_map) for heat_map in board.maps]
     return "\n\n".join(parts) + "\n"
@@ -219,13 +219,15 @@ def _floating(title: str, heads: list[str], lines: list[str]) -> str:
             "\\begin{table}",
             "\\centering",
             f"\\caption{{{title.translate(_TEX)}}}",
+            # A table that is wider than the page is made as wide as the page.
+            "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
             f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
             "\\toprule",
             f" & {' & '.join(heads)} \\\\",
             "\\midrule",
             *lines,
             "\\bottomrule",
-            "\\end{tabular}",
+            "\\end{tabular}}",
             "\\end{table}",
         ]
     )
