@@ -39,6 +39,7 @@ LONGEST_SENT_S = 120
 _PROMPTS = Path(__file__).parent / "prompts"
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOT_GIVEN = "(not given)"
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
@@ -140,12 +141,15 @@ def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
 
 
 def read_object(answer: str) -> Mapping[str, Any]:
-    """Return the JSON object that an answer is; a code fence around it is taken off.
+    """Return the JSON object that an answer is.
+
+    What a model thought aloud before it (``<think>…</think>``, as open models serve it) and a code fence
+    around it are taken off.
 
     Raises:
         UnreadableError: It is anything else.
     """
-    text = answer.strip()
+    text = _THOUGHT.sub("", answer).strip()
     if (fenced := re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)) is not None:
         text = fenced[1]
     try:

@@ -46,7 +46,8 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
     scored already in its present version is left alone; what it had not is tried again. A judge that cannot
     run here says why, and its turns stay unscored.
 
-    Exit status: 0; 3 when a judge failed at a turn; 2 for wrong usage.
+    Exit status: 0; 3 when a judge failed at a turn, or one that was asked for with --judges could not run;
+    2 for wrong usage.
     """
     table = judges_table(run, flags)
     options = judge_options(table)
@@ -65,7 +66,8 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
         print_listing(shown, _COLUMNS, as_json=False)
         for judge in summary.judges:
             _print_reasons(judge)
-    if any(judge.n_failed for judge in summary.judges):
+    named = table.names if flags["judges__names"] else ()
+    if any(judge.n_failed or (judge.reason and judge.name in named) for judge in summary.judges):
         sys.exit(FAILED)
 
 

@@ -116,6 +116,9 @@ def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
 
 def _named(name: str) -> WeightsSpec:
     known = _known()
+    of_judge = [weights for weights, (_, judges) in known.items() if name in judges]
+    if name not in known and of_judge:
+        raise UsageError(f"{name!r} is a judge, expected the name of weights: it uses {', '.join(of_judge)}")
     if name not in known:
         raise UsageError(f"unknown weights {name!r}; there are: {', '.join(known) or 'none'}")
     return known[name][0]

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from live_eval.clock import Clock
 from live_eval.llm.budget import Tokens
@@ -118,8 +118,16 @@ class Problem:
     refused: frozenset[str] = frozenset()
 
 
+def _joined(content: Any) -> Any:
+    """Return the text of an answer in parts as one text: some endpoints answer as messages to them may be."""
+    if not isinstance(content, list):
+        return content
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
 class _Message(BaseModel):
-    content: str | None = None
+    content: Annotated[str | None, BeforeValidator(_joined)] = None
     refusal: str | None = None
 
 

@@ -145,7 +145,7 @@ class SkippingClock:
 Answer = Callable[[dict[str, Any]], web.StreamResponse]
 
 
-def completion(content: str | None = '{"kindness": 4}', **choice: Any) -> Answer:
+def completion(content: str | list[dict[str, str]] | None = '{"kindness": 4}', **choice: Any) -> Answer:
     refusal = choice.pop("refusal", None)
     usage = choice.pop("usage", {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14})
     body = {
@@ -304,6 +304,13 @@ async def test_asks_in_order_and_keeps_prompt_and_answer(server: Server) -> None
     assert first.detail["answer"] == '{"kindness": 0}'
     assert first.detail["answered_by"] == "toy-1-2026"
     assert (first.detail["why"], first.detail["calls"], first.detail["input_tokens"]) == ("said so", 1, 11)
+
+
+async def test_an_answer_in_parts_is_read(server: Server) -> None:
+    parts = [{"type": "text", "text": '{"kindness"'}, {"type": "thinking"}, {"type": "text", "text": ": 2}"}]
+    judgement = await ask(server, [completion(parts)])
+    assert isinstance(judgement, Scored)
+    assert judgement.values == {"": 2.0}
 
 
 async def test_bounds_the_calls_at_a_time(server: Server) -> None:

@@ -116,7 +116,15 @@ def test_no_more_sound_goes_than_the_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ['{"a": 1}', ' \n{"a": 1}\n', '```json\n{"a": 1}\n```', '```\n{\n"a": 1}```']
+    "answer",
+    [
+        '{"a": 1}',
+        ' \n{"a": 1}\n',
+        '```json\n{"a": 1}\n```',
+        '```\n{\n"a": 1}```',
+        '<think>\nIs {"a": 5} right?\n</think>\n\n{"a": 1}',
+        '<think></think>```json\n{"a": 1}\n```',
+    ],
 )
 def test_an_object_is_read(answer: str) -> None:
     assert read_object(answer) == {"a": 1}

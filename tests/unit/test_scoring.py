@@ -289,6 +289,7 @@ def test_a_judge_that_cannot_be_loaded_says_why(run: Path, problem: Exception, r
     assert summary.reason.startswith(reason)
     assert (summary.n, summary.n_unscored) == (0, 5)
     assert rows(run, "listener")["a"].reason == summary.reason
+    assert CliRunner().invoke(cli, ["score", str(run), "--judges", "listener"]).exit_code == 3
 
 
 def test_a_judge_without_its_key_is_not_loaded(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from live_eval.cli import cli
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
 from live_eval.registry import JUDGES, find_plugins, lacks
@@ -307,3 +309,9 @@ def test_ours_say_all_of_their_weights() -> None:
             assert not name.startswith("/")
             assert ".." not in Path(name).parts
         assert all(file.url.startswith("https://") for file in weights.files)
+
+
+def test_the_name_of_a_judge_leads_to_its_weights() -> None:
+    done = CliRunner().invoke(cli, ["weights", "fetch", "utmos"])
+    assert isinstance(done.exception, UsageError)
+    assert "'utmos' is a judge, expected the name of weights: it uses utmos22-strong" in str(done.exception)
