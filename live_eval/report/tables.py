@@ -222,12 +222,14 @@ def audit_table(runs: Sequence[RunView]) -> Table:
 
 def cue_table(runs: Sequence[RunView]) -> Table:
     """Return the turns of each run by variant and by cue, coarse to fine."""
-    names = list(dict.fromkeys(name for view in runs for name in view.summary.scores if _has(view, name)))
+    labels = {
+        name: score.label for view in runs for name, score in view.summary.scores.items() if score.n > 0
+    }
     columns = [Column("turns by", figures=False), *run_column(runs), Column("turns"), Column("failed")]
-    columns += [Column("voice to voice, p50 ms"), *(Column(name) for name in names)]
+    columns += [Column("voice to voice, p50 ms"), *map(Column, labels.values())]
     keys = list(dict.fromkeys(group_key(group) for view in runs for group in view.summary.groups))
     rows = [
-        _cue_row(view, group, label, depth, runs, names)
+        _cue_row(view, group, label, depth, runs, list(labels))
         for key, label, depth in _outline(keys)
         for view in runs
         if (group := _find(view, key)) is not None
@@ -252,10 +254,6 @@ def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
         if level == "attribute" and below[level, labels[:-1]] == 1 and labels[1] != labels[0]:
             label, depth = f"{labels[1]}: {label}", 1
         yield (level, labels), label, depth
-
-
-def _has(view: RunView, name: str) -> bool:
-    return view.summary.scores[name].n > 0
 
 
 def group_key(group: Group) -> GroupKey:
