@@ -2,31 +2,48 @@
 
 The difference is a paired one, averaged within scripts, as `live_eval.comparison` finds it; what decides is
 how much it varies from script to script. With two runs that is seen. With one it is not: how far another run
-would agree with it is then taken from its repetitions, and from assumptions that are said.
+would agree with it is then assumed, and said so; its repetitions tell how many scripts it takes at least.
 
 The power is that of the paired t test (non-central t), to which the sign-flip test comes near; see
-``benchmarks/statistics_validity.py``.
+``benchmarks/statistics_validity.py``. So few scripts that no sign flip can give a p below the level are never
+enough.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.comparison import ComparedRun, Series, check_same_data, find_series, script_differences
+from live_eval.comparison import (
+    ComparedRun,
+    Series,
+    check_same_data,
+    check_same_measure,
+    find_series,
+    script_differences,
+)
 from live_eval.errors import UsageError
-from live_eval.statistics import ALPHA, MIN_CLUSTERS, Estimate, Interval, cluster_means, standard_deviation
+from live_eval.statistics import (
+    ALPHA,
+    MIN_CLUSTERS,
+    Estimate,
+    Interval,
+    cluster_means,
+    least_p,
+    standard_deviation,
+)
 from live_eval.statistics.noncentral import below, student_quantile
 
 __all__ = ["Aim", "Basis", "SamplePlan", "detectable", "plan_sample", "power_of", "scripts_needed"]
 
 _MOST_SCRIPTS = 10_000_000
-_ASSUMED = (0.5, 0.0)
+# The most careful first: it is the one to go by.
+_ASSUMED = (0.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +94,8 @@ class Basis:
         scripts_interval: The same at both ends of the interval of `spread`; None where that has none.
         play: Scripts to play, so that so many have a value.
         turns: Turns of each run that this is, with the run's variants and repetitions.
-        detectable: The difference that as many scripts as there are could show.
+        detectable: The difference that as many scripts as there are could show; None where they are too few
+            for any.
     """
 
     basis: str
@@ -88,7 +106,7 @@ class Basis:
     scripts_interval: tuple[int, int] | None
     play: int
     turns: int
-    detectable: float
+    detectable: float | None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval plan --json`` prints it; keys are added, never taken away."""
@@ -183,7 +201,10 @@ def scripts_needed(aim: Aim, spread: float) -> int:
     Raises:
         UsageError: It takes more scripts than can be counted here.
     """
-    few, many = MIN_CLUSTERS, MIN_CLUSTERS
+    few = MIN_CLUSTERS
+    while least_p(few) >= aim.level:
+        few += 1
+    many = few
     while spread > 0 and power_of(aim.detect, spread, many, aim.level) < aim.power:
         few, many = many + 1, 2 * many
         if many > _MOST_SCRIPTS:
@@ -197,8 +218,8 @@ def scripts_needed(aim: Aim, spread: float) -> int:
     return many
 
 
-def detectable(aim: Aim, spread: float, scripts: int) -> float:
-    """Return the smallest difference that so many scripts show with the power.
+def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
+    """Return the smallest difference that so many scripts show with the power; None where they show none.
 
     Args:
         aim: What is to be shown; its own difference does not matter.
@@ -207,6 +228,8 @@ def detectable(aim: Aim, spread: float, scripts: int) -> float:
     """
     from scipy.optimize import brentq
 
+    if least_p(scripts) >= aim.level:
+        return None
     if spread <= 0:
         return 0.0
 
@@ -238,25 +261,33 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
     design = _Design(aim, len(means), len(series[0].values) / len(played), len(means) / len(played))
     if len(runs) == 2:
         check_same_data(*runs, common=common)
+        check_same_measure(runs[0], series[0], runs[1], series[1])
         differences = script_differences(series[0], series[1], runs[0].scripts)
         _check_scripts(" and ".join(run.name for run in runs), series[0].name, len(differences))
+        both = {runs[0].scripts[key] for key in series[0].values if key in series[1].values}
+        design = replace(design, scripts=len(differences), scored=len(differences) / len(both))
         words = f"as differences between {runs[0].name} and {runs[1].name} vary"
         bases = [design.basis("runs", words, None, standard_deviation(differences))]
     else:
         bases = list(_from_one(runs[0], series[0], means, design))
-    notes: tuple[str, ...] = ()
-    if all(basis.spread.value == 0 for basis in bases):
-        notes = ("no script differs from another in these runs: what they tell of other runs is little",)
+    notes = []
+    if bases[0].spread.value == 0:
+        notes.append("no script differs from another in these runs: what they tell of other runs is little")
+    if aim.tests == 1:
+        notes.append(
+            f"for a comparison of {series[0].name} alone (live-eval compare --metric); over more metrics p "
+            "is corrected, and --tests says over how many"
+        )
     return SamplePlan(
         metric=series[0].name,
         unit=series[0].unit,
         aim=aim,
         runs=tuple(run.name for run in runs),
-        n_scripts=len(means),
+        n_scripts=design.scripts,
         turns_per_script=round(design.per_script, 3),
         scored=round(design.scored, 4),
         bases=tuple(bases),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -293,9 +324,17 @@ class _Design:
 def _from_one(
     run: ComparedRun, series: Series, means: NDArray[np.float64], design: _Design
 ) -> Sequence[Basis]:
-    """Return the accounts that one run gives: its repetitions where it has some, and assumptions."""
-    bases: list[Basis] = []
+    """Return the accounts that one run gives: assumptions, and its repetitions where it has some."""
     total = standard_deviation(means)
+    bases = [
+        design.basis(
+            "assumed",
+            f"if the script means of two runs correlate by {rho:g} (assumed)",
+            rho,
+            _scaled(total, math.sqrt(2 * (1 - rho))),
+        )
+        for rho in _ASSUMED
+    ]
     noise = _noise(run, series)
     if noise is not None:
         variance = total.value**2 if total.value else 0.0
@@ -303,10 +342,6 @@ def _from_one(
         words = f"as two runs of {run.name}'s own endpoint would vary: at least so many for another endpoint"
         spread = Estimate(math.sqrt(2 * noise), len(means), len(means), reason="from repetitions")
         bases.append(design.basis("repetitions", words, rho, spread))
-    # The most careful assumption is the one to go by where nothing is known.
-    for rho in _ASSUMED if noise is not None else reversed(_ASSUMED):
-        words = f"if the script means of two runs correlate by {rho:g} (assumed)"
-        bases.append(design.basis("assumed", words, rho, _scaled(total, math.sqrt(2 * (1 - rho)))))
     return bases
 
 

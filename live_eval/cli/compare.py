@@ -27,7 +27,6 @@ _COLUMNS = {
     "verdict": "the other is",
 }
 _NONE = "–"
-_RUNS = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(short_help="Hold runs against the first of them, with tests.")

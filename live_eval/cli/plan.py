@@ -45,8 +45,8 @@ def command(
 ) -> None:
     """Tell how many scripts it takes to show a difference between two runs on the same cases.
 
-    Two runs tell how much their difference varies from script to script. One run tells it by its repetitions,
-    which is the least another endpoint would vary; without them the correlation of runs is assumed.
+    Two runs tell how much their difference varies from script to script. With one, how runs correlate is
+    assumed; its repetitions tell the least that another endpoint would vary.
 
     Exit status: 0; 2 where the runs cannot tell.
     """
@@ -73,10 +73,11 @@ def _print(plan: SamplePlan) -> None:
         ends = basis.scripts_interval
         between = "" if ends is None else f" (95 %: {ends[0]} to {ends[1]})"
         rho = "" if basis.rho is None or basis.basis == "assumed" else f", rho {basis.rho:.2f}"
+        shown = "nothing" if basis.detectable is None else f"{basis.detectable:.3g}{unit}"
         click.echo(f"  {basis.scripts} scripts{between}, {basis.in_words}{rho}")
         click.echo(
             f"    {basis.play} scripts to play, {basis.turns} turns in each run; "
-            f"{plan.n_scripts} scripts show {basis.detectable:.3g}{unit}"
+            f"{plan.n_scripts} scripts show {shown}"
         )
     runs = " and ".join(plan.runs)
     click.echo(

@@ -11,8 +11,22 @@ from live_eval.comparison.difference import (
     estimated_difference,
     script_differences,
 )
-from live_eval.comparison.prompts import PROMPT_METRICS, BestPrompt, PromptSensitivity, prompt_sensitivity
-from live_eval.comparison.runs import Comparison, Comparisons, check_same_data, compare_runs
+from live_eval.comparison.prompts import (
+    PROMPT_METRICS,
+    BestPrompt,
+    PromptSensitivity,
+    RankedPrompts,
+    prompt_sensitivity,
+    rank_prompts,
+    tells_cue,
+)
+from live_eval.comparison.runs import (
+    Comparison,
+    Comparisons,
+    check_same_data,
+    check_same_measure,
+    compare_runs,
+)
 from live_eval.comparison.series import ComparedRun, Key, Series, find_series, read_runs, series_of
 
 __all__ = [
@@ -24,15 +38,19 @@ __all__ = [
     "Difference",
     "Key",
     "PromptSensitivity",
+    "RankedPrompts",
     "Series",
     "Verdict",
     "check_same_data",
+    "check_same_measure",
     "compare_runs",
     "difference_of",
     "estimated_difference",
     "find_series",
     "prompt_sensitivity",
+    "rank_prompts",
     "read_runs",
     "script_differences",
     "series_of",
+    "tells_cue",
 ]

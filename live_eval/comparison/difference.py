@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from live_eval.comparison.series import Key, Series
 from live_eval.statistics import (
     ALPHA,
+    FLIPS,
     Estimate,
     SignFlip,
     cluster_means,
     estimate_mean,
+    least_p,
     sign_flip,
     standardised_mean,
 )
@@ -51,6 +53,7 @@ class Difference:
         difference: ``other − first`` with its interval; its n is the pairs of turns.
         test: Sign-flip test of the scripts' differences.
         p_holm: p, corrected over all that one comparison tests; None where there is none.
+        tests: Over how many tests it is corrected.
         effect: Cohen's d_z of the scripts' differences.
         cases: Cases among the pairs.
         turns: Turns that the metric is about and that both runs have: pairs, and those without.
@@ -70,6 +73,7 @@ class Difference:
     difference: Estimate
     test: SignFlip
     p_holm: float | None
+    tests: int
     effect: Estimate
     cases: int
     turns: int
@@ -86,22 +90,33 @@ class Difference:
         if interval is None or value is None or self.p_holm is None:
             return Verdict.TOO_FEW
         if self.p_holm >= ALPHA or interval.low <= 0 <= interval.high:
-            return Verdict.NOT_SHOWN
+            return Verdict.TOO_FEW if self._out_of_reach else Verdict.NOT_SHOWN
         if self.higher_is_better is None:
             return Verdict.HIGHER if value > 0 else Verdict.LOWER
         return Verdict.BETTER if (value > 0) == self.higher_is_better else Verdict.WORSE
+
+    @property
+    def _out_of_reach(self) -> bool:
+        """Whether so few scripts over so many tests show no difference, of whatever size."""
+        return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property
     def in_words(self) -> str:
         """The verdict, with its reason where too little is there."""
         if self.verdict is not Verdict.TOO_FEW:
             return self.verdict.value
+        if self._out_of_reach and self.difference.interval is not None:
+            return (
+                f"{self.verdict.value}: {self.difference.clusters} scripts give no p below "
+                f"{least_p(self.difference.clusters):.2g}, and over {self.tests} tests it takes one below "
+                f"{ALPHA / self.tests:.2g}; name fewer metrics"
+            )
         reason = self.difference.reason if self.difference.value is None else self.test.reason
         return f"{self.verdict.value}: {reason or self.difference.reason}"
 
-    def corrected(self, p_holm: float | None) -> Difference:
-        """Return it with p as corrected."""
-        return replace(self, p_holm=p_holm)
+    def corrected(self, p_holm: float | None, tests: int) -> Difference:
+        """Return it with p as corrected over so many tests."""
+        return replace(self, p_holm=p_holm, tests=tests)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval compare --json`` prints it; keys are added, never taken away."""
@@ -137,6 +152,7 @@ def difference_of(
     *,
     failed_first: Collection[Key] = (),
     failed_other: Collection[Key] = (),
+    flips: int = FLIPS,
     seed: int = 0,
 ) -> Difference:
     """Return how a metric differs between two runs, its p not corrected.
@@ -147,6 +163,7 @@ def difference_of(
         scripts: The script of each turn.
         failed_first: Turns that failed in the first run.
         failed_other: Turns that failed in the other run.
+        flips: Random assignments of signs, as `flips_for` tells.
         seed: Seed of resampling and of sign flips.
     """
     pairs, lacks = _pairs(first, other)
@@ -154,7 +171,7 @@ def difference_of(
     befores = cluster_means([pair.first for pair in pairs], of)
     afters = cluster_means([pair.other for pair in pairs], of)
     differences = cluster_means([pair.other - pair.first for pair in pairs], of)
-    test = sign_flip(differences, seed=seed)
+    test = sign_flip(differences, flips=flips, seed=seed)
     keys = first.values.keys() & other.values.keys()
     return Difference(
         name=first.name,
@@ -166,6 +183,7 @@ def difference_of(
         difference=_mean(differences, len(pairs), seed),
         test=test,
         p_holm=test.p,
+        tests=1,
         effect=standardised_mean(differences),
         cases=len({case for case, _ in (pair.key for pair in pairs)}),
         turns=len(keys),

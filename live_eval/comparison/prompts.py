@@ -11,7 +11,15 @@ from live_eval.comparison.runs import settings_that_differ
 from live_eval.comparison.series import ComparedRun, Key, Series
 from live_eval.statistics import cluster_means
 
-__all__ = ["PROMPT_METRICS", "BestPrompt", "PromptSensitivity", "prompt_sensitivity"]
+__all__ = [
+    "PROMPT_METRICS",
+    "BestPrompt",
+    "PromptSensitivity",
+    "RankedPrompts",
+    "prompt_sensitivity",
+    "rank_prompts",
+    "tells_cue",
+]
 
 PROMPT_METRICS = ("rubric.c4", "ves")
 """By which the paper's table picks each model's prompt."""
@@ -26,7 +34,7 @@ class BestPrompt:
 
     Args:
         metric: The metric.
-        means: Its mean under each prompt, by the run's name.
+        means: Its mean over scripts under each prompt, by the run's name, the best first.
         best: The run with the best mean; of equal ones the first.
         lead: How the best differs from the next best, its p not corrected; None where `best` is.
         n: Turns with a value under every prompt.
@@ -76,23 +84,28 @@ class PromptSensitivity:
 
     Args:
         prompts: The prompt of each run, by the run's name.
+        told: The runs whose prompt tells the cue in words: an upper bound, and no candidate for the best.
         best: Which is best, by metric of `PROMPT_METRICS`.
     """
 
     prompts: Mapping[str, str]
+    told: tuple[str, ...]
     best: Mapping[str, BestPrompt]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval compare --json`` prints it; keys are added, never taken away."""
         return {
             "prompts": dict(self.prompts),
+            "told_the_cue": list(self.told),
             "best": {metric: best.as_json() for metric, best in self.best.items()},
         }
 
     def in_words(self) -> tuple[str, ...]:
         """Return sentences that say what the prompt did, for beneath a table of differences."""
+        told = ", ".join(self.prompts[name] for name in self.told)
         return (
             "The runs differ in nothing but the prompt: the differences above are the prompt's.",
+            *([f"{told}: tells the cue in words, and is no candidate for the best prompt"] if told else ()),
             *(best.in_words(self.prompts) for best in self.best.values()),
         )
 
@@ -110,9 +123,18 @@ def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptS
             if other != {"prompt"}:
                 return None
     prompts = {run.name: _prompt_of(run) for run in runs}
+    candidates = [run for run in runs if not tells_cue(run.manifest)]
     return PromptSensitivity(
-        prompts=prompts, best={metric: _best(metric, runs, seed) for metric in PROMPT_METRICS}
+        prompts=prompts,
+        told=tuple(run.name for run in runs if run not in candidates),
+        best={metric: _best(metric, candidates, seed) for metric in PROMPT_METRICS},
     )
+
+
+def tells_cue(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a run's prompt told the endpoint in words how each recording was said."""
+    prompt = manifest.get("prompt")
+    return isinstance(prompt, Mapping) and "{cue}" in str(prompt.get("text"))
 
 
 def _prompt_of(run: ComparedRun) -> str:
@@ -124,26 +146,53 @@ def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
     def none(reason: str) -> BestPrompt:
         return BestPrompt(metric=metric, means={}, best=None, lead=None, n=0, reason=reason)
 
+    if len(runs) < 2:
+        return none("expected at least two prompts that leave the cue to be heard")
     series: dict[str, Series] = {run.name: run.series[metric] for run in runs if metric in run.series}
     if len(series) < len(runs):
         lacking = ", ".join(run.name for run in runs if run.name not in series)
         return none(f"{lacking}: not scored by {metric}")
     if len({one.version for one in series.values()}) > 1:
         return none(f"{metric} is of different versions")
-    keys = [key for key in runs[0].scripts if all(one.values.get(key) is not None for one in series.values())]
-    if not keys:
+    found = rank_prompts(series, runs[0].scripts)
+    if found is None:
         return none(f"no turn has {metric} under every prompt")
-    shared = {name: _over(one, keys) for name, one in series.items()}
-    of = [runs[0].scripts[key] for key in keys]
-    means = {
-        name: float(cluster_means([value for value in one.values.values() if value is not None], of).mean())
-        for name, one in shared.items()
-    }
+    best, next_best = (
+        replace(series[name], values={key: series[name].values[key] for key in found.keys})
+        for name in list(found.means)[:2]
+    )
+    lead = difference_of(next_best, best, runs[0].scripts, seed=seed)
+    return BestPrompt(
+        metric=metric, means=found.means, best=next(iter(found.means)), lead=lead, n=len(found.keys)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPrompts:
+    """Prompts by one metric, over the turns with a value under every one of them.
+
+    Args:
+        means: Mean over scripts under each prompt, the best first.
+        keys: The turns.
+    """
+
+    means: Mapping[str, float]
+    keys: tuple[Key, ...]
+
+
+def rank_prompts(series: Mapping[str, Series], scripts: Mapping[Key, str]) -> RankedPrompts | None:
+    """Return prompts from the best to the worst; None where no turn has a value under every one.
+
+    Args:
+        series: The same metric under each prompt.
+        scripts: The script of each turn.
+    """
+    keys = [key for key in scripts if all(one.values.get(key) is not None for one in series.values())]
+    if not keys:
+        return None
+    of = [scripts[key] for key in keys]
+    values = {name: [one.values[key] or 0.0 for key in keys] for name, one in series.items()}
+    means = {name: float(cluster_means(each, of).mean()) for name, each in values.items()}
     higher = next(iter(series.values())).higher_is_better is not False
     ranked = sorted(means, key=lambda name: -means[name] if higher else means[name])
-    lead = difference_of(shared[ranked[1]], shared[ranked[0]], runs[0].scripts, seed=seed)
-    return BestPrompt(metric=metric, means=means, best=ranked[0], lead=lead, n=len(keys))
-
-
-def _over(series: Series, keys: Sequence[Key]) -> Series:
-    return replace(series, values={key: series.values[key] for key in keys})
+    return RankedPrompts({name: means[name] for name in ranked}, tuple(keys))

@@ -9,9 +9,17 @@ from typing import Any
 from live_eval.comparison.difference import Difference, difference_of
 from live_eval.comparison.series import CAPTURED, ComparedRun, Key, Series, find_series
 from live_eval.errors import UsageError
-from live_eval.statistics import holm
+from live_eval.statistics import flips_for, holm
 
-__all__ = ["Comparison", "Comparisons", "Setting", "check_same_data", "compare_runs", "settings_that_differ"]
+__all__ = [
+    "Comparison",
+    "Comparisons",
+    "Setting",
+    "check_same_data",
+    "check_same_measure",
+    "compare_runs",
+    "settings_that_differ",
+]
 
 _TOLD_CASES = 5
 # What is said of the endpoint beside how it was set up; its prompt is told apart.
@@ -100,14 +108,18 @@ def compare_runs(
         check_same_data(first, other, common=common)
     # The metrics are looked for in every run, so that a wrong name is told and not left out in silence.
     wanted = [{find_series(run, name).name for name in metrics} for run in runs]
-    made = [_compare(first, other, wanted[0], seed) for other in others]
+    # As many tests as there can be: how many of them are corrected for is known after they were made.
+    flips = flips_for(len(others) * len(wanted[0] or first.series))
+    made = [_compare(first, other, wanted[0], flips, seed) for other in others]
     family = [difference for comparison in made for difference in comparison.differences.values()]
     tested = [difference.test.p for difference in family if difference.test.informative]
     corrected = iter(holm(tested))
     for place, comparison in enumerate(made):
         # Where no script differs no sign flip can change anything, and there is nothing to correct.
         differences = {
-            name: difference.corrected(next(corrected) if difference.test.informative else difference.p_holm)
+            name: difference.corrected(
+                next(corrected) if difference.test.informative else difference.p_holm, len(tested)
+            )
             for name, difference in comparison.differences.items()
         }
         made[place] = replace(comparison, differences=differences)
@@ -172,7 +184,7 @@ def _ended(run: ComparedRun) -> str:
     return "" if run.ended else f" ({run.name} has not ended)"
 
 
-def _compare(first: ComparedRun, other: ComparedRun, wanted: set[str], seed: int) -> Comparison:
+def _compare(first: ComparedRun, other: ComparedRun, wanted: set[str], flips: int, seed: int) -> Comparison:
     notes: list[str] = []
     differences: dict[str, Difference] = {}
     failed = [_failed(run) for run in (first, other)]
@@ -187,13 +199,16 @@ def _compare(first: ComparedRun, other: ComparedRun, wanted: set[str], seed: int
             notes.append(f"{name} is not compared: {other.name} does not have it")
             continue
         if series.version != theirs.version:
-            notes.append(
-                f"{name} is not compared: judged by version {series.version} in {first.name} and by "
-                f"{theirs.version} in {other.name}"
-            )
+            notes.append(f"{name} is not compared: {_versions_differ(first, series, other, theirs)}")
             continue
         differences[name] = difference_of(
-            series, theirs, first.scripts, failed_first=failed[0], failed_other=failed[1], seed=seed
+            series,
+            theirs,
+            first.scripts,
+            failed_first=failed[0],
+            failed_other=failed[1],
+            flips=flips,
+            seed=seed,
         )
     notes += [
         f"{name} is not compared: {first.name} does not have it"
@@ -211,6 +226,34 @@ def _compare(first: ComparedRun, other: ComparedRun, wanted: set[str], seed: int
 def _failed(run: ComparedRun) -> set[Key]:
     captured: Series = run.series[CAPTURED]
     return {key for key, value in captured.values.items() if not value}
+
+
+def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> None:
+    """Check that a metric is the same thing in two runs.
+
+    Args:
+        first: The one run.
+        mine: The metric in it.
+        other: The other run.
+        theirs: The metric in that.
+
+    Raises:
+        UsageError: It is not; says why.
+    """
+    why = None
+    if mine.name != theirs.name:
+        why = f"it is {mine.name} in {first.name} and {theirs.name} in {other.name}"
+    elif mine.version != theirs.version:
+        why = _versions_differ(first, mine, other, theirs)
+    elif mine.kind == "latency":
+        why = _latencies_differ(first, other)
+    if why is not None:
+        raise UsageError(f"{mine.name} cannot be compared: {why}")
+
+
+def _versions_differ(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> str:
+    """Say which versions of a judge scored."""
+    return f"judged by version {mine.version} in {first.name} and by {theirs.version} in {other.name}"
 
 
 def _latencies_differ(first: ComparedRun, other: ComparedRun) -> str | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_eval.agreement import spearman
+from live_eval.comparison import Key, Series, rank_prompts, series_of
 from live_eval.leaderboard.published import PUBLISHED
 from live_eval.levels import MEASURES, PLOTTED, Measure
 from live_eval.statistics import Estimate, estimate_mean
@@ -182,6 +183,16 @@ class _Entry:
         values = [(value, turn.script_id) for turn in turns if (value := self._value(turn, told)) is not None]
         return estimate_mean([value for value, _ in values], [script for _, script in values])
 
+    @property
+    def scripts(self) -> Mapping[Key, str]:
+        """The script of each turn."""
+        return {(turn.case_id, turn.repeat): turn.script_id for turn in self.summary.turns}
+
+    def series(self, column: BoardColumn) -> Series | None:
+        """Return the column's score turn by turn, or None where no turn was scored."""
+        found = series_of(self.summary.turns, self.summary.table, by_task=False).get(column.score)
+        return found if found is not None and any(v is not None for v in found.values.values()) else None
+
     def _value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
         return self.summary.table.cell(turn.turn_id, column).value if turn.captured else None
 
@@ -314,16 +325,18 @@ def _best_prompts(entries: Sequence[_Entry], column: BoardColumn) -> tuple[list[
         if len({entry.prompt for entry in runs}) < 2:
             shown += runs
             continue
-        values = {entry.prompt: entry.estimate(column).value for entry in runs}
-        known = {prompt: value for prompt, value in values.items() if value is not None}
-        if len(known) < len(values):
+        lacking = [entry.prompt for entry in runs if entry.series(column) is None]
+        scripts = {key: script for entry in runs for key, script in entry.scripts.items()}
+        ranked = rank_prompts(
+            {str(place): series for place, entry in enumerate(runs) if (series := entry.series(column))},
+            scripts,
+        )
+        if lacking or ranked is None:
             shown += runs
-            lacking = ", ".join(prompt for prompt, value in values.items() if value is None)
-            said.append(
-                f"{runs[0].label}: every prompt has a row, since {column.title} is lacking for {lacking}"
-            )
+            why = f"is lacking for {', '.join(lacking)}" if lacking else "is of no turn under every prompt"
+            said.append(f"{runs[0].label}: every prompt has a row, since {column.title} {why}")
             continue
-        best = max(known, key=known.__getitem__)
+        best = runs[int(next(iter(ranked.means)))].prompt
         shown += [entry for entry in runs if entry.prompt == best]
         said.append(
             f"{runs[0].label}: the prompt {best!r} is shown, the best of {prompts} by {column.title}, as the "

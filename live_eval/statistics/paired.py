@@ -30,7 +30,9 @@ __all__ = [
     "FLIPS",
     "SignFlip",
     "cluster_means",
+    "flips_for",
     "holm",
+    "least_p",
     "sign_flip",
     "standard_deviation",
     "standardised_mean",
@@ -41,7 +43,9 @@ ALPHA = round(1 - LEVEL, 10)
 EXACT_SCRIPTS = 18
 """Up to so many scripts that differ all signs are tried: 2^17 assignments, since a half mirrors the other."""
 FLIPS = 9_999
-"""Random assignments of signs where there are more."""
+"""Random assignments of signs where there are more; `flips_for` says how many many tests take."""
+# So many times finer than Holm's first step must p be, for chance not to decide it.
+_FINER = 5
 # Signs that are multiplied at a time: what fits a processor's cache.
 _BLOCK = 32_768
 # Sums that are the same but for rounding count as the same.
@@ -76,6 +80,27 @@ class SignFlip:
         if not self.informative:
             return "no script differs"
         return f"exact, {self.flips} sign flips" if self.exact else f"Monte Carlo, {self.flips} sign flips"
+
+
+def least_p(scripts: int) -> float:
+    """Return the smallest p that a sign-flip test of so many scripts can give: 2 of all assignments.
+
+    >>> least_p(8)
+    0.0078125
+    """
+    return 2.0 ** (1 - scripts)
+
+
+def flips_for(tests: int) -> int:
+    """Return how many random assignments of signs a test takes whose p is corrected over so many tests.
+
+    With n of them p is at least 1/(n + 1): too few, and a difference of whatever size is lost to Holm's
+    correction.
+
+    >>> flips_for(20), flips_for(500)
+    (9999, 49999)
+    """
+    return max(FLIPS, math.ceil(_FINER * tests / ALPHA) - 1)
 
 
 def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np.float64]:
@@ -210,7 +235,7 @@ def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[n
     return np.asarray(np.where(spread <= _ROUNDING * np.abs(array).max(), 0.0, spread), np.float64)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _signs(scripts: int, flips: int, seed: int) -> NDArray[np.int8]:
     """Return random assignments of signs, shape (flips, scripts); metrics of one comparison share them."""
     bits = np.random.default_rng([seed, 1]).integers(0, 2, size=(flips, scripts), dtype=np.int8)

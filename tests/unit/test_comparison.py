@@ -132,7 +132,34 @@ def test_a_verdict_heeds_the_direction(higher: bool | None, shift: float, expect
     found = difference_of(one, two, scripts)
     assert found.verdict is expected
     # The same difference with a p that the correction made large is not shown.
-    assert found.corrected(0.05).verdict is Verdict.NOT_SHOWN
+    assert found.corrected(0.05, 2).verdict is Verdict.NOT_SHOWN
+
+
+@pytest.mark.parametrize(("metrics", "verdict"), [(1, "better"), (6, "better"), (7, "too few to say")])
+def test_what_so_few_scripts_cannot_show_is_not_said_to_be_no_difference(metrics: int, verdict: str) -> None:
+    names = [f"m{number}" for number in range(metrics)]
+    runs = [
+        made_run("a", {name: drawn(1, scripts=8) for name in names}),
+        made_run("b", {name: drawn(2, scripts=8, shift=50.0) for name in names}),
+    ]
+    differences = compare_runs(runs).comparisons[0].differences
+    assert {differences[name].verdict.value for name in names} == {verdict}
+    if verdict == "too few to say":
+        assert differences["m0"].in_words == (
+            "too few to say: 8 scripts give no p below 0.0078, and over 7 tests it takes one below 0.0071; "
+            "name fewer metrics"
+        )
+
+
+def test_a_large_difference_is_shown_among_very_many_tests() -> None:
+    names = [f"m{number}" for number in range(300)]
+    first, other = drawn(1, scripts=24), drawn(2, scripts=24, shift=5.0)
+    runs = [made_run("a", dict.fromkeys(names, first)), made_run("b", dict.fromkeys(names, other))]
+    compared = compare_runs(runs)
+    assert compared.tests == 300
+    assert {
+        each.verdict for each in compared.comparisons[0].differences.values() if each.name != "captured"
+    } == {Verdict.BETTER}
 
 
 # -- several runs ------------------------------------------------------------------------------------------
@@ -237,6 +264,20 @@ def test_runs_that_differ_in_the_prompt_alone_have_a_best_one() -> None:
     assert ves.lead.verdict is Verdict.NOT_SHOWN
     assert ves.best == max(ves.means, key=lambda name: ves.means[name])
     assert c4.means["enhance"] - c4.means["basic"] == pytest.approx(c4.lead.difference.value)
+
+
+def test_a_prompt_that_tells_the_cue_is_not_the_best() -> None:
+    told = prompted("upper-bound", 4, 2.0, 2.0)
+    prompt = {**told.manifest["prompt"], "text": "You hear {cue}."}
+    told = replace(told, manifest={**told.manifest, "prompt": prompt})
+    found = prompt_sensitivity([prompted("no", 1, 0.0, 0.0), told, prompted("basic", 2, 1.0, 1.0)])
+    assert found is not None
+    assert found.told == ("upper-bound",)
+    assert {best.best for best in found.best.values()} == {"basic"}
+    assert "upper-bound: tells the cue in words" in found.in_words()[1]
+    alone = prompt_sensitivity([prompted("no", 1, 0.0, 0.0), told])
+    assert alone is not None
+    assert alone.best["ves"].reason == "expected at least two prompts that leave the cue to be heard"
 
 
 def test_the_best_prompt_rests_on_turns_that_all_have() -> None:

@@ -119,9 +119,46 @@ def test_scripts_without_a_value_are_played_too() -> None:
     assert plan.bases[0].play == math.ceil(plan.bases[0].scripts / 0.75)
 
 
+def test_both_runs_tell_how_many_scripts_get_a_value() -> None:
+    whole, part = made_run("a", 1), made_run("b", 2, lack=0.5)
+    for runs in ([whole, part], [part, whole]):
+        plan = plan_sample(runs, "C4", Aim(detect=0.2))
+        assert (plan.scored, plan.n_scripts) == (0.5, 200)
+
+
+def test_what_is_not_the_same_in_two_runs_is_not_planned_from() -> None:
+    first, other = made_run("a", 1), made_run("b", 2)
+    [series] = other.series.values()
+    rescored = replace(other, series={series.name: replace(series, version="2")})
+    with pytest.raises(
+        UsageError, match=r"rubric.c4 cannot be compared: judged by version 1 in a and by 2 in b"
+    ):
+        plan_sample([first, rescored], "C4", Aim(detect=0.2))
+    another = replace(other, series={"mine.c4": replace(series, name="mine.c4")})
+    with pytest.raises(UsageError, match=r"it is rubric.c4 in a and mine.c4 in b"):
+        plan_sample([first, another], "C4", Aim(detect=0.2))
+
+
+@pytest.mark.parametrize(("tests", "fewest"), [(1, 8), (6, 8), (7, 9), (20, 10), (100, 12), (600, 15)])
+def test_no_plan_goes_below_what_sign_flips_can_show(tests: int, fewest: int) -> None:
+    aim = Aim(detect=1000.0, tests=tests)
+    assert scripts_needed(aim, 1.0) == fewest
+    assert sign_flip([1.0] * fewest).p == 2.0 ** (1 - fewest) < aim.level
+    if fewest > 8:
+        assert 2.0 ** (2 - fewest) >= aim.level
+        assert detectable(aim, 1.0, fewest - 1) is None
+
+
+def test_what_is_the_same_again_does_not_make_a_plan_smaller() -> None:
+    plan = plan_sample([made_run("a", 1, repeats=2, noise=0.0)], "C4", Aim(detect=0.2))
+    assert plan.bases[-1].basis == "repetitions"
+    assert plan.bases[-1].scripts == 8
+    assert plan.as_json()["scripts"] == plan.bases[0].scripts > 100
+
+
 def test_one_run_with_repetitions_tells_the_least() -> None:
     plan = plan_sample([made_run("a", 1, repeats=3)], "C4", Aim(detect=0.2))
-    repetitions, half, none = plan.bases
+    none, half, repetitions = plan.bases
     assert repetitions.basis == "repetitions"
     # Of a script's mean over two variants and three repetitions 1/6 is chance, beside the 1 of the script.
     assert repetitions.spread.value == pytest.approx(math.sqrt(2 / 6), rel=0.1)

@@ -36,7 +36,7 @@ def test_runs_that_differ_in_the_prompt_alone_say_what_it_did_and_which_is_best(
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None
         assert "differ in nothing but the prompt" in text
-        assert "it: enhance (no 2.00, enhance 3.50; 10 turns" in text.replace("\\", "")
+        assert "it: enhance (enhance 3.50, no 2.00; 10 turns" in text.replace("\\", "")
 
 
 def test_runs_of_other_models_say_nothing_of_prompts(tmp_path: Path) -> None:
