@@ -105,7 +105,7 @@ class Row:
 
     def text(self, name: str) -> str | None:
         """Return a field as text; a number becomes its digits, anything else a problem."""
-        value = self._fields.find(self._record, name, self._variant)
+        value = self.value(name)
         if value is None:
             return None
         if isinstance(value, str):
@@ -114,6 +114,18 @@ class Row:
             return str(value)
         self.complain(f"expected text as {name}, but it is {_kind(value)}")
         return None
+
+    def value(self, name: str) -> Any:
+        """Return a field as it is, or None where it is absent, null or blank."""
+        return self._fields.find(self._record, name, self._variant)
+
+    def complain_absent(self, name: str, what: str) -> None:
+        """Add that a field is absent, with the spellings that were tried and the fields that are there."""
+        tried = ", ".join(self._fields.paths(name, self._variant))
+        self.complain(
+            f"expected {what} under one of the fields {tried}; "
+            f"the fields there are: {', '.join(field_names(self._record)) or 'none'}"
+        )
 
     def path(self, name: str, *roots: Path) -> Path | None:
         """Return a field as a path below the first root that has such a file, else below the first."""
@@ -131,19 +143,12 @@ class Row:
         before = len(self.problems)
         path = self.path("audio", *roots)
         if path is None and len(self.problems) == before:
-            tried = ", ".join(self._fields.paths("audio", self._variant))
-            self.complain(
-                f"expected a recording under one of the fields {tried}; "
-                f"the fields there are: {', '.join(field_names(self._record)) or 'none'}"
-            )
+            self.complain_absent("audio", "a recording")
         return path
 
     def edges(self) -> SpeechEdges | None:
         """Return annotated speech edges, or None where there are none or they cannot be right."""
-        marks = {
-            name: self._fields.find(self._record, name, self._variant)
-            for name in ("onset_ms", "voice_end_ms", "words_end_ms")
-        }
+        marks = {name: self.value(name) for name in ("onset_ms", "voice_end_ms", "words_end_ms")}
         try:
             return speech_edges({name: value for name, value in marks.items() if value is not None})
         except ValueError as error:

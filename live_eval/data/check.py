@@ -159,8 +159,8 @@ class DataReport:
     def question_types(self) -> dict[str, dict[str, int]]:
         """Count questions by task and type: all of the paper's types, then others that the data has.
 
-        Empty where there are no questions; one that cannot be asked for want of its text, options or key
-        has no type and stands under ``(unknown)``.
+        Empty where there are no questions. One that cannot be asked is counted by its type all the same; an
+        entry that cannot be read has none and stands under ``(unknown)``.
         """
         if not self.dataset.questions:
             return {}

@@ -11,7 +11,6 @@ the neutral recording is taken for it.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from live_eval.data._json import read_entries, read_json
 from live_eval.data._rows import FieldMap, Row, field_names, relative_name, speech_edges, unique
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.questions import MAPPED, read_questions
@@ -27,7 +27,7 @@ from live_eval.data.taxonomy import NEUTRAL, cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.types import Case, CoarseDimension, Cue, SpeechEdges, Task, Variant
 
-__all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of", "read_json"]
+__all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of"]
 
 PARTS = ("synthesis", "human")
 """The two kinds of recordings; each lies in a folder ``data_{part}``."""
@@ -126,24 +126,6 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
     )
 
 
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
-
-    Raises:
-        DataError: It cannot be read, is no UTF-8 or no JSON; the message names the line.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
-    except RecursionError:
-        raise DataError(f"{path}: the JSON is nested too deeply") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
-
-
 def _folders_of(root: Path) -> list[Path]:
     return [folder for part in PARTS if (folder := root / f"data_{part}").is_dir()]
 
@@ -156,20 +138,10 @@ def _part(script_info: Path, options: DataOptions) -> _Part:
     return _Part(name, script_info, options.audio_root or folder / "audio", "")
 
 
-def _entries(path: Path) -> list[Any]:
-    content = read_json(path)
-    if not isinstance(content, list):
-        is_a = f"an object with {', '.join(field_names(content))}" if isinstance(content, dict) else content
-        raise DataError(f"{path}: expected a list of entries, but it is {is_a!s:.200}")
-    if not content:
-        raise DataError(f"{path}: expected a list of entries, but it is empty")
-    return content
-
-
 def _load_part(
     part: _Part, fields: FieldMap, options: DataOptions, taken: set[str]
 ) -> tuple[list[Case], list[str]]:
-    entries = _entries(part.script_info)
+    entries = read_entries(part.script_info)
     records = [entry for entry in entries if isinstance(entry, dict)]
     _check_fields(part.script_info, records, fields)
     annotated = _Annotations(part)
@@ -356,7 +328,7 @@ def _questions_of(part: _Part, options: DataOptions, taken: set[str]) -> list[Ca
         path = part.script_info.parent / "MCQ" / f"{task}.json"
         if path.is_file():
             cases += read_questions(
-                _entries(path),
+                read_entries(path),
                 task,
                 where=path.name,
                 roots=(part.audio_root, part.script_info.parent),

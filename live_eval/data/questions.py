@@ -9,16 +9,18 @@ problem.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from live_eval.data._rows import FieldMap, Row, unique
+from live_eval.data._options import parse_answer, parse_options
+from live_eval.data._rows import FieldMap, Row, inside, relative_name, unique
 from live_eval.data.taxonomy import cue_of
 from live_eval.types import Case, Question, Task, Variant
 
-__all__ = ["KNOWN_FIELDS", "MAPPED", "QUESTION_TYPES", "parse_options", "question_type", "read_questions"]
+__all__ = ["KNOWN_FIELDS", "MAPPED", "QUESTION_TYPES", "question_type", "read_questions"]
 
 KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -73,7 +75,6 @@ QUESTION_TYPES: Mapping[Task, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The types of the paper by task, each with words by which the data's spelling is told."""
 
-_OPTION = re.compile(r"^\s*\(?([A-Za-z])\s*[.):\uff0e\uff1a]\s*(.*)$")
 _SCRIPT_ID = re.compile(r"id_\d+")
 
 
@@ -88,52 +89,6 @@ def question_type(task: Task, spelled: str | None) -> str:
         if any(re.search(rf"\b{mark}", words) for mark in marks):
             return name
     return spelled or "unknown"
-
-
-def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
-    """Return options in their order, each with its letter.
-
-    Args:
-        value: Text with a line for each ("A. Yes"), which may go on over further lines; a list of texts, with
-            letters or without; or an object of letters and texts.
-
-    Raises:
-        ValueError: There are fewer than two, or they are not lettered one after the other.
-
-    >>> parse_options("A. Yes\\nB. No")
-    (('A', 'Yes'), ('B', 'No'))
-    """
-    if isinstance(value, Mapping):
-        found = [(str(letter).strip().upper(), str(text).strip()) for letter, text in value.items()]
-    elif isinstance(value, str):
-        found = _lettered(value.splitlines())
-    elif isinstance(value, Sequence):
-        lines = [str(line) for line in value]
-        found = _lettered(lines) if lines and all(map(_OPTION.match, lines)) else list(_counted(lines))
-    else:
-        raise ValueError(f"expected options, but they are {value!r:.80}")
-    letters = "".join(letter for letter, _ in found)
-    if len(found) < 2 or letters != "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(found)]:
-        raise ValueError(f"expected at least two options, lettered from A on, but they are {value!r:.200}")
-    if blank := [letter for letter, text in found if not text]:
-        raise ValueError(f"the option {blank[0]} is empty")
-    return tuple(found)
-
-
-def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for line in lines:
-        if (option := _OPTION.match(line)) is not None and ord(option[1].upper()) == ord("A") + len(found):
-            found.append((option[1].upper(), option[2].strip()))
-        elif found and line.strip():
-            letter, text = found[-1]
-            found[-1] = (letter, f"{text} {line.strip()}".strip())
-    return found
-
-
-def _counted(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(lines):
-        yield chr(ord("A") + number), line.strip()
 
 
 def read_questions(
@@ -162,28 +117,25 @@ def read_questions(
     mine = {name.removeprefix(MAPPED): path for name, path in mapping.items() if name.startswith(MAPPED)}
     fields = FieldMap(KNOWN_FIELDS, mine)
     cases = []
+    ids: Counter[str] = Counter()
     for number, entry in enumerate(entries, 1):
         row = Row(
             fields, entry if isinstance(entry, dict) else {}, Variant.TARGET, f"{where}, entry {number}"
         )
-        if not isinstance(entry, dict):
+        question_id = row.text("id") or f"question_{number}"
+        ids[question_id] += row.value("id") is not None
+        if ids[question_id] > 1:
+            row.complain(f"the id {question_id} was used by an earlier entry; give each entry its own")
+        case_id = unique(f"{prefix}{task}/{question_id}", taken)
+        if isinstance(entry, dict):
+            cases.append(_case(row, task, case_id, question_id, roots, source))
+        else:
             row.complain(f"expected an object, but it is {entry!r:.80}")
-        cases.append(_case(row, fields, entry, task, number, roots, source, prefix, taken))
+            cases.append(_unreadable(row, task, case_id, question_id, roots, source))
     return cases
 
 
-def _case(
-    row: Row,
-    fields: FieldMap,
-    entry: Any,
-    task: Task,
-    number: int,
-    roots: Sequence[Path],
-    source: str,
-    prefix: str,
-    taken: set[str],
-) -> Case:
-    question_id = row.text("id") or f"question_{number}"
+def _case(row: Row, task: Task, case_id: str, question_id: str, roots: Sequence[Path], source: str) -> Case:
     audio = _audio(row, roots)
     name = row.text("audio") or ""
     inferred = _SCRIPT_ID.search(name) or _SCRIPT_ID.search(question_id)
@@ -191,7 +143,7 @@ def _case(
     cue = cue_of(phrase) if phrase else None
     variant = next((each for each in Variant if f"_{each}" in name.lower()), Variant.TARGET)
     return Case(
-        case_id=unique(f"{prefix}{task}/{question_id}", taken),
+        case_id=case_id,
         script_id=row.text("script_id") or (inferred[0] if inferred else question_id),
         variant=variant,
         audio_path=audio or roots[0],
@@ -201,7 +153,21 @@ def _case(
         topic=row.text("topic"),
         source=source,
         language=row.text("language") or "en",
-        question=_question(row, fields, entry, task, question_id),
+        question=_question(row, task, question_id),
+        task=task,
+        problem=row.problem,
+    )
+
+
+def _unreadable(
+    row: Row, task: Task, case_id: str, question_id: str, roots: Sequence[Path], source: str
+) -> Case:
+    return Case(
+        case_id=case_id,
+        script_id=question_id,
+        variant=Variant.TARGET,
+        audio_path=roots[0],
+        source=source,
         task=task,
         problem=row.problem,
     )
@@ -210,44 +176,34 @@ def _case(
 def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
     """Return the recording that a question is about: in the folder that the entry names, where it does."""
     folder = row.text("folder")
-    inner = [root / folder for root in roots] if folder and ".." not in Path(folder).parts else []
+    if folder is None or relative_name(folder) == ".":
+        return row.audio(*roots)
+    inner = [path for root in roots if (path := inside(root, folder)) is not None]
+    if not inner:
+        row.complain(f"the path {folder!r} as folder leads out of {roots[0]}")
+        return None
     return row.audio(*inner, *roots)
 
 
-def _question(row: Row, fields: FieldMap, entry: Any, task: Task, question_id: str) -> Question | None:
-    text = row.text("question")
-    if text is None:
-        row.complain("expected a question")
-        return None
-    record = entry if isinstance(entry, dict) else {}
-    try:
-        options = parse_options(fields.find(record, "options", Variant.TARGET))
-    except ValueError as error:
-        row.complain(str(error))
-        return None
-    stated = row.text("answer")
-    answer = _answer(stated, options)
-    if stated is not None and answer is None:
-        letters = ", ".join(letter for letter, _ in options)
-        row.complain(f"expected one of {letters} as the answer, but it is {stated!r}")
-        return None
+def _question(row: Row, task: Task, question_id: str) -> Question:
+    """Return the question as far as it can be read: its type is counted also where it cannot be asked."""
+    if row.value("question") is None:
+        row.complain_absent("question", "a question")
+    options: tuple[tuple[str, str], ...] = ()
+    answer: str | None = None
+    if (given := row.value("options")) is None:
+        row.complain_absent("options", "options")
+    else:
+        try:
+            options = parse_options(given)
+            stated = row.text("answer")
+            answer = parse_answer(stated, options) if stated is not None else None
+        except ValueError as error:
+            row.complain(str(error))
     return Question(
         question_id=question_id,
-        text=text,
+        text=row.text("question") or "",
         options=options,
         answer=answer,
         kind=question_type(task, row.text("kind")),
     )
-
-
-def _answer(stated: str | None, options: Sequence[tuple[str, str]]) -> str | None:
-    """Return the letter that an answer key means: it is the letter, "B. No", or the option's text."""
-    if stated is None:
-        return None
-    letters = {letter for letter, _ in options}
-    lettered = _OPTION.match(stated)
-    for candidate in (stated.strip(" .()").upper(), lettered[1].upper() if lettered else ""):
-        if candidate in letters:
-            return candidate
-    same = [letter for letter, text in options if text.casefold() == stated.strip().casefold()]
-    return same[0] if len(same) == 1 else None

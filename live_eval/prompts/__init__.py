@@ -94,8 +94,8 @@ def instructions_for(case: Case, prompt: Prompt) -> str:
     if case.task is Task.TRANSCRIPTION:
         return _text("transcription")
     question = case.question
-    if question is None:
-        return ""  # the case says what is wrong with it
+    if question is None or case.problem is not None:
+        return ""  # it is never asked; the case says what is wrong with it
     options = "\n".join(f"{letter}. {text}" for letter, text in question.options)
     return _text("question").replace("{question}", question.text).replace("{options}", options)
 

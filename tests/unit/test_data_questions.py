@@ -9,7 +9,8 @@ import pytest
 import soundfile
 
 from live_eval.data import QUESTION_TYPES, DataOptions, load
-from live_eval.data.questions import parse_options, question_type
+from live_eval.data._options import parse_answer, parse_options
+from live_eval.data.questions import question_type
 from live_eval.types import Case, Task, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +50,7 @@ def test_a_question_is_a_case_about_a_recording(tmp_path: Path) -> None:
     assert (case.question.answer, case.question.kind) == ("B", "background sound")
 
 
-@pytest.mark.parametrize("answer", ["B", "b", "(B)", "B. A cat.", "a cat.", "b."])
+@pytest.mark.parametrize("answer", ["B", "b", "(B)", "B:", "B. A cat.", "b) a cat", "a cat.", "b."])
 def test_a_key_is_a_letter_or_the_options_text(tmp_path: Path, answer: str) -> None:
     question = asked(tmp_path, answer=answer).question
     assert question is not None
@@ -70,8 +71,12 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"options_text": "A. only one"}, "at least two options"),
         ({"options_text": "A. one\nC. three"}, "at least two options"),
         ({"options_text": "A. one\nB."}, "option B is empty"),
+        ({"options_text": "A. Rain.\nB. rain"}, "the options A and B are the same: 'rain'"),
+        ({"options_text": [None, "x"]}, "expected text as the option A, but it is None"),
+        ({"options_text": {"A": "x", "B": True}}, "expected text as the option B, but it is True"),
         ({"answer": "E"}, "expected one of A, B as the answer, but it is 'E'"),
-        ({"question": " "}, "expected a question"),
+        ({"answer": "B. A dog."}, "it is 'B. A dog.', and B is 'A cat.'"),
+        ({"question": " "}, "expected a question under one of the fields question, question_text, query"),
         ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "leads out of"),
         ({"audio_name": None}, "expected a recording"),
     ],
@@ -83,6 +88,42 @@ def test_what_cannot_be_asked_stays_with_its_problem(
     assert case.problem is not None
     assert problem in case.problem
     assert "understanding.json, entry 1" in case.problem
+
+
+def test_a_folder_does_not_lead_out_of_the_data(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    soundfile.write(elsewhere / "id_7_dog_family_target.wav", np.zeros(9), 24_000)
+    for number, folder in enumerate((str(elsewhere), "../../../elsewhere")):
+        case = asked(tmp_path / str(number), audio_dir=folder)
+        assert case.problem is not None
+        assert f"the path {folder!r} as folder leads out of" in case.problem
+        assert not case.audio_path.is_relative_to(elsewhere)
+    assert asked(tmp_path / "dot", audio_dir=".", audio_name="dog/id_7_dog_family_target.wav").problem is None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"answer": "E"}, {"options_text": None}, {"question": None}, {"audio_name": None}]
+)
+def test_the_type_of_what_cannot_be_asked_is_kept(tmp_path: Path, changes: dict[str, Any]) -> None:
+    case = asked(tmp_path, **changes)
+    assert case.problem is not None
+    assert case.question is not None
+    assert case.question.kind == "background sound"
+    assert case.question.answer in (None, "B")
+
+
+def test_an_id_is_used_once(tmp_path: Path) -> None:
+    asked(tmp_path)
+    file = tmp_path / "data_synthesis" / "MCQ" / "understanding.json"
+    file.write_text(json.dumps([ENTRY, ENTRY, {**ENTRY, "question_id": None}, 3]))
+    first, again, without, none = load(tmp_path).of(Task.UNDERSTANDING)
+    assert (first.problem, without.problem) == (None, None)
+    assert again.case_id == "understanding/q1_id_7#2"
+    assert again.problem is not None
+    assert "entry 2: the id q1_id_7 was used by an earlier entry" in again.problem
+    assert none.problem is not None
+    assert none.problem.endswith("entry 4: expected an object, but it is 3")
 
 
 def test_fields_of_questions_can_be_mapped(tmp_path: Path) -> None:
@@ -105,6 +146,10 @@ def test_fields_of_questions_can_be_mapped(tmp_path: Path) -> None:
 )
 def test_options_however_they_are_spelled(given: Any, texts: list[str]) -> None:
     assert parse_options(given) == tuple(zip("AB", texts, strict=True))
+
+
+def test_a_key_that_spells_an_option_is_that_option() -> None:
+    assert parse_answer("A. M. Smith", [("A", "B. M. Jones"), ("B", "A. M. Smith")]) == "B"
 
 
 @pytest.mark.parametrize(

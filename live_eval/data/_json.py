@@ -1,0 +1,45 @@
+"""JSON files of data: what cannot be read is told with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from live_eval.data._rows import field_names
+from live_eval.errors import DataError
+
+__all__ = ["read_entries", "read_json"]
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        DataError: It cannot be read, is no UTF-8 or no JSON; the message names the line.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
+    except RecursionError:
+        raise DataError(f"{path}: the JSON is nested too deeply") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def read_entries(path: Path) -> list[Any]:
+    """Return the entries of a JSON file that is a list of them.
+
+    Raises:
+        DataError: It cannot be read, is no list, or is empty; says what it is.
+    """
+    content = read_json(path)
+    if not isinstance(content, list):
+        is_a = f"an object with {', '.join(field_names(content))}" if isinstance(content, dict) else content
+        raise DataError(f"{path}: expected a list of entries, but it is {is_a!s:.200}")
+    if not content:
+        raise DataError(f"{path}: expected a list of entries, but it is empty")
+    return content

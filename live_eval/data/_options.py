@@ -1,0 +1,106 @@
+"""The options of a multiple-choice question and its answer key, however the data spells them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["parse_answer", "parse_options"]
+
+_OPTION = re.compile(r"^\s*\(?([A-Za-z])\s*[.):\uff0e\uff1a]\s*(.*)$", re.DOTALL)
+
+
+def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
+    """Return options in their order, each with its letter.
+
+    Args:
+        value: Text with a line for each ("A. Yes"), which may go on over further lines; a list of texts, with
+            letters or without; or an object of letters and texts.
+
+    Raises:
+        ValueError: There are fewer than two, they are not lettered one after the other, one is no text, or
+            two are the same.
+
+    >>> parse_options("A. Yes\\nB. No")
+    (('A', 'Yes'), ('B', 'No'))
+    """
+    if isinstance(value, Mapping):
+        found = [(str(letter).strip().upper(), _text(text, letter)) for letter, text in value.items()]
+    elif isinstance(value, str):
+        found = _lettered(value.splitlines())
+    elif isinstance(value, Sequence):
+        lines = [_text(line, _letter(number)) for number, line in enumerate(value)]
+        found = _lettered(lines) if lines and all(map(_OPTION.match, lines)) else list(_counted(lines))
+    else:
+        raise ValueError(f"expected options, but they are {value!r:.80}")
+    letters = "".join(letter for letter, _ in found)
+    if len(found) < 2 or letters != "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(found)]:
+        raise ValueError(f"expected at least two options, lettered from A on, but they are {value!r:.200}")
+    if blank := [letter for letter, text in found if not text]:
+        raise ValueError(f"the option {blank[0]} is empty")
+    first_with: dict[str, str] = {}
+    for letter, text in found:
+        if (same := first_with.setdefault(_key(text), letter)) != letter:
+            raise ValueError(f"the options {same} and {letter} are the same: {text!r:.80}")
+    return tuple(found)
+
+
+def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
+    """Return the letter that an answer key means.
+
+    Args:
+        stated: The letter, the letter with the option's text ("B. No"), or the text alone.
+        options: The options.
+
+    Raises:
+        ValueError: It is none of them, or a letter with another option's text.
+
+    >>> parse_answer("B. No", [("A", "Yes"), ("B", "No")])
+    'B'
+    """
+    texts = dict(options)
+    lettered = _OPTION.match(stated)
+    letter = lettered[1].upper() if lettered else stated.strip(" .()").upper()
+    text = lettered[2] if lettered else ""
+    if letter in texts and _key(text) in ("", _key(texts[letter])):
+        return letter
+    if same := [letter for letter, option in options if _key(option) == _key(stated)]:
+        return same[0]
+    if letter not in texts:
+        raise ValueError(f"expected one of {', '.join(texts)} as the answer, but it is {stated!r}")
+    raise ValueError(
+        f"expected a letter, or one with its option's text, as the answer, but it is {stated!r}, "
+        f"and {letter} is {texts[letter]!r}"
+    )
+
+
+def _text(value: Any, letter: str) -> str:
+    if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return str(value).strip()
+    raise ValueError(f"expected text as the option {letter}, but it is {value!r:.80}")
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number)
+
+
+def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for line in lines:
+        if (option := _OPTION.match(line)) is not None and option[1].upper() == _letter(len(found)):
+            found.append((option[1].upper(), option[2].strip()))
+        elif found and line.strip():
+            letter, text = found[-1]
+            found[-1] = (letter, f"{text} {line.strip()}".strip())
+    return found
+
+
+def _counted(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines):
+        yield _letter(number), line
+
+
+def _key(text: str) -> str:
+    """Reduce an option to what tells it from others: neither case, spaces nor a full stop do."""
+    return " ".join(text.casefold().split()).rstrip(" .\u3002")
