@@ -152,7 +152,7 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("questions", "right, %", "interval", "n", "unparsed"):
+    for heading in ("questions", "right, %", "interval", "n", "failed", "unparsed"):
         first = heading == "questions"
         table.add_column(heading, justify="left" if first else "right", no_wrap=first)
     for figures in tasks:
@@ -163,6 +163,7 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
                 _number(each.accuracy, 1),
                 _interval(each.accuracy, 0),
                 f"{each.accuracy.n} of {each.asked}",
+                str(each.failed),
                 f"{each.unparsed}{refused}" if each.accuracy.n else "–",
                 style=None if each.kind else "bold",
             )

@@ -1,16 +1,8 @@
 """The paper's three tables with rows of one's own runs, and maps of where a model is strong."""
 
-from live_eval.leaderboard.board import (
-    Board,
-    BoardCell,
-    BoardColumn,
-    BoardRow,
-    BoardTable,
-    HeatMap,
-    LevelPlot,
-    ModelDot,
-    build_board,
-)
+from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap, build_board
+from live_eval.leaderboard.columns import BoardColumn
+from live_eval.leaderboard.plots import LevelPlot, ModelDot
 from live_eval.leaderboard.render import BoardFormat, render
 
 __all__ = [

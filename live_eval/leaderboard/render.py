@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap, LevelPlot
+from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap
+from live_eval.leaderboard.plots import LevelPlot
 from live_eval.levels import Measure
 from live_eval.statistics import Estimate
 
@@ -36,8 +37,11 @@ def _figure(value: float | None) -> str:
 
 
 def _interval(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.interval is None:
+    """Return what stands beside a figure of ours: its interval, or on how little it rests."""
+    if estimate is None or estimate.value is None:
         return ""
+    if estimate.interval is None:
+        return f"n {estimate.n}"
     return f"{_figure(estimate.interval.low)} to {_figure(estimate.interval.high)}"
 
 
@@ -93,7 +97,11 @@ _MARKUP = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]|<>"})
 def _markdown(board: Board) -> str:
     parts = ["# EchoMind leaderboard"]
     for table in board.tables:
-        parts += [f"## {table.title}", _markdown_table(table), *(f"- {note}" for note in table.notes)]
+        parts += [
+            f"## {table.title}",
+            _markdown_table(table),
+            *(f"- {note.translate(_MARKUP)}" for note in table.notes),
+        ]
     for heat_map in board.maps:
         parts += [f"## {heat_map.title}", _markdown_map(heat_map)]
     parts += ["## Levels against each other", _markdown_plots(board.plots)]
@@ -126,9 +134,10 @@ def _markdown_map(heat_map: HeatMap) -> str:
 
 
 def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
-    lines = ["| levels | Spearman over models | models |", "|---|---:|---:|"]
+    lines = ["| levels | Spearman over models | models | published alone |", "|---|---:|---:|---:|"]
     lines += [
-        f"| {plot.up.name} by {plot.across.name} | {_figure(plot.correlation)} | {len(plot.dots)} |"
+        f"| {plot.up.name} by {plot.across.name} | {_figure(plot.correlation)} | {len(plot.dots)} | "
+        f"{_figure(plot.published)} |"
         for plot in plots
     ]
     return "\n".join(lines)
@@ -174,6 +183,10 @@ _TEX = str.maketrans(
         "\\": "\\textbackslash{}",
         "~": "\\textasciitilde{}",
         "^": "\\textasciicircum{}",
+        "<": "\\textless{}",
+        ">": "\\textgreater{}",
+        "|": "\\textbar{}",
+        '"': "\\textquotedbl{}",
         "–": "--",
         "−": "$-$",
         "↑": "$\\uparrow$",
@@ -183,7 +196,10 @@ _TEX = str.maketrans(
 
 
 def _latex(board: Board) -> str:
-    parts = ["% Needs \\usepackage{booktabs,graphicx}. Intervals are 95 %, resampled by script."]
+    parts = [
+        "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}; XeLaTeX or LuaLaTeX where",
+        "% names hold letters beyond Latin ones. Intervals are 95 %, resampled by script.",
+    ]
     parts += [_latex_table(table) for table in board.tables]
     parts += [_latex_map(heat_map) for heat_map in board.maps]
     return "\n\n".join(parts) + "\n"
@@ -201,19 +217,20 @@ def _latex_table(table: BoardTable) -> str:
             figure = f"\\textbf{{{figure}}}" if cell.best else figure
             between = _interval(cell.estimate).replace(" to ", ", ").translate(_TEX)
             cells.append(f"{figure} {{\\scriptsize [{between}]}}" if between else figure)
-        lines.append(f"{_label(row).translate(_TEX)} & {' & '.join(cells)} \\\\")
-    return _floating(table.title, heads, lines)
+        # In braces: a bracket after the end of a row would be taken for its space.
+        lines.append(f"{{{_label(row).translate(_TEX)}}} & {' & '.join(cells)} \\\\")
+    return _floating(table.title, heads, lines, table.notes)
 
 
 def _latex_map(heat_map: HeatMap) -> str:
     lines = [
-        f"{name.translate(_TEX)} & {' & '.join(_figure(each.value).translate(_TEX) for each in row)} \\\\"
+        f"{{{name.translate(_TEX)}}} & {' & '.join(_figure(each.value).translate(_TEX) for each in row)} \\\\"
         for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
     ]
     return _floating(heat_map.title, [column.translate(_TEX) for column in heat_map.columns], lines)
 
 
-def _floating(title: str, heads: list[str], lines: list[str]) -> str:
+def _floating(title: str, heads: list[str], lines: list[str], notes: tuple[str, ...] = ()) -> str:
     return "\n".join(
         [
             "\\begin{table}",
@@ -228,6 +245,7 @@ def _floating(title: str, heads: list[str], lines: list[str]) -> str:
             *lines,
             "\\bottomrule",
             "\\end{tabular}}",
+            *(f"\\par\\footnotesize {note.translate(_TEX)}" for note in notes),
             "\\end{table}",
         ]
     )

@@ -24,8 +24,8 @@ from live_eval.types import Task
 __all__ = ["TitledTable", "task_tables"]
 
 _QUESTION_NOTE = (
-    "Per cent of the scored questions that are answered right, resampled by script. A reply that chooses no "
-    "option, or several, is unparsed and counts as wrong."
+    "Per cent of n questions that are answered right, resampled by script. A question whose turn failed was "
+    "not answered and counts as wrong; so does a reply that chooses no option, or several (unparsed)."
 )
 _WER_NOTE = (
     "Word errors of what was said back against the script, in per cent. The mean is over utterances, as the "
@@ -79,7 +79,13 @@ def _figures(view: RunView, task: Task) -> TaskFigures | None:
 
 def _questions(runs: Sequence[RunView]) -> Table:
     columns = [Column("questions", figures=False), *run_column(runs), Column("asked"), Column("n")]
-    columns += [Column("accuracy, %"), Column("95 % interval"), Column("unparsed"), Column("of them refused")]
+    columns += [
+        Column("of them failed"),
+        Column("accuracy, %"),
+        Column("95 % interval"),
+        Column("unparsed"),
+        Column("of them refused"),
+    ]
     rows: list[tuple[Cell, ...]] = []
     for task in (Task.UNDERSTANDING, Task.REASONING):
         told = [(view, figures) for view in runs if (figures := _figures(view, task)) is not None]
@@ -101,11 +107,16 @@ def _question_row(
         *run_cell(view, runs),
         Cell(str(figures.asked)),
         Cell(str(figures.accuracy.n)),
-        Cell(number(figures.accuracy.value, 1), strong=True),
+        Cell(str(figures.failed)),
+        Cell(number(figures.accuracy.value, 1), strong=True, note=_of_answered(figures)),
         Cell(interval(figures.accuracy, 1), note=figures.accuracy.reason),
         Cell(NONE if share is None else f"{figures.unparsed} ({share:.0f} %)"),
         Cell(str(figures.refused) if figures.accuracy.n else NONE),
     )
+
+
+def _of_answered(figures: QuestionFigures) -> str:
+    return f"{number(figures.of_answered, 1)} % of those that were answered" if figures.failed else ""
 
 
 def _transcription(runs: Sequence[RunView]) -> Table:

@@ -16,6 +16,7 @@ from live_eval.statistics.intervals import (
     estimate_figure,
     estimate_mean,
     estimate_quantile,
+    estimate_share,
     paired_difference,
     quantile,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "estimate_figure",
     "estimate_mean",
     "estimate_quantile",
+    "estimate_share",
     "flips_for",
     "holm",
     "least_p",

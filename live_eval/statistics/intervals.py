@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -34,6 +34,7 @@ __all__ = [
     "estimate_figure",
     "estimate_mean",
     "estimate_quantile",
+    "estimate_share",
     "paired_difference",
     "quantile",
 ]
@@ -139,6 +140,28 @@ def estimate_mean(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int 
 
     interval, reason = _interval(statistic, count, seed)
     return Estimate(float(array.mean()), len(array), count, interval, reason)
+
+
+def estimate_share(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
+    """Return the mean of values that are each 0 or 100, with its interval.
+
+    Where all are alike every resample is, too, and would tell an interval of no width. Then it is the exact
+    one of a binomial share with a trial for each script (Clopper and Pearson, Biometrika 26:4, 1934): with k
+    scripts it ends at ``100 (α/2)^(1/k)``.
+
+    Args:
+        values: Shape (n,).
+        clusters: The script of each value.
+        seed: Seed of the resampling.
+
+    >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
+    69.15...
+    """
+    found = estimate_mean(values, clusters, seed=seed)
+    if found.interval is None or found.value not in (0.0, 100.0):
+        return found
+    reach = 100 * ((1 - LEVEL) / 2) ** (1 / found.clusters)
+    return replace(found, interval=Interval(reach, 100.0) if found.value else Interval(0.0, 100 - reach))
 
 
 def estimate_quantile(

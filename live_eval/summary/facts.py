@@ -27,6 +27,7 @@ class TurnFacts:
     cue: Cue | None
     task: Task
     question_kind: str | None
+    has_key: bool
     source: str
     captured: bool
     timing: TurnTiming
@@ -59,6 +60,7 @@ def turn_facts(turn: StoredTurn) -> TurnFacts:
         cue=turn.case.cue,
         task=turn.case.task,
         question_kind=turn.case.question.kind if turn.case.question is not None else None,
+        has_key=turn.case.question is not None and turn.case.question.answer is not None,
         source=turn.case.source,
         captured=turn.captured,
         timing=turn.timing,

@@ -1,7 +1,9 @@
 """The figures of the tasks that are no conversation: accuracy by type of question, errors of transcription.
 
-They rest on the judges ``mcq`` and ``transcription``, and are there as far as those have judged. A turn that
-has no score (it failed, or lacks what the judge needs) is in no mean; how many there are stands beside it.
+They rest on the judges ``mcq`` and ``transcription``, and are there as far as those have judged. A question
+whose turn failed was not answered, and is wrong; an utterance that was not said back has no word error rate.
+A turn that was captured and has no score (it lacks what the judge needs) is in no mean. How many there are
+stands beside it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.data import QUESTION_TYPES
-from live_eval.statistics import Estimate, estimate_figure, estimate_mean
+from live_eval.statistics import Estimate, estimate_figure, estimate_mean, estimate_share
 from live_eval.summary._json import interval_json, rounded
 from live_eval.summary.facts import TurnFacts
 from live_eval.summary.scores import ScoreTable
@@ -34,7 +36,8 @@ class QuestionFigures:
     Args:
         kind: The type; empty for all.
         asked: Turns with such a question, failed ones included.
-        accuracy: Per cent of the scored that are right, resampled by script.
+        accuracy: Per cent that are answered right, of those that were scored or failed; resampled by script.
+        failed: The failed ones among them; they are wrong.
         unparsed: Scored replies that choose no option, or several; they are wrong.
         refused: Those of them that decline.
     """
@@ -42,13 +45,21 @@ class QuestionFigures:
     kind: str
     asked: int
     accuracy: Estimate
+    failed: int
     unparsed: int
     refused: int
 
     @property
     def unparsed_share(self) -> float | None:
         """Per cent of the scored replies that choose no single option."""
-        return 100.0 * self.unparsed / self.accuracy.n if self.accuracy.n else None
+        scored = self.accuracy.n - self.failed
+        return 100.0 * self.unparsed / scored if scored else None
+
+    @property
+    def of_answered(self) -> float | None:
+        """Per cent of the scored replies alone that are right."""
+        scored, value = self.accuracy.n - self.failed, self.accuracy.value
+        return value * self.accuracy.n / scored if scored and value is not None else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as ``show --json`` prints them."""
@@ -58,6 +69,8 @@ class QuestionFigures:
             "accuracy": rounded(self.accuracy.value, 6),
             "interval": interval_json(self.accuracy.interval, 6),
             "reason": self.accuracy.reason,
+            "failed": self.failed,
+            "of_answered": rounded(self.of_answered, 6),
             "unparsed": self.unparsed,
             "refused": self.refused,
         }
@@ -153,10 +166,15 @@ def _questions(table: ScoreTable, turns: Sequence[TurnFacts], task: Task) -> tup
 def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionFigures:
     right: list[float] = []
     scripts: list[str] = []
-    unparsed = refused = 0
+    judged = _has_judged(table)
+    failed = unparsed = refused = 0
     for turn in turns:
         row = table.rows.get(turn.turn_id, {}).get(_MCQ) if turn.captured else None
-        if row is not None and row.status == "scored" and "accuracy" in row.values:
+        if not turn.captured and turn.has_key and judged:
+            right.append(0.0)
+            scripts.append(turn.script_id)
+            failed += 1
+        elif row is not None and row.status == "scored" and "accuracy" in row.values:
             right.append(row.values["accuracy"])
             scripts.append(turn.script_id)
             unparsed += row.values.get("parsed") == 0
@@ -164,10 +182,16 @@ def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionF
     return QuestionFigures(
         kind=kind,
         asked=len(turns),
-        accuracy=estimate_mean(right, scripts),
+        accuracy=estimate_share(right, scripts),
+        failed=failed,
         unparsed=unparsed,
         refused=refused,
     )
+
+
+def _has_judged(table: ScoreTable) -> bool:
+    """Return whether the questions were judged at all: only then does a failed turn say something of them."""
+    return any(_MCQ in judges and judges[_MCQ].status == "scored" for judges in table.rows.values())
 
 
 def _errors(table: ScoreTable, turns: Sequence[TurnFacts]) -> tuple[ErrorFigures, ...]:

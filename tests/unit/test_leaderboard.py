@@ -13,12 +13,13 @@ from scipy.stats import spearmanr
 
 from live_eval.cli import cli
 from live_eval.data import cue_of
+from live_eval.errors import FailureKind
 from live_eval.judging import Failed, Scored, Unscored
 from live_eval.leaderboard import Board, build_board, render
 from live_eval.leaderboard.published import COLUMNS, PUBLISHED
 from live_eval.store import RunWriter, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn
-from live_eval.types import Case, Question, Task, Variant
+from live_eval.types import Case, Failure, Question, Task, Variant
 
 
 def conversation(number: int) -> Case:
@@ -49,18 +50,23 @@ def question(number: int, task: Task) -> Case:
     )
 
 
-def written(path: Path, *, prompt: str = "basic", c4: float | None = 3.0, ves: float = 2.0) -> Path:
+def written(
+    path: Path, *, prompt: str = "basic", c4: float | None = 3.0, ves: float = 2.0, unanswered: int = 0
+) -> Path:
     """A run of ten scripts: conversations with C4 and VES, questions of which every other is right."""
     manifest = {
         "endpoint": {"name": "reference"},
         "data": {"name": "sample"},
-        "prompt": {"name": prompt},
+        "prompt": {"name": prompt, "text": "You hear {cue}." if prompt == "upper-bound" else ""},
     }
     cases = [conversation(number) for number in range(10)]
     asked = [question(number, Task.UNDERSTANDING) for number in range(10)]
     with RunWriter.create(path, manifest) as run:
-        for case in (*cases, *asked):
+        for case in (*cases, *asked[unanswered:]):
             run.commit(spoken_turn(case, TurnPlan(reply_ms=300)))
+        for case in asked[:unanswered]:
+            failure = Failure(FailureKind.NO_RESPONSE, "none came")
+            run.commit(spoken_turn(case, TurnPlan(first_byte_ms=None, failure=failure)))
         run.end(finished=True)
     with ScoreStore.open(path) as store:
         for number, case in enumerate(cases):
@@ -71,7 +77,7 @@ def written(path: Path, *, prompt: str = "basic", c4: float | None = 3.0, ves: f
                     "rubric", "1", case.case_id, Scored(values) if number else Unscored("no reply text")
                 )
             store.put("ves", "1", case.case_id, Scored({"": ves + step}) if number else Failed("quota"))
-        for number, case in enumerate(asked):
+        for number, case in list(enumerate(asked))[unanswered:]:
             store.put("mcq", "1", case.case_id, Scored({"accuracy": 100.0 * (number % 2), "parsed": 100.0}))
     return path
 
@@ -123,7 +129,34 @@ def test_of_several_prompts_the_best_is_shown_and_said(runs: Mapping[str, Path])
     assert ours(both, 2) == [("made-up", "enhance")], "by C4"
     assert "the best of basic, enhance by C4" in " ".join(build_board(both).tables[2].notes)
     assert len(ours(both, 2, all_prompts=True)) == 2
-    assert len(ours(both, 0)) == 2, "questions have a prompt of their own"
+    assert ours(both, 0) == [("made-up (basic)", ""), ("made-up (enhance)", "")], "questions have their own"
+
+
+def test_a_prompt_that_tells_the_cue_has_its_own_row_and_is_not_the_best(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    told = written(tmp_path / "told", prompt="upper-bound", c4=4.4, ves=4.4)
+    three = [runs["basic"], told, runs["enhance"]]
+    assert ours(three, 2) == [("made-up", "enhance"), ("made-up", "upper-bound, tells the cue")]
+    words = build_board(three).tables[2]
+    assert "the best of basic, enhance by C4" in " ".join(words.notes)
+    assert not any(cell.best for cell in words.rows[1].cells)
+
+
+def test_repetitions_under_one_prompt_do_not_hide_each_other(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    again = written(tmp_path / "again", prompt="basic", c4=3.9)
+    for several in ([runs["basic"], again, runs["enhance"]], [again, runs["basic"], runs["enhance"]]):
+        assert {prompt for _, prompt in ours(several, 2)} == {"basic"}
+        assert "the prompt 'basic' is shown" in " ".join(build_board(several).tables[2].notes)
+
+
+def test_a_question_that_was_not_answered_is_wrong(tmp_path: Path) -> None:
+    board = build_board([written(tmp_path / "run", unanswered=4)])
+    estimate = board.tables[0].rows[0].cells[2].estimate
+    assert estimate is not None
+    assert (estimate.value, estimate.n) == (30.0, 10)
 
 
 def test_without_the_judge_of_the_choice_every_prompt_has_a_row(runs: Mapping[str, Path]) -> None:
@@ -171,7 +204,9 @@ def named(board: Board, label: str) -> Board:
 
 def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"], runs["enhance"]], all_prompts=True)
-    made = render(named(board, "my_model & co 100%"), "latex")
+    made = render(named(board, '[a] my_model & co 100% <"b">'), "latex")
+    assert "\n{[a] my" in made, "a bracket after a row's end would be its space"
+    assert "\\textless{}\\textquotedbl{}b\\textquotedbl{}\\textgreater{}" in made
     assert "my\\_model \\& co 100\\%" in made
     assert made.count("\\begin{tabular}") == made.count("\\end{tabular}") == 6
     assert "\\textbf{" in made
@@ -220,7 +255,12 @@ def test_levels_are_plotted_over_models_as_the_paper_does(runs: Mapping[str, Pat
     assert len(alone.dots) == len(published) == 13
     assert alone.correlation == pytest.approx(expected)
     ours = [dot for dot in plots["understanding", "C4"].dots if not dot.published]
-    assert [(dot.across, dot.label) for dot in ours] == [(50.0, "made-up, prompt basic")]
+    assert [(dot.across, dot.label) for dot in ours] == [(50.0, "made-up")]
+    assert alone.published == alone.correlation
+    several = build_board([runs["basic"], runs["enhance"]])
+    for plot, value in ((several.plots[1], 3.5), (several.plots[2], 2.5)):
+        [dot] = [dot for dot in plot.dots if not dot.published]
+        assert dot.up == pytest.approx(value, abs=0.06), "under the prompt that the table shows"
     page = render(board, "html")
     assert page.count('class="dot mine"') == 2, "with C4 and with VES; it was not asked to reason"
     assert "| C4 by understanding | " in render(board, "md")

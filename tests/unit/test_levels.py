@@ -160,7 +160,7 @@ def test_word_errors_are_averaged_and_pooled(tmp_path: Path) -> None:
     assert normalized.pooled.interval is None, "three scripts are too few"
 
 
-def test_a_failed_turn_is_counted_but_scored_nowhere(tmp_path: Path) -> None:
+def test_a_question_whose_turn_failed_is_wrong(tmp_path: Path) -> None:
     cases = [case(Task.UNDERSTANDING, number) for number in range(2)]
     path = tmp_path / "run"
     failure = Failure(FailureKind.NO_RESPONSE, "none came")
@@ -173,7 +173,10 @@ def test_a_failed_turn_is_counted_but_scored_nowhere(tmp_path: Path) -> None:
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         [figures] = summarise(reader, scores).tasks
     assert (figures.turns, figures.captured) == (2, 1)
-    assert (figures.questions[0].asked, figures.questions[0].accuracy.n) == (2, 1)
+    [everything, _] = figures.questions
+    assert (everything.asked, everything.accuracy.n, everything.failed) == (2, 2, 1)
+    assert (everything.accuracy.value, everything.of_answered) == (50.0, 100.0)
+    assert everything.unparsed_share == 0.0
 
 
 # -- Levels ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from live_eval.statistics import (
     ecdf,
     estimate_mean,
     estimate_quantile,
+    estimate_share,
     paired_difference,
     quantile,
 )
@@ -138,3 +139,17 @@ def test_intervals_cover_what_they_should(scripts: int, what: str, monkeypatch: 
         assert estimate.interval is not None
         held += estimate.interval.low <= truth <= estimate.interval.high
     assert 0.91 <= held / trials <= 0.985, held / trials
+
+
+@pytest.mark.parametrize("clusters", [8, 30])
+def test_a_share_of_all_or_none_has_the_exact_binomial_interval(clusters: int) -> None:
+    for right in (0, clusters):
+        found = estimate_share([100.0 * bool(right)] * clusters, range(clusters))
+        theirs = scipy.stats.binomtest(right, clusters).proportion_ci(0.95, method="exact")
+        assert found.interval is not None
+        assert (found.interval.low, found.interval.high) == pytest.approx(
+            (100 * theirs.low, 100 * theirs.high)
+        )
+    mixed = [100.0, *[0.0] * (clusters - 1)]
+    assert estimate_share(mixed, range(clusters)) == estimate_mean(mixed, range(clusters))
+    assert estimate_share([100.0] * 7, range(7)).interval is None

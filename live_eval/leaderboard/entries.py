@@ -1,0 +1,169 @@
+"""The runs on the board: what each calls itself, its figures, and which prompts of a model are shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_eval.comparison import Key, Series, rank_prompts, series_of, tells_cue
+from live_eval.leaderboard.columns import ACCURACY, BoardColumn
+from live_eval.statistics import Estimate, estimate_mean, estimate_share
+from live_eval.store import RunReader, ScoreReader
+from live_eval.summary import RunSummary, ScoreColumn, TurnFacts, summarise
+
+__all__ = ["Chosen", "Entry", "choose_prompts", "names_of", "read_entries"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A run that is on the board.
+
+    Args:
+        label: Its model, or else its endpoint.
+        folder: Its folder, unique on the board.
+        model: What makes runs those of one model on the same data.
+        prompt: The prompt of its conversations.
+        told: Whether that prompt tells the cue.
+        summary: Its figures.
+    """
+
+    label: str
+    folder: str
+    model: tuple[str | None, ...]
+    prompt: str
+    told: bool
+    summary: RunSummary
+
+    def estimate(self, column: BoardColumn) -> Estimate:
+        """Return a figure of a table."""
+        return self.mean(column.score, [turn for turn in self.summary.turns if turn.task is column.task])
+
+    def mean(self, score: str, turns: Iterable[TurnFacts]) -> Estimate:
+        """Return the mean of a score over some turns: those that were scored, and questions not answered."""
+        told = next((each for each in self.summary.table.columns if each.name == score), None)
+        if told is None:
+            return Estimate(None, 0, 0, reason="not judged")
+        values = [(value, turn.script_id) for turn in turns if (value := self._value(turn, told)) is not None]
+        estimate = estimate_share if score == ACCURACY else estimate_mean
+        return estimate([value for value, _ in values], [script for _, script in values])
+
+    def series(self, column: BoardColumn) -> Series | None:
+        """Return the column's score turn by turn, or None where no turn was scored."""
+        found = series_of(self.summary.turns, self.summary.table, by_task=False).get(column.score)
+        return found if found is not None and any(v is not None for v in found.values.values()) else None
+
+    @property
+    def scripts(self) -> Mapping[Key, str]:
+        """The script of each turn."""
+        return {(turn.case_id, turn.repeat): turn.script_id for turn in self.summary.turns}
+
+    def _value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
+        if column.name == ACCURACY and turn.has_key and not turn.captured:
+            return 0.0  # what was asked and not answered is not right
+        return self.summary.table.cell(turn.turn_id, column).value if turn.captured else None
+
+
+def read_entries(paths: Sequence[Path]) -> list[Entry]:
+    """Read runs.
+
+    Raises:
+        StoreError: One is no run.
+    """
+    folders = Counter(path.resolve().name for path in paths)
+    entries: list[Entry] = []
+    for path in paths:
+        with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+            summary, manifest = summarise(run, scores), run.manifest
+        facts = summary.facts
+        entries.append(
+            Entry(
+                label=facts.model or facts.endpoint or facts.name,
+                folder=facts.name if folders[facts.name] == 1 else str(path),
+                model=(facts.endpoint, facts.model, facts.voice, facts.turn_mode, _data_of(manifest)),
+                prompt=str(_part(manifest, "prompt").get("name") or "no"),
+                told=tells_cue(manifest),
+                summary=summary,
+            )
+        )
+    return entries
+
+
+def _data_of(manifest: Mapping[str, Any]) -> str:
+    data = _part(manifest, "data")
+    return str(data.get("fingerprint") or data.get("name"))
+
+
+def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def names_of(entries: Sequence[Entry], *, prompted: bool) -> list[str]:
+    """Return what to call runs: their labels, and the folder where two would read the same.
+
+    Args:
+        entries: The runs.
+        prompted: Whether the prompt stands beside the name.
+    """
+    keys = [(entry.label, entry.prompt if prompted else "") for entry in entries]
+    count = Counter(keys)
+    return [
+        entry.label if count[key] == 1 else f"{entry.label} ({entry.folder})"
+        for entry, key in zip(entries, keys, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The runs that have a row, and in words how they were chosen."""
+
+    entries: tuple[Entry, ...]
+    said: tuple[str, ...]
+
+
+def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
+    """Return each model's runs with the best prompt, as the paper's tables show them.
+
+    The best is that with the highest mean over scripts, over the turns with a value under every prompt. A
+    prompt that tells the cue is an upper bound: it has a row of its own and is no candidate.
+
+    Args:
+        entries: The runs.
+        column: What to choose by.
+    """
+    shown: list[Entry] = []
+    said: list[str] = []
+    for model in dict.fromkeys(entry.model for entry in entries):
+        runs = [entry for entry in entries if entry.model == model and not entry.told]
+        told = [entry for entry in entries if entry.model == model and entry.told]
+        prompts = list(dict.fromkeys(entry.prompt for entry in runs))
+        best = prompts
+        if len(prompts) > 1:
+            best, why = _best_prompt(runs, column)
+            label = f"{runs[0].label}: "
+            if why:
+                said.append(f"{label}every prompt has a row, since {why}")
+            else:
+                said.append(
+                    f"{label}the prompt {best[0]!r} is shown, the best of {', '.join(prompts)} by "
+                    f"{column.title}, as the paper's table does; the best of several is a little too good"
+                )
+        shown += [entry for entry in runs if entry.prompt in best] + told
+    return Chosen(tuple(shown), tuple(said))
+
+
+def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str], str]:
+    """Return the best prompt, or all of them and why none is the best."""
+    prompts = list(dict.fromkeys(entry.prompt for entry in runs))
+    series = {str(place): found for place, entry in enumerate(runs) if (found := entry.series(column))}
+    if lacking := [entry.prompt for place, entry in enumerate(runs) if str(place) not in series]:
+        return prompts, f"{column.title} is lacking for {', '.join(lacking)}"
+    if len({each.version for each in series.values()}) > 1:
+        return prompts, f"{column.title} is of different versions of its judge"
+    ranked = rank_prompts(series, {key: script for entry in runs for key, script in entry.scripts.items()})
+    if ranked is None:
+        return prompts, f"no turn has {column.title} under every prompt"
+    return [runs[int(next(iter(ranked.means)))].prompt], ""
