@@ -42,6 +42,8 @@ __all__ = [
 class FailureKind(StrEnum):
     """Why a turn failed, or (the last group) what was odd about one that did not."""
 
+    # What the data says of the case beside its recording.
+    CASE_UNUSABLE = "case_unusable"
     # The recording.
     AUDIO_MISSING = "audio_missing"
     AUDIO_UNREADABLE = "audio_unreadable"

@@ -24,7 +24,7 @@ from live_eval.capture import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock, SystemClock
 from live_eval.edges import EdgeCache, edges_of
-from live_eval.errors import AudioError, FailureKind, StoreError, TurnError, UsageError
+from live_eval.errors import FailureKind, StoreError, TurnError, UsageError
 from live_eval.loop import LoopProbe, describe, undisturbed
 from live_eval.planning import Job, Plan
 from live_eval.recognition import Recogniser, available
@@ -364,9 +364,10 @@ class _EdgeFinder:
         self._cache = EdgeCache()
 
     def find(self, case: Case) -> SpeechEdges | TurnError:
-        """Return the edges of a case, or why its recording cannot be used."""
+        """Return the edges of a case, or why it cannot be played."""
         if case.problem is not None:
-            return AudioError(FailureKind.AUDIO_MISSING, case.problem)
+            kind = FailureKind.AUDIO_MISSING if case.lacks_recording else FailureKind.CASE_UNUSABLE
+            return TurnError(kind, case.problem)
         try:
             audio = read_audio(case.audio_path).audio
             return edges_of(case, audio, recogniser=self._recogniser, cache=self._cache)

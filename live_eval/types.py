@@ -154,6 +154,7 @@ class Case:
         language: BCP 47 tag of the speech.
         problem: Why the case cannot be played, where the data itself says so (a missing field, an
             unreadable row); such a case becomes a failed turn, it is never dropped.
+        lacks_recording: Whether that is, or is also, that the data does not say where the recording is.
         task: What the endpoint is asked to do.
         question: What is asked, where the task is multiple choice.
         instructions: The system prompt of its session; empty for none.
@@ -176,6 +177,7 @@ class Case:
     source: str = "manifest"
     language: str = "en"
     problem: str | None = None
+    lacks_recording: bool = False
     task: Task = Task.CONVERSATION
     question: Question | None = None
     instructions: str = ""

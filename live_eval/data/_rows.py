@@ -78,6 +78,8 @@ class FieldMap:
 class Row:
     """One entry, read for one variant; what is wrong with it gathers in `problems`.
 
+    `lacks_recording` tells whether that is, or is also, that the entry does not say where its recording is.
+
     Args:
         fields: How to find our fields.
         record: The entry.
@@ -91,6 +93,7 @@ class Row:
         self._variant = variant
         self._where = where
         self.problems: list[str] = []
+        self.lacks_recording = False
 
     @property
     def problem(self) -> str | None:
@@ -142,6 +145,7 @@ class Row:
         """Return the recording's path; its absence is a problem."""
         before = len(self.problems)
         path = self.path("audio", *roots)
+        self.lacks_recording = path is None
         if path is None and len(self.problems) == before:
             self.complain_absent("audio", "a recording")
         return path

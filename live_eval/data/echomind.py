@@ -219,6 +219,7 @@ def _case(
         source=part.name,
         language=row.text("language") or "en",
         problem=row.problem,
+        lacks_recording=row.lacks_recording,
     )
 
 

@@ -310,6 +310,7 @@ def _case(
         source=DataKind.MANIFEST,
         language=row.text("language") or "en",
         problem=row.problem,
+        lacks_recording=row.lacks_recording,
         dialogue_id=dialogue_id,
         turn_index=line.turn,
     )

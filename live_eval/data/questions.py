@@ -156,6 +156,7 @@ def _case(row: Row, task: Task, case_id: str, question_id: str, roots: Sequence[
         question=_question(row, task, question_id),
         task=task,
         problem=row.problem,
+        lacks_recording=row.lacks_recording,
     )
 
 
@@ -181,6 +182,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
     inner = [path for root in roots if (path := inside(root, folder)) is not None]
     if not inner:
         row.complain(f"the path {folder!r} as folder leads out of {roots[0]}")
+        row.lacks_recording = True
         return None
     return row.audio(*inner, *roots)
 

@@ -85,6 +85,20 @@ def manifest(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def unusable(manifest: Path) -> Path:
+    """One case that can be played, and some of which the data lacks something."""
+    rows = [
+        {"id": "unnamed", "text": "x"},
+        {"id": "outside", "audio": "../x.wav"},
+        {"id": "edges", "audio": "good 0.wav", "onset_ms": 5, "voice_end_ms": 2},
+        {"id": "good", "audio": "good 0.wav"},
+        {"id": "good", "audio": "good 1.wav"},
+    ]
+    manifest.write_text("\n".join([*map(json.dumps, rows), "[]"]), "utf-8")
+    return manifest
+
+
 def values(base_url: str, manifest: Path, **turns: Any) -> dict[str, Any]:
     settings = {"retries": 0, "word_times": "off", "reply_timeout": 2, "stall_timeout": 1, "max_reply": 5}
     return {
@@ -168,6 +182,25 @@ WARNINGS = {
     "error_event": FailureKind.NOT_FATAL_ERROR,
     "audio_after_done": FailureKind.AUDIO_AFTER_DONE,
 }
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_the_data_lacks_is_told_from_a_recording_that_is_not_there(
+    endpoint: str, unusable: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    outcome = await run(values(endpoint + "?delay_ms=50&reply_ms=200", unusable), out)
+    assert outcome == Outcome(captured=1, failed=5, interrupted=False)
+    turns = await asyncio.to_thread(read, out)
+    failed = {name: turn.failure for name, turn in turns.items() if turn.failure is not None}
+    assert {name: failure.kind for name, failure in failed.items()} == {
+        "unnamed": FailureKind.AUDIO_MISSING,
+        "outside": FailureKind.AUDIO_MISSING,
+        "edges": FailureKind.CASE_UNUSABLE,
+        "good#2": FailureKind.CASE_UNUSABLE,
+        "manifest.jsonl, line 6": FailureKind.CASE_UNUSABLE,
+    }
+    assert "line 5: the id good was used" in failed["good#2"].message
 
 
 @pytest.mark.asyncio(loop_scope="module")

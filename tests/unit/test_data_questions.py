@@ -88,6 +88,7 @@ def test_what_cannot_be_asked_stays_with_its_problem(
     assert case.problem is not None
     assert problem in case.problem
     assert "understanding.json, entry 1" in case.problem
+    assert case.lacks_recording is ("audio_name" in changes)
 
 
 def test_a_folder_does_not_lead_out_of_the_data(tmp_path: Path) -> None:
