@@ -17,7 +17,7 @@ import orjson
 from live_eval.store import RunReader, ScoreReader, StoredTurn
 from live_eval.summary import LATENCIES, ScoreTable, judges_asked_for, latency, read_scores
 from live_eval.timeline import Latency
-from live_eval.types import Cue, Failure
+from live_eval.types import Cue, Failure, Question
 
 __all__ = ["ExportFormat", "export_run", "turn_rows"]
 
@@ -84,6 +84,7 @@ def _row(folder: Path, turn: StoredTurn, table: ScoreTable) -> dict[str, Any]:
         "attempt": turn.attempt,
         "case": _case(turn),
         "reply_text": turn.reply_text,
+        "chosen": table.chosen(turn.turn_id),
         "heard_text": turn.heard_text,
         "latency_ms": {
             name: None if time.ns is None else round(time.ns / 1e6, 3) for name, time in times.items()
@@ -112,6 +113,8 @@ def _case(turn: StoredTurn) -> dict[str, Any]:
         "script_id": case.script_id,
         "variant": case.variant.value,
         "source": case.source,
+        "task": case.task.value,
+        "question": _question(case.question),
         "dialogue_id": case.dialogue_id,
         "turn_index": None if case.dialogue_id is None else case.turn_index,
         "topic": case.topic,
@@ -122,6 +125,16 @@ def _case(turn: StoredTurn) -> dict[str, Any]:
         "reference_text": case.reference_text,
         "audio": str(case.audio_path),
         "reference_audio": None if case.reference_audio_path is None else str(case.reference_audio_path),
+    }
+
+
+def _question(question: Question | None) -> dict[str, Any]:
+    return {
+        "question_id": question.question_id if question else None,
+        "kind": question.kind if question else None,
+        "text": question.text if question else None,
+        "options": [f"{letter}. {text}" for letter, text in question.options] if question else None,
+        "answer": question.answer if question else None,
     }
 
 

@@ -191,6 +191,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         rows=_rows(ordered, keys, shown),
         total=len(ordered),
         cue_names=sorted(cues),
+        task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
         variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
         clips=sounds,
         recorded=sum(len(some) for some in files),

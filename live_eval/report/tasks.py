@@ -41,7 +41,8 @@ _CUE_NOTE = (
 )
 _CHANGE_NOTE = (
     "Replies where the cue differs from that of the turn before, against the replies to that turn; paired, "
-    "resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new cue."
+    "resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new "
+    "cue; a turn that failed did not, and a neutral one has none."
 )
 _SOURCE_NOTE = "Human less synthetic recordings, paired by script, variant and type of question."
 
@@ -223,7 +224,7 @@ def _changes(runs: Sequence[RunView]) -> Table:
     told = [(view, figures) for view in runs if (figures := view.summary.dialogues) is not None]
     rows: list[tuple[Cell, ...]] = [
         (
-            Cell("followed, % of changes", strong=True),
+            Cell("followed, % of changes to a cue", strong=True),
             *run_cell(view, runs),
             Cell(NONE),
             Cell(number(figures.followed.value, 1), strong=True, note=figures.followed.reason),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from live_eval.report.tables import LATENCY_TITLES, RunView, number
 from live_eval.store import RunReader, StoredTurn
 from live_eval.summary import ScoreColumn, ScoreTable, TurnFacts, latency
-from live_eval.types import Cue, Variant
+from live_eval.types import Cue, Question, Variant
 
 __all__ = ["TurnRow", "script_json", "turn_order", "turn_row"]
 
@@ -38,6 +38,7 @@ class TurnRow:
         cue: How it was said.
         dimension: The dimension of the cue, as fine as it is known.
         variant: The style.
+        task: What the turn is for.
         status: ``captured`` or ``failed``.
         badges: What to know of it: the kind of its failure, flagged, uncertain, warnings.
         figures: Voice to voice, first byte and the scores, as text and as numbers to sort by.
@@ -52,6 +53,7 @@ class TurnRow:
     cue: str
     dimension: str
     variant: str
+    task: str
     status: str
     badges: tuple[tuple[str, str], ...]
     figures: tuple[tuple[str, float | None], ...]
@@ -105,8 +107,9 @@ def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown
         cue=cue,
         dimension=dimension,
         variant=turn.case.variant.value,
+        task=turn.case.task.value,
         status="captured" if turn.captured else "failed",
-        badges=_badges(turn),
+        badges=_badges(turn, table),
         figures=tuple(figures),
         search=" ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
         details=script_json(_details(reader, turn, facts, table)),
@@ -131,7 +134,7 @@ def _excerpt(text: str) -> str:
     return line if len(line) <= _EXCERPT else line[: _EXCERPT - 1].rstrip() + "…"
 
 
-def _badges(turn: StoredTurn) -> tuple[tuple[str, str], ...]:
+def _badges(turn: StoredTurn, table: ScoreTable) -> tuple[tuple[str, str], ...]:
     badges = []
     if turn.failure is not None:
         badges.append(("failed", turn.failure.kind.value.replace("_", " ")))
@@ -139,6 +142,9 @@ def _badges(turn: StoredTurn) -> tuple[tuple[str, str], ...]:
         badges.append(("flagged", "lag"))
     if turn.timing.uncertain:
         badges.append(("uncertain", "uncertain end"))
+    answer = table.rows.get(turn.turn_id, {}).get("mcq")
+    if answer is not None and answer.status == "scored" and table.chosen(turn.turn_id) is None:
+        badges.append(("unparsed", "no choice"))
     if turn.warnings:
         badges.append(("warned", f"{len(turn.warnings)} odd"))
     return tuple(badges)
@@ -154,8 +160,10 @@ def _details(reader: RunReader, turn: StoredTurn, facts: TurnFacts, table: Score
             [title, text]
             for title, text in (
                 ("Script", case.text),
+                ("Question", _question(case.question)),
                 ("Heard by the endpoint's transcriber", turn.heard_text),
                 ("Reply", turn.reply_text),
+                ("Read as", _read_as(turn, table)),
                 ("Reference reply", case.reference_text),
             )
             if text
@@ -176,6 +184,20 @@ def _details(reader: RunReader, turn: StoredTurn, facts: TurnFacts, table: Score
         else [],
         "facts": [[name, text] for name, text in _facts(reader, turn).items() if text],
     }
+
+
+def _question(question: Question | None) -> str | None:
+    if question is None:
+        return None
+    options = " ".join(f"{letter}. {text}" for letter, text in question.options)
+    return f"{question.text} {options} (key: {question.answer or 'none'})"
+
+
+def _read_as(turn: StoredTurn, table: ScoreTable) -> str | None:
+    row = table.rows.get(turn.turn_id, {}).get("mcq")
+    if row is None or row.status != "scored":
+        return None
+    return table.chosen(turn.turn_id) or "no single option"
 
 
 def _score(table: ScoreTable, turn: StoredTurn, column: ScoreColumn) -> list[Any]:

@@ -1,9 +1,9 @@
 """Whether replies follow where the cue changes within a dialogue.
 
-A change is a turn whose cue differs from that of the turn before it. Scores of the reply there are held
-against those of the reply before, within the same dialogue: a model that goes on as if nothing had changed
-loses there what judges of the cue give it before. C4 says it of a single reply: from 4 on, by the scale's
-anchors, the reply considers the cue.
+A change is a turn whose cue differs from that of the turn before it, where both have one. Scores of the
+reply there are held against those of the reply before, within the same dialogue: a model that goes on as if
+nothing had changed loses there what judges of the cue give it before. C4 says it of a single reply: from 4
+on, by the scale's anchors, the reply considers the cue. A neutral turn has no cue to consider.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from live_eval.statistics import Estimate, estimate_mean, paired_difference
+from live_eval.statistics import Estimate, estimate_mean, estimate_share, paired_difference
 from live_eval.summary._json import interval_json, rounded
 from live_eval.summary.facts import TurnFacts
 from live_eval.summary.scores import ScoreColumn, ScoreTable
@@ -24,6 +24,7 @@ __all__ = ["ChangeFigures", "DialogueFigures", "summarise_dialogues"]
 
 _C4 = "rubric.c4"
 _CONSIDERS = 4.0
+_NEUTRAL = "neutral"
 
 
 class _Change(NamedTuple):
@@ -68,7 +69,7 @@ class DialogueFigures:
         dialogues: How many there are, repetitions included.
         turns: Their turns.
         changes: Turns whose cue differs from that of the turn before them, failed ones included.
-        followed: Per cent of the changes with a C4 where it is 4 or more.
+        followed: Per cent of the changes to a cue whose C4 is 4 or more, of those that have one or failed.
         scores: How each score with a direction fares at the changes.
     """
 
@@ -100,7 +101,7 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> Dialog
     changes: list[_Change] = []
     for held in dialogues.values():
         held.sort(key=lambda turn: turn.turn_index)
-        changes += [_Change(before, at) for before, at in pairwise(held) if before.cue != at.cue]
+        changes += [_Change(before, at) for before, at in pairwise(held) if _changes(before, at)]
     columns = [column for column in table.columns if Task.CONVERSATION in column.tasks]
     figures = [_figures(table, column, changes) for column in columns]
     return DialogueFigures(
@@ -110,6 +111,15 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> Dialog
         followed=_followed(table, columns, changes),
         scores=tuple(each for each in figures if each is not None),
     )
+
+
+def _attribute(turn: TurnFacts) -> str | None:
+    return (turn.cue.attribute or turn.cue.phrase) if turn.cue is not None else None
+
+
+def _changes(before: TurnFacts, at: TurnFacts) -> bool:
+    earlier, now = _attribute(before), _attribute(at)
+    return earlier is not None and now is not None and earlier != now
 
 
 def _value(table: ScoreTable, turn: TurnFacts, column: ScoreColumn) -> float | None:
@@ -141,12 +151,16 @@ def _followed(table: ScoreTable, columns: Sequence[ScoreColumn], changes: Sequen
     column = next((column for column in columns if column.name == _C4), None)
     if column is None:
         return Estimate(None, 0, 0, reason=f"not judged by {_C4}")
-    told = [
-        (100.0 * (value >= _CONSIDERS), change.at.script_id)
-        for change in changes
-        if (value := _value(table, change.at, column)) is not None
-    ]
-    return estimate_mean([value for value, _ in told], [script for _, script in told])
+    followed: list[float] = []
+    scripts: list[str] = []
+    for change in changes:
+        if _attribute(change.at) == _NEUTRAL:
+            continue
+        value = _value(table, change.at, column)
+        if value is not None or not change.at.captured:  # who did not reply did not follow
+            followed.append(100.0 * (value is not None and value >= _CONSIDERS))
+            scripts.append(change.at.script_id)
+    return estimate_share(followed, scripts)
 
 
 def _json(estimate: Estimate) -> dict[str, Any]:

@@ -133,6 +133,8 @@ class RunSummary:
     def notes(self) -> tuple[str, ...]:
         """What to know before reading the latencies, one sentence each."""
         notes = [] if self.facts.comparable else [_NOT_COMPARABLE]
+        if len(self.tasks) > 1:
+            notes.append(f"over the turns of all tasks: {', '.join(each.task.value for each in self.tasks)}")
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     def as_json(self) -> dict[str, Any]:

@@ -89,6 +89,12 @@ class ScoreTable:
             return ScoreCell("unscored", None, f"the judge gave no {column.output or 'score'}")
         return ScoreCell("scored", row.values[column.output], "")
 
+    def chosen(self, turn_id: str) -> str | None:
+        """Return the letter of the option that a reply was read to choose; None of no single one."""
+        row = self.rows.get(turn_id, {}).get("mcq")
+        letter = row.detail.get("chosen") if row is not None else None
+        return letter if isinstance(letter, str) else None
+
 
 def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the judges that a run's manifest names, in its order; none where it names none."""

@@ -76,7 +76,31 @@ def test_replies_at_the_change_are_held_against_those_before(figures: DialogueFi
 
 
 def test_a_reply_followed_where_it_considers_the_cue(figures: DialogueFigures) -> None:
-    assert (figures.followed.value, figures.followed.n) == (20.0, 10)
+    assert figures.followed.n == 11, "one did not reply"
+    assert figures.followed.value == pytest.approx(100 * 2 / 11)
+
+
+@pytest.mark.parametrize(
+    ("cues", "changes", "followed"),
+    [
+        (("whisper", "neutral"), 1, 0),
+        (("neutral", "whisper"), 1, 1),
+        (("sad", "sad-toned expressive voice"), 0, 0),
+    ],
+)
+def test_what_is_no_change_to_a_cue_cannot_be_followed(
+    tmp_path: Path, cues: tuple[str, str], changes: int, followed: int
+) -> None:
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for index in range(2):
+            writer.commit(spoken_turn(turn_of(0, index, cues), TurnPlan(reply_ms=100)))
+        writer.end(finished=True)
+    with ScoreStore.open(tmp_path / "run") as store:
+        for index in range(2):
+            store.put("rubric", "1", f"d0/{index + 1}", Scored({"c1": 3.0, "c2": 3.0, "c3": 3.0, "c4": 5.0}))
+    found = summary_of(tmp_path / "run").dialogues
+    assert found is not None
+    assert (found.changes, found.followed.n) == (changes, followed)
 
 
 def test_dialogues_whose_cue_stays_have_no_change(tmp_path: Path) -> None:
@@ -112,8 +136,8 @@ def test_the_report_and_show_tell_it(run: Path) -> None:
     assert page is not None
     assert text is not None
     assert "Where the cue changes within a dialogue" in page
-    assert "| followed, % of changes | – | 20.0 |" in text
+    assert "| followed, % of changes to a cue | – | 18.2 |" in text
     shown = CliRunner().invoke(cli, ["show", str(run)]).output
-    assert "replies followed (C4 of 4 or more) at 20 % of 10" in " ".join(shown.split())
+    assert "replies followed (C4 of 4 or more) at 18 % of 11" in " ".join(shown.split())
     told = json.loads(CliRunner().invoke(cli, ["show", str(run), "--json"]).output)
     assert told["dialogues"]["scores"]["rubric.c4"]["difference"]["value"] == pytest.approx(-2.1)

@@ -310,3 +310,34 @@ def test_a_run_of_conversation_alone_shows_no_tasks(tmp_path: Path) -> None:
     page = write_report([tmp_path / "run"])
     assert page is not None
     assert "Tasks and levels" not in page
+
+
+def test_what_was_asked_and_chosen_can_be_looked_at(tmp_path: Path) -> None:
+    cases = [case(Task.UNDERSTANDING, number) for number in range(2)]
+    read_as = Scored({"accuracy": 0.0, "parsed": 100.0}, {"chosen": "B", "answer": "A"})
+    unread = Scored({"accuracy": 0.0, "parsed": 0.0}, {"chosen": None, "answer": "A"})
+    turns = [
+        (cases[0], "mcq", read_as),
+        (cases[1], "mcq", unread),
+        (case(Task.CONVERSATION, 3), "ves", Scored({"": 3.0})),
+    ]
+    summary_of(tmp_path / "run", turns)
+    done = CliRunner().invoke(cli, ["export", str(tmp_path / "run")])
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["chosen"] for row in rows] == ["B", None, None]
+    assert [row["case"]["task"] for row in rows] == ["understanding", "understanding", "conversation"]
+    assert rows[0]["case"]["question"] == {
+        "question_id": "q0_0",
+        "kind": "coarse-grained",
+        "text": "What?",
+        "options": ["A. this", "B. that"],
+        "answer": "A",
+    }
+    assert set(rows[2]["case"]["question"].values()) == {None}
+    page = write_report([tmp_path / "run"])
+    assert page is not None
+    assert '["Question","What? A. this B. that (key: A)"]' in page
+    assert '["Read as","B"]' in page
+    assert '["Read as","no single option"]' in page
+    assert page.count("no choice</span>") == 1
+    assert '<select name="task">' in page

@@ -11,6 +11,7 @@
     run: Number(row.dataset.run),
     cue: row.dataset.cue,
     variant: row.dataset.variant,
+    task: row.dataset.task,
     status: row.dataset.status.split(" "),
     search: row.dataset.search,
     values: row.dataset.values.split(" ").map((text) => (text === "" ? null : Number(text))),
@@ -52,6 +53,7 @@
           (wanted("run") === "" || turn.run === Number(wanted("run"))) &&
           (wanted("cue") === "" || turn.cue === wanted("cue")) &&
           (wanted("variant") === "" || turn.variant === wanted("variant")) &&
+          (wanted("task") === "" || turn.task === wanted("task")) &&
           (wanted("status") === "" || turn.status.includes(wanted("status"))) &&
           words.every((word) => turn.search.includes(word)),
       )
