@@ -79,7 +79,7 @@ class DataTable(_Table):
     cues: tuple[str, ...] = Field((), description="only these cues (attribute, fine or coarse dimension)")
     topics: tuple[str, ...] = Field((), description="only these topics")
     cases: tuple[str, ...] = Field((), description="only these cases")
-    limit: int | None = Field(None, ge=1, description="at most so many cases")
+    limit: int | None = Field(None, ge=1, description="at most so many cases of each task")
     neutral_rule: bool = Field(True, description="skip neutral where the cue is the speaker's sex or age")
     fields: dict[str, str] = Field(default_factory=dict, description="our field names to the data's")
     audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")

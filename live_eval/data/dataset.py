@@ -125,7 +125,7 @@ def select(
         topics: Topics.
         variants: Variants.
         case_ids: Case ids, or script ids for all variants of a script.
-        limit: At most this many cases, the first ones.
+        limit: At most this many cases of each task, the first ones.
 
     Raises:
         UsageError: A value fits no case at all, no case fits everything, or the limit is not positive; says
@@ -156,7 +156,17 @@ def select(
     if not chosen:
         asked = "; ".join(f"{what} {', '.join(wanted)}" for what, wanted, _ in criteria if wanted)
         raise UsageError(f"no case fits all of: {asked}" if asked else "the data set has no cases")
-    return whole_dialogues(chosen[:limit], everything)
+    return whole_dialogues(_first_of_each_task(chosen, limit), everything)
+
+
+def _first_of_each_task(cases: Sequence[Case], limit: int | None) -> list[Case]:
+    taken: Counter[Task] = Counter()
+    first = []
+    for case in cases:
+        if limit is None or taken[case.task] < limit:
+            taken[case.task] += 1
+            first.append(case)
+    return first
 
 
 def _attribute_or(value: str) -> str:

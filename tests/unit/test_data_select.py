@@ -1,10 +1,11 @@
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from live_eval.data import DataKind, DataSet, cue_of, select
+from live_eval.data import DataKind, DataSet, cue_of, load, sample_path, select
 from live_eval.errors import UsageError
-from live_eval.types import Case, Variant
+from live_eval.types import Case, Task, Variant
 
 
 def case(script: str, variant: Variant, cue: str | None, topic: str | None) -> Case:
@@ -67,6 +68,19 @@ def test_cases_by_their_own_id_or_their_script() -> None:
 def test_a_limit_takes_the_first() -> None:
     assert ids(variants=["target"], limit=2) == ["a/target", "b/target"]
     assert len(select(CASES, limit=99)) == len(CASES)
+
+
+def test_a_limit_is_of_each_task() -> None:
+    sample = load(sample_path())
+    cases = [case for task in Task for case in sample.of(task)]
+    chosen = select(cases, limit=3)
+    assert Counter(case.task for case in chosen) == dict.fromkeys(Task, 3)
+    assert [case for case in chosen if case.task is Task.CONVERSATION] == list(sample.cases[:3])
+    transcribed = select(cases, topics=["work"], variants=["target"], limit=2)
+    assert [case.case_id for case in transcribed if case.task is Task.TRANSCRIPTION] == [
+        "transcription/le_101/target",
+        "transcription/human:le_101/target",
+    ]
 
 
 @pytest.mark.parametrize(
