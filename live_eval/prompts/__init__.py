@@ -25,6 +25,7 @@ PLACES = frozenset({"topic", "cue", "dimension", "hint", "language"})
 """What a prompt for conversation may name, as ``{topic}``."""
 
 _FOLDER = Path(__file__).parent
+_NO_TOPIC = frozenset({"no specific topics", "no specific topic", "no topic", "none"})
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -48,7 +49,8 @@ class Prompt:
     def fill(self, case: Case) -> str:
         """Return what the endpoint is told before it hears `case`.
 
-        A line that names something which the case lacks is left out whole.
+        A line that names something which the case lacks is left out whole; a topic that is the data's word
+        for none ("no_specific_topics") counts as lacking.
         """
         values = _values(case)
         lines = [
@@ -110,12 +112,17 @@ def _values(case: Case) -> Mapping[str, str]:
     pointed_at = cue or case.script_cue
     coarse = pointed_at.coarse if pointed_at is not None else None
     return {
-        "topic": case.topic or "",
+        "topic": _topic(case),
         "cue": cue.phrase if cue is not None else "",
         "dimension": coarse or "",
         "hint": _hints()[coarse] if coarse is not None else "",
         "language": case.language,
     }
+
+
+def _topic(case: Case) -> str:
+    topic = case.topic or ""
+    return "" if " ".join(re.findall(r"[a-z]+", topic.lower())) in _NO_TOPIC else topic
 
 
 def _hints() -> Mapping[CoarseDimension, str]:

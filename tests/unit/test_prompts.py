@@ -54,6 +54,12 @@ def test_a_line_that_names_what_a_case_lacks_is_left_out() -> None:
     assert told("upper-bound", bare) == told("basic", bare)
 
 
+@pytest.mark.parametrize("word", ["no_specific_topics", "No specific topic", "none"])
+def test_the_datas_word_for_no_topic_is_no_topic(word: str) -> None:
+    assert told("basic", replace(CASE, topic=word)) == told("basic", replace(CASE, topic=None))
+    assert "no news" in told("basic", replace(CASE, topic="no news"))
+
+
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text('About {topic}.\nIt sounds like {cue}.\nAnswer as {"json": 1}.\n')
