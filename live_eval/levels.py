@@ -7,8 +7,9 @@ Three questions, each about the *same recordings* (script, variant, source), wha
   both figures by script, or by vocal attribute. Intervals resample scripts, or attributes.
 * **Cue recognised.** C1 to C4 and VES of replies to recordings whose cue was recognised, less those of
   replies to recordings whose cue was not. Recognised means that every question about the recording's own cue
-  was answered right; recordings without such a question, and neutral ones, are left out. It is no experiment:
-  what makes a cue hard to hear may make its reply hard as well.
+  (coarse-grained, of the cue's dimension, or of a type that is not the paper's) was answered right;
+  recordings without such a question, and neutral ones, are left out. It is no experiment: what makes a cue
+  hard to hear may make its reply hard as well.
 * **Speech source.** Human less synthetic recordings, paired by task, script, variant and type of question.
 
 Turns of dialogues are left out: their replies depend on what was said before. A figure on fewer than
@@ -166,6 +167,7 @@ class SourceGap:
         synthesis: Its mean over the pairs' synthetic recordings.
         human: Its mean over their human ones.
         difference: Human less synthesis, paired.
+        unpaired: Recordings of either source that have the score and no partner in the other.
     """
 
     score: str
@@ -174,6 +176,7 @@ class SourceGap:
     synthesis: float
     human: float
     difference: Estimate
+    unpaired: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,7 @@ class Levels:
                     "synthesis": None if gap.difference.value is None else round(gap.synthesis, 6),
                     "human": None if gap.difference.value is None else round(gap.human, 6),
                     "difference": _json(gap.difference),
+                    "unpaired": gap.unpaired,
                 }
                 for gap in self.speech_source
             ],
@@ -404,7 +408,10 @@ def _source_gaps(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterable[Sour
             found = paired_difference(first, second, [key[0] for key in pairs])
             if found.clusters < MIN_CLUSTERS:
                 found = Estimate(None, found.n, found.clusters, reason=_too_few(found.clusters, "script"))
-            yield SourceGap(column.name, task, column.higher_is_better, fmean(first), fmean(second), found)
+            unpaired = len(sides[_SYNTHESIS]) + len(sides[_HUMAN]) - 2 * len(pairs)
+            yield SourceGap(
+                column.name, task, column.higher_is_better, fmean(first), fmean(second), found, unpaired
+            )
 
 
 def _too_few(count: int, unit: Unit) -> str:

@@ -27,6 +27,8 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
+# Resamples without a finite rating lie beyond one end of an interval: with more of them it has none there.
+_MOST_INFINITE = 0.002
 NO_RATING = "no finite rating: for each run some chain of wins has to lead to every other"
 
 
@@ -198,7 +200,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
             strengths = bradley_terry((drawn @ flat).reshape(len(drawn), len(runs), len(runs)))
             return np.asarray(MIDDLE + POINTS * strengths[:, place], np.float64)
 
-        found = estimate_figure(figure, range(len(scripts)), seed=seed)
+        found = estimate_figure(figure, range(len(scripts)), most_undefined=_MOST_INFINITE, seed=seed)
         known = found.value is not None or not scripts
         return found if known else Estimate(None, found.n, found.clusters, reason=NO_RATING)
 

@@ -206,7 +206,7 @@ def _sources(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) 
                 for mean in (each.synthesis, each.human)
             ),
             *_told(each.difference),
-            Cell(str(each.difference.n)),
+            Cell(str(each.difference.n), note=f"{each.unpaired} without a partner" if each.unpaired else ""),
         )
         for task in Task
         for key in keys

@@ -44,8 +44,6 @@ LEVEL = 0.95
 MIN_CLUSTERS = 8
 MIN_BEYOND = 5
 _BLOCK = 250
-# A figure that more resamples leave undefined (all their values alike) has no interval.
-_MOST_UNDEFINED = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +202,7 @@ def estimate_figure(
     figure: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     clusters: Sequence[Hashable],
     *,
+    most_undefined: float = 0.05,
     seed: int = 0,
 ) -> Estimate:
     """Return any figure of values with its interval.
@@ -212,6 +211,8 @@ def estimate_figure(
         figure: Given how often each value is drawn, shape (resamples, n), returns the figure of each
             resample, shape (resamples,); NaN where it is not defined.
         clusters: The script of each value, shape (n,).
+        most_undefined: Share of the resamples that may leave the figure undefined; with more it has no
+            interval. Those few are left out: less where they all lie beyond one end.
         seed: Seed of the resampling.
     """
     members, count = cluster_numbers(clusters, len(clusters))
@@ -224,7 +225,7 @@ def estimate_figure(
     def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
         return figure(drawn[:, members].astype(np.float64))
 
-    interval, reason = _interval(statistic, count, seed)
+    interval, reason = _interval(statistic, count, seed, most_undefined)
     return Estimate(value, len(members), count, interval, reason)
 
 
@@ -257,14 +258,17 @@ def _position(upto: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _interval(
-    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]], clusters: int, seed: int
+    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    clusters: int,
+    seed: int,
+    most_undefined: float = 0.0,
 ) -> tuple[Interval | None, str]:
     if clusters < MIN_CLUSTERS:
         return None, f"fewer than {MIN_CLUSTERS} scripts"
     drawn = _draws(clusters, RESAMPLES, seed)
     figures = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
     undefined = int(np.isnan(figures).sum())
-    if undefined > _MOST_UNDEFINED * RESAMPLES:
+    if undefined > most_undefined * RESAMPLES:
         return None, f"not defined in {undefined} of {RESAMPLES} resamples"
     tail = _tail(clusters)
     low, high = np.nanquantile(figures, [tail, 1 - tail])

@@ -233,6 +233,17 @@ def test_the_gap_between_sources_is_paired(levels: Levels) -> None:
     assert gap.difference.interval is not None
     assert gap.difference.interval.low == pytest.approx(-0.5)
     assert gap.human == pytest.approx(np.mean(C4) - 0.5)
+    assert gap.unpaired == 0
+
+
+def test_recordings_without_a_partner_are_counted(tmp_path: Path) -> None:
+    turns = [turn for turn in whole() if not (turn[0].source == "human" and turn[0].script_id == "id_3")]
+    gap = next(
+        each
+        for each in relate(summary_of(tmp_path / "run", turns)).speech_source
+        if each.score == "rubric.c4"
+    )
+    assert (gap.difference.n, gap.unpaired) == (SCRIPTS - 1, 1)
 
 
 def test_a_gap_on_few_scripts_is_not_told(tmp_path: Path) -> None:

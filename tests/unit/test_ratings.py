@@ -104,3 +104,13 @@ def test_ratings_find_the_truth_as_often_as_promised() -> None:
             trials += 1
             held += interval.low <= MIDDLE + POINTS * true[run.name] <= interval.high
     assert 0.88 <= held / trials <= 1.0
+
+
+def test_where_resamples_are_infinite_at_one_end_there_is_no_interval() -> None:
+    matches = [Match(f"s{number}", "a", "b", 1.0 if number >= 3 else -1.0) for number in range(60)]
+    [best, _] = rate(matches, ["a", "b"]).runs
+    assert best.rating.value == pytest.approx(1000 + 200 * math.log10(57 / 3))
+    assert best.rating.interval is None, "about 5 % of resamples have no loss at all"
+    assert best.rating.reason.startswith("not defined in")
+    assert best.win_rate.interval is not None
+    assert best.win_rate.interval.high == pytest.approx(1.0)
