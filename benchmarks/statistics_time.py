@@ -1,8 +1,10 @@
 """How long the statistics of a full-size run take: 3,356 turns of 1,137 scripts, with simulated scores.
 
-Two runs of EchoMind's size are written, with every number of the judges of replies drawn at random; then each
-command that computes statistics is run on them in a process of its own. The aim is 60 s for all of them on
-two cores. With ``--keep FOLDER`` the runs stay there and are used again.
+Two runs of EchoMind's size are written, with every number of the judges of replies drawn at random, and a
+question of either task about each script, so that levels have something to relate; a third plays each
+recording twice, for cue sensitivity. Then each command that computes statistics is run on them in a process
+of its own. The aim is 60 s for all of them on two cores. With ``--keep FOLDER`` the runs stay there and are
+used again.
 """
 
 from __future__ import annotations
@@ -13,21 +15,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from live_eval.data import QUESTION_TYPES
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.registry import judge
 from live_eval.store import RunReader, RunWriter, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
-from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
+from live_eval.types import Case, CoarseDimension, Cue, Failure, Question, Task, Variant
 
 SCRIPTS = 1_137
 WITHOUT_NEUTRAL = 55
 ATTRIBUTES = 39
 FAILED = 0.01
+FINE = ("emotion", "volume", "speed", "weather", "location", "music")
 JUDGES = (
     "dnsmos",
     "nisqa",
@@ -40,6 +46,8 @@ JUDGES = (
     "meteor",
     "bertscore",
     "semsim",
+    "prosody",
+    "mcq",
 )
 COMMANDS = {
     "show": ("show", "{a}", "--json"),
@@ -47,11 +55,46 @@ COMMANDS = {
     "plan": ("plan", "--detect", "0.2", "--metric", "C4", "--from", "{a}", "--and", "{b}", "--json"),
     "leaderboard": ("leaderboard", "{a}", "{b}", "--format", "md"),
     "report": ("report", "{a}", "--format", "md"),
+    "cue-sensitivity": ("cue-sensitivity", "{twice}", "--words", "--json"),
 }
 
 
-def write_turns(path: Path) -> None:
-    """Write a run without scores, its replies a few milliseconds of a tone."""
+def cases() -> Iterator[Case]:
+    """Yield conversations about every recording, and a question of either task about each script."""
+    for script in range(SCRIPTS):
+        attribute = f"attribute {script % ATTRIBUTES}"
+        cue = Cue(attribute, attribute, FINE[script % len(FINE)], list(CoarseDimension)[script % 3])
+        for variant in Variant:
+            if variant is Variant.NEUTRAL and script < WITHOUT_NEUTRAL:
+                continue
+            conversation = Case(
+                case_id=f"id_{script}/{variant}",
+                script_id=f"id_{script}",
+                variant=variant,
+                audio_path=Path("a.wav"),
+                cue=cue,
+                script_cue=cue,
+            )
+            yield conversation
+            for task in (Task.UNDERSTANDING, Task.REASONING) if variant is Variant.TARGET else ():
+                kinds = list(QUESTION_TYPES[task])
+                question = Question(
+                    question_id="q",
+                    text="What?",
+                    options=(("A", "this"), ("B", "that")),
+                    answer="A",
+                    kind=kinds[script % len(kinds)],
+                )
+                yield replace(conversation, case_id=f"{task}/{script}", task=task, question=question)
+
+
+def write_turns(path: Path, *, conversations: int) -> None:
+    """Write a run without scores, its replies a few milliseconds of a tone.
+
+    Args:
+        path: Its folder.
+        conversations: How often each is held; questions are asked where it is once.
+    """
     random = np.random.default_rng(0)
     user = tone(40)
     manifest = {
@@ -61,23 +104,13 @@ def write_turns(path: Path) -> None:
         "config": {"judges": {"names": list(JUDGES)}},
     }
     with RunWriter.create(path, manifest) as run:
-        for script in range(SCRIPTS):
-            attribute = f"attribute {script % ATTRIBUTES}"
-            cue = Cue(attribute, attribute, f"fine {script % 12}", list(CoarseDimension)[script % 3])
-            for variant in Variant:
-                if variant is Variant.NEUTRAL and script < WITHOUT_NEUTRAL:
+        for repeat in range(conversations):
+            for case in cases():
+                if case.task.asks and conversations > 1:
                     continue
-                case = Case(
-                    case_id=f"id_{script}/{variant}",
-                    script_id=f"id_{script}",
-                    variant=variant,
-                    audio_path=Path("a.wav"),
-                    cue=cue,
-                    script_cue=cue,
-                )
                 failure = Failure(FailureKind.CLOSED, "simulated") if random.random() < FAILED else None
                 plan = TurnPlan(first_byte_ms=400 + 200 * random.random(), reply_ms=20, failure=failure)
-                run.commit(spoken_turn(case, plan, user=user))
+                run.commit(spoken_turn(case, plan, user=user, repeat=repeat))
         run.end(finished=True)
 
 
@@ -85,15 +118,18 @@ def score(path: Path, seed: int) -> int:
     """Score a run at random; returns how many numbers a turn has."""
     random = np.random.default_rng(seed)
     with RunReader.open(path) as run:
-        turns = [turn.turn_id for turn in run.turns() if turn.captured]
+        captured = [(turn.turn_id, turn.case.task) for turn in run.turns() if turn.captured]
     specs = [judge(name) for name in JUDGES]
     with ScoreStore.open(path) as scores:
         for spec in specs:
             names = [output.name for output in spec.outputs]
-            drawn = random.normal(3, 1, size=(len(turns), len(names)))
+            turns = [turn_id for turn_id, task in captured if task in spec.tasks]
+            drawn = random.normal(3, 1, size=(len(turns), len(names))).clip(1, 5)
+            if spec.name == "mcq":
+                drawn = 100.0 * (drawn > 3)
             verdicts = {
                 turn: Scored(dict(zip(names, map(float, row), strict=True)))
-                for turn, row in zip(turns, drawn.clip(1, 5), strict=True)
+                for turn, row in zip(turns, drawn, strict=True)
             }
             scores.put_all(spec.name, spec.version, verdicts)
     return sum(len(spec.outputs) for spec in specs)
@@ -105,12 +141,12 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = asked.keep or Path(made)
-        runs = {"a": folder / "a", "b": folder / "b"}
-        if not runs["b"].exists():
-            write_turns(runs["a"])
+        runs = {name: folder / name for name in ("a", "b", "twice")}
+        if not runs["twice"].exists():
+            write_turns(runs["a"], conversations=1)
             shutil.copytree(runs["a"], runs["b"])
-        numbers = score(runs["a"], 0)
-        score(runs["b"], 1)
+            write_turns(runs["twice"], conversations=2)
+        numbers, *_ = [score(path, seed) for seed, path in enumerate(runs.values())]
         with RunReader.open(runs["a"]) as run:
             print(f"{len(run)} turns, {numbers} numbers of {len(JUDGES)} judges", flush=True)
         total = 0.0
@@ -122,8 +158,8 @@ def main() -> None:
             )
             took = time.perf_counter() - began
             total += took
-            print(f"live-eval {name:<12} {took:6.1f} s", flush=True)
-        print(f"all {total:6.1f} s")
+            print(f"live-eval {name:<16} {took:6.1f} s", flush=True)
+        print(f"statistics_time: {total:.1f} s (aim 60)")
 
 
 if __name__ == "__main__":

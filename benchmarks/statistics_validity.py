@@ -39,6 +39,8 @@ ERRORS = 3.0
 # let through up to so many scripts, and what they do cover is printed.
 FEW_SCRIPTS = 20
 SLACK = 0.02
+# An interval that always holds the truth says nothing.
+MOST_COVERED = 0.985
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def single(kind: str, scripts: int, trials: int, seed: int) -> Iterator[Figure]:
     lowest = LEVEL - error(LEVEL, trials)
     few = lowest - SLACK * (scripts <= FEW_SCRIPTS)
     yield Figure(f"false positives: {label}", called / trials, 0.0, ALPHA + error(ALPHA, trials))
-    yield Figure(f"coverage, no difference: {label}", held / trials, few, 1.0)
+    yield Figure(f"coverage, no difference: {label}", held / trials, few, MOST_COVERED)
     real = truth(kind, SHIFTS[kind])
     held = held_dz = 0
     for _ in range(trials):
@@ -123,8 +125,8 @@ def single(kind: str, scripts: int, trials: int, seed: int) -> Iterator[Figure]:
         held += interval is not None and interval.low <= real.mean <= interval.high
         interval = standardised_mean(found).interval
         held_dz += interval is not None and interval.low <= real.mean / real.spread <= interval.high
-    yield Figure(f"coverage, a difference: {label}", held / trials, few, 1.0)
-    yield Figure(f"coverage of d_z: {label}", held_dz / trials, lowest, 1.0)
+    yield Figure(f"coverage, a difference: {label}", held / trials, few, MOST_COVERED)
+    yield Figure(f"coverage of d_z: {label}", held_dz / trials, lowest, MOST_COVERED)
 
 
 def family(kind: str, trials: int, seed: int) -> Iterator[Figure]:
@@ -181,6 +183,7 @@ def main() -> None:
                 flush=True,
             )
     print(f"{trials} comparisons for each figure, {time.perf_counter() - began:.0f} s")
+    print(f"statistics_validity: {broken} figures beyond their bounds (aim 0)")
     sys.exit(1 if broken else 0)
 
 

@@ -75,15 +75,16 @@ def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
 def _figures(entries: Sequence[Entry], model: tuple[str | None, ...]) -> tuple[str, dict[str, float]]:
     """Return the name of a model and its figures, under the paper's names."""
     runs = [entry for entry in entries if entry.model == model]
+    by_c4, by_ves = (
+        [entry for entry in choose_prompts(runs, column).entries if not entry.told] for column in (C4, VES)
+    )
     figures: dict[str, float] = {}
     for measure in MEASURES:
-        of_choice = VES if measure.name == "VES" else C4
-        chosen = choose_prompts(runs, of_choice).entries if measure.task is Task.CONVERSATION else runs
-        for entry in chosen:
+        replies = by_ves if measure.name == "VES" else by_c4
+        for entry in replies if measure.task is Task.CONVERSATION else runs:
             turns = [turn for turn in entry.summary.turns if turn.task is measure.task]
             found = entry.mean(measure.score, turns)
-            heard = measure.task is not Task.CONVERSATION or not entry.told
-            if heard and found.value is not None and found.clusters >= MIN_CLUSTERS:
+            if found.value is not None and found.clusters >= MIN_CLUSTERS:
                 figures.setdefault(measure.name.lower(), found.value)
     return runs[0].label, figures
 
