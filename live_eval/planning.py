@@ -7,7 +7,7 @@ import os
 import platform
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from typing import Any
@@ -57,6 +57,7 @@ class Plan:
         spec: The endpoint's specification.
         data: The data set.
         prompt: What the endpoint is told before conversations.
+        notes: What to know of the data and of what is taken of it, one sentence each.
         jobs: The turns, in the order of playing.
         turn_mode: Who ends the user's turns.
         key: The endpoint's key, or None.
@@ -66,6 +67,7 @@ class Plan:
     spec: ClientSpec
     data: DataSet
     prompt: Prompt
+    notes: tuple[str, ...]
     jobs: tuple[Job, ...]
     turn_mode: TurnMode
     key: Secret | None
@@ -171,7 +173,7 @@ class Plan:
                 "kind": self.data.kind,
                 "fingerprint": self.data.fingerprint,
                 "cases": len(self.data.cases),
-                "notes": list(self.data.notes),
+                "notes": list(self.notes),
             },
             "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
             "turns": len(self.jobs),
@@ -194,8 +196,9 @@ def make_plan(config: RunConfig) -> Plan:
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
     data = load(locate(table.path), options)
     prompt = _prompt(config)
+    offered = _cases_of(data, config, prompt)
     cases = select(
-        _cases_of(data, config, prompt),
+        offered,
         cues=table.cues,
         topics=table.topics,
         variants=table.variants,
@@ -214,6 +217,7 @@ def make_plan(config: RunConfig) -> Plan:
         spec=spec,
         data=data,
         prompt=prompt,
+        notes=(*data.notes, *_left_out(data, config, offered, cases)),
         jobs=tuple(jobs),
         turn_mode=config.turns.mode or spec.turn_modes[0],
         key=Secret(value) if value else None,
@@ -237,15 +241,31 @@ def _prompt(config: RunConfig) -> Prompt:
 def _cases_of(data: DataSet, config: RunConfig, prompt: Prompt) -> list[Case]:
     """Return the cases of the tasks that are asked for, each with what its session is told."""
     table = config.task
-    tasks = tuple(Task) if table.name == ALL_TASKS else (Task(table.name),)
     cases = [
         case
-        for task in tasks
+        for task in _tasks(config)
         for case in data.of(task, transcribe=table.transcription_variants or tuple(Variant))
     ]
     if not cases:
-        raise UsageError(f"{data.root} has nothing for the task {table.name}: no multiple-choice questions")
+        absences = "; ".join(data.absence(task) for task in _tasks(config))
+        raise UsageError(f"{data.root} has nothing for the task {table.name}: {absences}")
     return [replace(case, instructions=instructions_for(case, prompt)) for case in cases]
+
+
+def _left_out(
+    data: DataSet, config: RunConfig, offered: Sequence[Case], chosen: Sequence[Case]
+) -> Iterator[str]:
+    """Say which tasks have no part in a run of several, and why."""
+    there, played = {case.task for case in offered}, {case.task for case in chosen}
+    for task in _tasks(config):
+        if task in there and task not in played:
+            yield f"the task {task} is left out: none of its cases fits what was asked for"
+        elif task not in there and task not in data.unread:  # those are among the data's own notes
+            yield f"the task {task} is left out: {data.absence(task)}"
+
+
+def _tasks(config: RunConfig) -> tuple[Task, ...]:
+    return tuple(Task) if config.task.name == ALL_TASKS else (Task(config.task.name),)
 
 
 def _check_told(spec: ClientSpec, cases: Sequence[Case]) -> None:

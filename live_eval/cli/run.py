@@ -70,6 +70,8 @@ def _play(config: RunConfig, out: Path) -> Outcome:
     with writer, RunProgress() as progress:
         if config.output.resume:
             _check_same(writer.manifest, plan.manifest())
+        for note in plan.notes:
+            click.echo(f"note: {note}", err=True)
         if plan.lacks_key:
             click.echo(f"warning: {plan.no_key}; every turn will fail with no_key", err=True)
         outcome = run_loop(play(plan, writer, out, progress))

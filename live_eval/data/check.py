@@ -140,7 +140,7 @@ class DataReport:
     @property
     def ok(self) -> bool:
         """Whether every case can be played, every question be asked and every file be read."""
-        return not self.problems and not self.question_problems and not self.unreadable
+        return not (self.problems or self.question_problems or self.unreadable or self.dataset.unread)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -217,6 +217,7 @@ class DataReport:
             "question_types": self.question_types(),
             "questions_without_key": len(self.keyless),
             "questions_apart": len(self.apart),
+            "questions_unread": {str(task): list(told) for task, told in dataset.unread.items()},
             "published": [
                 {"what": count.what, "expected": count.expected, "found": count.found}
                 for count in self.published

@@ -60,6 +60,7 @@ class DataSet:
         cases: Every conversation in the order of the data, those with a problem included.
         notes: What is worth knowing about the data, one sentence each.
         questions: The multiple-choice questions, those with a problem included.
+        unread: What is wrong with files of questions that cannot be read, by task; they cost no other task.
     """
 
     name: str
@@ -68,6 +69,7 @@ class DataSet:
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()
     questions: tuple[Case, ...] = ()
+    unread: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def question_counts(self) -> dict[str, int]:
@@ -90,6 +92,18 @@ class DataSet:
             for case in self.cases
             if case.variant in transcribe
         )
+
+    def absence(self, task: Task) -> str:
+        """Say why there is nothing for a task."""
+        if not task.asks:
+            return "none of its recordings was asked for"
+        if self.unread.get(task):
+            return "; ".join(self.unread[task])
+        if self.kind is DataKind.ECHOMIND:
+            return (
+                f"expected multiple-choice questions in MCQ/{task}.json beside script_info, but it is absent"
+            )
+        return f"a {self.kind} has no multiple-choice questions"
 
     @property
     def fingerprint(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,8 +21,9 @@ from typing import Any
 
 from live_eval.data._json import read_entries, read_json
 from live_eval.data._rows import FieldMap, Row, field_names, relative_name, speech_edges, unique
+from live_eval.data._scripts import Scripts
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
-from live_eval.data.questions import MAPPED, read_questions
+from live_eval.data.questions import MAPPED, QuestionFile, read_questions
 from live_eval.data.taxonomy import NEUTRAL, cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.types import Case, CoarseDimension, Cue, SpeechEdges, Task, Variant
@@ -116,13 +117,16 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         read, said = _load_part(part, fields, options, taken)
         cases.extend(read)
         notes.extend(f"{part.script_info.name}: {note}" for note in said)
+    files = {file.path: file for part in parts for file in _question_files(part)}
+    asked = read_questions(list(files.values()), Scripts(cases), mapping=options.fields, taken=taken)
     return DataSet(
         name=path.stem if path.is_file() else path.resolve().name,
         root=path,
         kind=DataKind.ECHOMIND,
         cases=tuple(cases),
-        notes=tuple(notes),
-        questions=tuple(case for part in parts for case in _questions_of(part, options, taken)),
+        notes=(*notes, *asked.notes),
+        questions=asked.cases,
+        unread=asked.unread,
     )
 
 
@@ -322,20 +326,11 @@ class _Annotations:
         return [f"{self._path.name} names what no entry does: {', '.join(unused)}"] if unused else []
 
 
-def _questions_of(part: _Part, options: DataOptions, taken: set[str]) -> list[Case]:
-    """Return the multiple-choice questions about a part's recordings."""
-    cases: list[Case] = []
+def _question_files(part: _Part) -> Iterator[QuestionFile]:
+    """Return the files of multiple-choice questions about a part's recordings."""
+    folder = part.script_info.parent
     for task in (Task.UNDERSTANDING, Task.REASONING):
-        path = part.script_info.parent / "MCQ" / f"{task}.json"
-        if path.is_file():
-            cases += read_questions(
-                read_entries(path),
-                task,
-                where=path.name,
-                roots=(part.audio_root, part.script_info.parent),
-                source=part.name,
-                prefix=part.prefix,
-                mapping=options.fields,
-                taken=taken,
-            )
-    return cases
+        path = folder / "MCQ" / f"{task}.json"
+        if os.path.isfile(path):
+            roots = (part.audio_root, folder)
+            yield QuestionFile(path=path, task=task, roots=roots, source=part.name, prefix=part.prefix)

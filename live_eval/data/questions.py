@@ -10,17 +10,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from live_eval.data._json import read_entries
 from live_eval.data._options import parse_answer, parse_options
-from live_eval.data._rows import FieldMap, Row, inside, relative_name, unique
+from live_eval.data._rows import FieldMap, Row, field_names, inside, relative_name, unique
+from live_eval.data._scripts import Scripts
 from live_eval.data.taxonomy import cue_of
+from live_eval.errors import DataError, UsageError
 from live_eval.types import Case, Question, Task, Variant
 
-__all__ = ["KNOWN_FIELDS", "MAPPED", "QUESTION_TYPES", "question_type", "read_questions"]
+__all__ = [
+    "KNOWN_FIELDS",
+    "MAPPED",
+    "QUESTION_TYPES",
+    "QuestionFile",
+    "Questions",
+    "question_type",
+    "read_questions",
+]
 
 KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -91,85 +103,165 @@ def question_type(task: Task, spelled: str | None) -> str:
     return spelled or "unknown"
 
 
-def read_questions(
-    entries: Sequence[Any],
-    task: Task,
-    *,
-    where: str,
-    roots: Sequence[Path],
-    source: str,
-    prefix: str,
-    mapping: Mapping[str, str],
-    taken: set[str],
-) -> list[Case]:
-    """Return a case for each entry of a file of questions.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionFile:
+    """One file of questions.
 
     Args:
-        entries: The entries.
+        path: The file.
         task: Understanding or reasoning.
-        where: The file's name, for messages.
         roots: Folders that recordings are looked for in.
         source: Which recordings they are about: ``synthesis`` or ``human``.
         prefix: What the ids of this part of the data begin with.
+    """
+
+    path: Path
+    task: Task
+    roots: tuple[Path, ...]
+    source: str
+    prefix: str
+
+    @property
+    def where(self) -> str:
+        """Its name, for messages."""
+        return "/".join(self.path.parts[-3:])
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of a data set.
+
+    Args:
+        cases: A case for each entry.
+        notes: What is worth knowing, one sentence each.
+        unread: What is wrong with files that cannot be read, by task.
+    """
+
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...]
+    unread: Mapping[Task, tuple[str, ...]]
+
+
+def read_questions(
+    files: Sequence[QuestionFile], scripts: Scripts, *, mapping: Mapping[str, str], taken: set[str]
+) -> Questions:
+    """Read files of questions; one that cannot be read costs its own questions alone.
+
+    Args:
+        files: The files.
+        scripts: What the conversations tell of the recordings.
         mapping: What the user says of fields: ours, after ``question.``, and the data's.
         taken: Case ids that are taken; those of the questions are added.
+
+    Raises:
+        UsageError: The mapping of fields does not fit the data.
     """
     mine = {name.removeprefix(MAPPED): path for name, path in mapping.items() if name.startswith(MAPPED)}
     fields = FieldMap(KNOWN_FIELDS, mine)
+    entries: dict[QuestionFile, list[Any]] = {}
+    unread: dict[Task, tuple[str, ...]] = {}
+    for file in files:
+        try:
+            entries[file] = read_entries(file.path)
+        except DataError as error:
+            unread[file.task] = (*unread.get(file.task, ()), str(error))
+    _check_mapping(fields, entries)
+    notes = [f"{task} questions are left out: {why}" for task, told in unread.items() for why in told]
+    cases: list[Case] = []
+    for file, of_file in entries.items():
+        read = _read_file(file, of_file, fields, scripts, taken)
+        notes.extend(_absent_keys(file, of_file, fields, read))
+        cases.extend(read)
+    return Questions(tuple(cases), tuple(notes), unread)
+
+
+def _check_mapping(fields: FieldMap, entries: Mapping[QuestionFile, Sequence[Any]]) -> None:
+    """Refuse a mapping that fits no entry of any file; where no file can be read, none can be tried."""
+    records = [entry for of_file in entries.values() for entry in of_file if isinstance(entry, dict)]
+    for name, spelled in fields.mapped.items():
+        if records and not any(fields.find(record, name, Variant.TARGET) is not None for record in records):
+            raise UsageError(
+                f"{', '.join(file.where for file in entries)}: no entry has the field {spelled!r} mapped to "
+                f"{MAPPED}{name}; there are: {', '.join(field_names(records[0]))}"
+            )
+
+
+def _absent_keys(
+    file: QuestionFile, entries: Sequence[Any], fields: FieldMap, cases: Sequence[Case]
+) -> Iterator[str]:
+    """Say of how many questions the key is absent, and where it was looked for."""
+    of_entries = [entry for entry in entries if isinstance(entry, dict)]
+    absent = sum(fields.find(entry, "answer", Variant.TARGET) is None for entry in of_entries)
+    if absent:
+        tried = ", ".join(fields.paths("answer", Variant.TARGET))
+        first = next(entry for entry in of_entries if fields.find(entry, "answer", Variant.TARGET) is None)
+        yield (
+            f"{file.where}: the answer key is absent from {absent} of {len(cases)} questions; tried {tried}; "
+            f"the fields there are: {', '.join(field_names(first))} (--map {MAPPED}answer=NAME)"
+        )
+
+
+def _read_file(
+    file: QuestionFile, entries: Sequence[Any], fields: FieldMap, scripts: Scripts, taken: set[str]
+) -> list[Case]:
     cases = []
     ids: Counter[str] = Counter()
     for number, entry in enumerate(entries, 1):
-        row = Row(
-            fields, entry if isinstance(entry, dict) else {}, Variant.TARGET, f"{where}, entry {number}"
-        )
+        where = f"{file.where}, entry {number}"
+        row = Row(fields, entry if isinstance(entry, dict) else {}, Variant.TARGET, where)
         question_id = row.text("id") or f"question_{number}"
         ids[question_id] += row.value("id") is not None
         if ids[question_id] > 1:
             row.complain(f"the id {question_id} was used by an earlier entry; give each entry its own")
-        case_id = unique(f"{prefix}{task}/{question_id}", taken)
+        case_id = unique(f"{file.prefix}{file.task}/{question_id}", taken)
         if isinstance(entry, dict):
-            cases.append(_case(row, task, case_id, question_id, roots, source))
+            cases.append(_case(row, file, scripts, case_id, question_id))
         else:
             row.complain(f"expected an object, but it is {entry!r:.80}")
-            cases.append(_unreadable(row, task, case_id, question_id, roots, source))
+            cases.append(_unreadable(row, file, case_id, question_id))
     return cases
 
 
-def _case(row: Row, task: Task, case_id: str, question_id: str, roots: Sequence[Path], source: str) -> Case:
-    audio = _audio(row, roots)
+def _case(row: Row, file: QuestionFile, scripts: Scripts, case_id: str, question_id: str) -> Case:
+    """Return a question's case; what the entry does not say, its recording or script does."""
+    audio = _audio(row, file.roots)
+    same = scripts.of_recording(audio)
     name = row.text("audio") or ""
     inferred = _SCRIPT_ID.search(name) or _SCRIPT_ID.search(question_id)
+    usual_id = same.script_id if same is not None else inferred[0] if inferred else question_id
+    usual_variant = same.variant if same is not None else Variant.TARGET
+    script_id = row.text("script_id") or usual_id
+    variant = next((each for each in Variant if f"_{each}" in name.lower()), usual_variant)
+    same = same or scripts.of_variant(file.source, script_id, variant)
+    script = same or scripts.of_script(file.source, script_id)
     phrase = row.text("cue")
-    cue = cue_of(phrase) if phrase else None
-    variant = next((each for each in Variant if f"_{each}" in name.lower()), Variant.TARGET)
+    cue = cue_of(phrase) if phrase else same.cue if same is not None else None
     return Case(
         case_id=case_id,
-        script_id=row.text("script_id") or (inferred[0] if inferred else question_id),
+        script_id=script_id,
         variant=variant,
-        audio_path=audio or roots[0],
-        text=row.text("text"),
+        audio_path=audio or file.roots[0],
+        text=row.text("text") or (script.text if script is not None else None),
         cue=cue,
         script_cue=cue if variant is Variant.TARGET else None,
-        topic=row.text("topic"),
-        source=source,
-        language=row.text("language") or "en",
-        question=_question(row, task, question_id),
-        task=task,
+        topic=row.text("topic") or (script.topic if script is not None else None),
+        source=file.source,
+        language=row.text("language") or (script.language if script is not None else "en"),
+        question=_question(row, file.task, question_id),
+        task=file.task,
         problem=row.problem,
         lacks_recording=row.lacks_recording,
     )
 
 
-def _unreadable(
-    row: Row, task: Task, case_id: str, question_id: str, roots: Sequence[Path], source: str
-) -> Case:
+def _unreadable(row: Row, file: QuestionFile, case_id: str, question_id: str) -> Case:
     return Case(
         case_id=case_id,
         script_id=question_id,
         variant=Variant.TARGET,
-        audio_path=roots[0],
-        source=source,
-        task=task,
+        audio_path=file.roots[0],
+        source=file.source,
+        task=file.task,
         problem=row.problem,
     )
 

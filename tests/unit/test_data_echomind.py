@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from live_eval.data import NEUTRAL, DataKind, DataOptions, DataSet, load
+from live_eval.data import NEUTRAL, DataKind, DataOptions, DataSet, check, load
 from live_eval.errors import DataError, UsageError
-from live_eval.types import CoarseDimension, Variant
+from live_eval.types import CoarseDimension, Task, Variant
 
 ALL = DataOptions(neutral_rule=False)
 
@@ -116,6 +116,23 @@ class TestLayout:
         (folder / "MCQ").mkdir()
         (folder / "MCQ" / "reasoning.json").write_text('[{"question_id": "q1"}, {"question_id": "q2"}]')
         assert load(tmp_path).question_counts == {"reasoning": 2}
+
+    def test_a_broken_file_of_questions_costs_its_own_alone(self, tmp_path: Path) -> None:
+        folder = write(tmp_path, [entry()])
+        (folder / "MCQ").mkdir()
+        (folder / "MCQ" / "reasoning.json").write_text('[{"question_id": "q1"}]')
+        for content, said in (
+            ("[]", "expected a list of entries, but it is empty"),
+            ("{}", "expected a list of entries, but it is an object with"),
+            ("[oops]", "understanding.json, line 1, column 2: no JSON"),
+        ):
+            (folder / "MCQ" / "understanding.json").write_text(content)
+            data = load(tmp_path)
+            assert len(data.cases) == 3
+            assert data.question_counts == {"reasoning": 1}
+            assert any("understanding questions are left out" in note and said in note for note in data.notes)
+            assert said in data.absence(Task.UNDERSTANDING)
+            assert not check(data).ok
 
     def test_clean_takes_that_the_data_names(self, tmp_path: Path) -> None:
         made = entry()

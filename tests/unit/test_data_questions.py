@@ -11,6 +11,7 @@ import soundfile
 from live_eval.data import QUESTION_TYPES, DataOptions, load
 from live_eval.data._options import parse_answer, parse_options
 from live_eval.data.questions import question_type
+from live_eval.errors import UsageError
 from live_eval.types import Case, Task, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,6 +133,62 @@ def test_fields_of_questions_can_be_mapped(tmp_path: Path) -> None:
     question = asked(tmp_path, options, gold_letter="A", answer=None).question
     assert question is not None
     assert question.answer == "A"
+
+
+def test_a_mapping_of_what_no_question_has_is_refused(tmp_path: Path) -> None:
+    told = r"MCQ/understanding.json: no entry has the field 'NOPE' mapped to question.answer; there are: ques"
+    with pytest.raises(UsageError, match=told):
+        asked(tmp_path, DataOptions(fields={"question.answer": "NOPE"}))
+    (tmp_path / "data_synthesis" / "MCQ" / "reasoning.json").write_text(json.dumps([{"NOPE": "A"}]))
+    assert load(tmp_path, DataOptions(fields={"question.answer": "NOPE"})).questions, "one file has it"
+
+
+def test_where_the_key_was_looked_for_is_noted(tmp_path: Path) -> None:
+    asked(tmp_path, answer=None, solution="B")
+    [note] = [note for note in load(tmp_path).notes if "answer key" in note]
+    assert "MCQ/understanding.json: the answer key is absent from 1 of 1 questions; tried answer, " in note
+    assert "the fields there are: question_id, " in note
+    assert "solution (--map question.answer=NAME)" in note
+
+
+def script(case_id: str, **changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "case_id": case_id,
+        "script": f"{case_id} says.",
+        "spoken_info": "yawn",
+        "topic": "work",
+    }
+    for variant in Variant:
+        made[f"{variant}_audio_info"] = {
+            f"{variant}_input_audio_file": f"{case_id}-{variant}.wav",
+            f"{variant}_spoken_info": {"target": "yawn sound", "neutral": "neutral"}.get(variant, "sigh"),
+        }
+    return {**made, "language": "de", **changes}
+
+
+def test_what_a_question_does_not_say_its_recording_or_its_script_does(tmp_path: Path) -> None:
+    asked(tmp_path)
+    folder = tmp_path / "data_synthesis"
+    (folder / "script_info_synthesis.json").write_text(json.dumps([script("one"), script("id_2")]))
+    wanted = {"question": "What?", "options": ["x", "y"], "answer": "A"}
+    entries = [
+        {**wanted, "audio_name": "one-alternative.wav"},
+        {**wanted, "audio_name": "id_2_neutral.wav"},
+        {**wanted, "audio_name": "id_3_target.wav"},
+        {**wanted, "audio_name": "one-target.wav", "text": "own", "topic": "home", "language": "fr"}
+        | {"cue": "rain", "script_id": "own"},
+    ]
+    (folder / "MCQ" / "understanding.json").write_text(json.dumps(entries))
+    found = [
+        (case.script_id, case.variant, case.text, case.cue and case.cue.attribute, case.topic, case.language)
+        for case in load(tmp_path).of(Task.UNDERSTANDING)
+    ]
+    assert found == [
+        ("one", "alternative", "one says.", "sigh", "work", "de"),
+        ("id_2", "neutral", "id_2 says.", "neutral", "work", "de"),
+        ("id_3", "target", None, None, None, "en"),
+        ("own", "target", "own", "rain", "home", "fr"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""What a run is going to do: which tasks have a part in it, what is said of those that have none."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_eval.data import sample_path
+from live_eval.errors import UsageError
+from live_eval.planning import Plan, make_plan
+from live_eval.runfile import validate
+from live_eval.types import Task
+
+
+def planned(data: Path | str, task: str = "all", **table: Any) -> Plan:
+    return make_plan(validate({"data": {"path": str(data), **table}, "task": {"name": task}}))
+
+
+def tasks(plan: Plan) -> list[Task]:
+    return list(dict.fromkeys(job.case.task for job in plan.jobs))
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """The sample's human part, to be changed."""
+    return Path(shutil.copytree(sample_path() / "data_human", tmp_path / "data_human"))
+
+
+def test_all_is_every_task_and_the_limit_of_each() -> None:
+    plan = planned("sample", limit=2)
+    assert [job.case.task for job in plan.jobs] == [task for task in Task for _ in range(2)]
+    assert not any("left out" in note for note in plan.notes)
+
+
+def test_a_file_of_questions_that_is_not_there_is_told_where_all_tasks_are_run(sample: Path) -> None:
+    (sample / "MCQ" / "reasoning.json").unlink()
+    plan = planned(sample)
+    assert tasks(plan) == [Task.TRANSCRIPTION, Task.UNDERSTANDING, Task.CONVERSATION]
+    told = "the task reasoning is left out: expected multiple-choice questions in MCQ/reasoning.json"
+    assert [note for note in plan.notes if told in note]
+    assert plan.manifest()["data"]["notes"] == list(plan.notes)
+    with pytest.raises(UsageError, match=r"nothing for the task reasoning: expected multiple-choice"):
+        planned(sample, "reasoning")
+    assert not any("left out" in note for note in planned(sample, "conversation").notes)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "["])
+def test_one_that_cannot_be_read_stops_no_other_task(sample: Path, content: str) -> None:
+    (sample / "MCQ" / "reasoning.json").write_text(content)
+    assert tasks(planned(sample)) == [Task.TRANSCRIPTION, Task.UNDERSTANDING, Task.CONVERSATION]
+    assert tasks(planned(sample, "conversation")) == [Task.CONVERSATION]
+    for plan in (planned(sample), planned(sample, "conversation")):
+        assert ["reasoning.json" in note for note in plan.notes if "left out" in note] == [True]
+    with pytest.raises(UsageError, match=r"nothing for the task reasoning: .*reasoning\.json"):
+        planned(sample, "reasoning")
+
+
+def test_data_that_never_has_questions() -> None:
+    plan = planned("sample-dialogues")
+    assert tasks(plan) == [Task.TRANSCRIPTION, Task.CONVERSATION]
+    assert [note for note in plan.notes if "understanding is left out: a manifest has no" in note]
+
+
+def test_a_task_of_which_nothing_fits_is_told(sample: Path) -> None:
+    file = sample / "MCQ" / "understanding.json"
+    [first, *_] = json.loads(file.read_text())
+    file.write_text(json.dumps([first]))
+    other = "family" if first["topic"] == "work" else "work"
+    plan = planned(sample, topics=[other])
+    assert Task.UNDERSTANDING not in tasks(plan)
+    assert [note for note in plan.notes if "understanding is left out: none of its cases fits" in note]
