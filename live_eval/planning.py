@@ -168,18 +168,23 @@ class Plan:
                 "turn_mode": self.turn_mode.value,
                 "verified": self.spec.verified,
             },
-            "data": {
-                "name": self.data.name,
-                "kind": self.data.kind,
-                "fingerprint": self.data.fingerprint,
-                "cases": len(self.data.cases),
-                "notes": list(self.notes),
-            },
+            "data": self._data(),
             "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
             "turns": len(self.jobs),
             "seed": self.config.turns.seed,
             "machine": _machine(),
             "packages": _packages(),
+        }
+
+    def _data(self) -> dict[str, Any]:
+        asks = any(job.case.task.asks for job in self.jobs)
+        return {
+            "name": self.data.name,
+            "kind": self.data.kind,
+            "fingerprint": self.data.fingerprint,
+            **({"questions_fingerprint": self.data.questions_fingerprint} if asks else {}),
+            "cases": len(self.data.cases),
+            "notes": list(self.notes),
         }
 
 

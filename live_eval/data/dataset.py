@@ -107,15 +107,36 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the cases' ids and texts and the sizes of their recordings, in hexadecimal.
+        """SHA-256 over the conversations' ids and texts and the sizes of their recordings, in hexadecimal.
 
         Two runs with the same fingerprint heard the same data; a recording that is missing counts as such.
         """
-        digest = hashlib.sha256()
-        for case in self.cases:
-            size = case.audio_path.stat().st_size if os.path.isfile(case.audio_path) else None
-            digest.update(json.dumps([case.case_id, case.text, size]).encode() + b"\n")
-        return digest.hexdigest()
+        return _digest([case.case_id, case.text, _size(case.audio_path)] for case in self.cases)
+
+    @property
+    def questions_fingerprint(self) -> str | None:
+        """The same over the questions with their options and keys; None where there are none.
+
+        It stands apart, since runs that ask nothing are of the same data whatever the questions are.
+        """
+        asked = [(case, case.question) for case in self.questions if case.question is not None]
+        if not asked:
+            return None
+        return _digest(
+            [case.case_id, _size(case.audio_path), question.text, question.options, question.answer]
+            for case, question in asked
+        )
+
+
+def _digest(lines: Iterable[Sequence[object]]) -> str:
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(json.dumps(line).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _size(recording: Path) -> int | None:
+    return recording.stat().st_size if os.path.isfile(recording) else None
 
 
 def select(

@@ -57,6 +57,27 @@ def test_one_that_cannot_be_read_stops_no_other_task(sample: Path, content: str)
         planned(sample, "reasoning")
 
 
+@pytest.mark.parametrize(
+    "change", [{"answer": "B"}, {"question": "Really?"}, {"options_text": "A. x\nB. y\nC. z"}]
+)
+def test_a_run_that_asks_knows_its_questions(sample: Path, change: dict[str, str]) -> None:
+    def data(task: str) -> dict[str, Any]:
+        manifest: dict[str, Any] = planned(sample, task).manifest()
+        found: dict[str, Any] = manifest["data"]
+        return found
+
+    before = {task: data(task) for task in ("conversation", "understanding", "all")}
+    file = sample / "MCQ" / "understanding.json"
+    [first, *others] = json.loads(file.read_text())
+    assert first["answer"] != "B"
+    file.write_text(json.dumps([{**first, **change}, *others]))
+    assert data("conversation") == before["conversation"]
+    for task in ("understanding", "all"):
+        then, now = before[task], data(task)
+        assert then.pop("questions_fingerprint") != now.pop("questions_fingerprint")
+        assert then == now
+
+
 def test_data_that_never_has_questions() -> None:
     plan = planned("sample-dialogues")
     assert tasks(plan) == [Task.TRANSCRIPTION, Task.CONVERSATION]
