@@ -4,6 +4,8 @@ The built-in endpoint answers the bundled sample twice over, once as it is (it f
 heard) and once with ``--notices-voice`` (it also remarks on the pace, level and pitch of the audio that it
 received). Each recording is played as often as ``--repeat`` says. Needs the extra `local`; about two minutes
 for each endpoint.
+
+Exits with 1 where the deaf endpoint's effect is not 0, or the interval of the hearing one's reaches 0.
 """
 
 from __future__ import annotations
@@ -15,36 +17,34 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+AIM_DEAF = 0.005
+"""What is 0 in two digits."""
 
 COMMAND = [sys.executable, "-m", "live_eval"]
 
 
 def play(run: Path, base_url: str, repeat: int) -> None:
     """Hold the sample's conversations with an endpoint, and score how its replies are spoken."""
-    subprocess.run(
+    done = subprocess.run(
         [
-            *COMMAND,
-            *(
-                "run",
-                "--endpoint",
-                "reference",
-                "--base-url",
-                base_url,
-                "--data",
-                "sample",
-                "--out",
-                str(run),
-            ),
-            *("--repeat", str(repeat), "--judges", "prosody", "--no-report"),
+            *(*COMMAND, "run", "--endpoint", "reference", "--base-url", base_url, "--data", "sample"),
+            *("--out", str(run), "--repeat", str(repeat), "--judges", "prosody", "--no-report"),
         ],
-        check=False,  # a failed turn is left out below, and counted
+        check=False,  # a failed turn is left out of the figures, and told with them
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+    if done.returncode != 0:
+        print(
+            f"{run.name}: the run ended with {done.returncode}:\n{done.stderr}", file=sys.stderr, flush=True
+        )
 
 
-def measure(name: str, flags: list[str], repeat: int, folder: Path) -> None:
-    """Start an endpoint, play, and print its sensitivity."""
+def measure(name: str, flags: list[str], repeat: int, folder: Path) -> dict[str, Any]:
+    """Start an endpoint, play, print its sensitivity by each measure, and return the overall one."""
     endpoint = subprocess.Popen(
         [*COMMAND, "endpoint", "--port", "0", "--until-stdin-ends", *flags],
         stdin=subprocess.PIPE,
@@ -63,9 +63,9 @@ def measure(name: str, flags: list[str], repeat: int, folder: Path) -> None:
         endpoint.stdin.close()
         endpoint.wait(timeout=30)
     told = subprocess.run(
-        [*COMMAND, "cue-sensitivity", str(run), "--json"], check=True, capture_output=True, text=True
+        [*COMMAND, "cue-sensitivity", str(run), "--json"], check=True, stdout=subprocess.PIPE, text=True
     )
-    found = json.loads(told.stdout)
+    found: dict[str, Any] = json.loads(told.stdout)
     for what, effect in {"overall": found["overall"], **found["measures"]}.items():
         if effect["effect"] is None:
             print(f"{name}, {what}: {effect['reason']}")
@@ -77,6 +77,10 @@ def measure(name: str, flags: list[str], repeat: int, folder: Path) -> None:
             f"{name}, {what}: effect {effect['effect']:.3f} ({between}), p {effect['p']:.4f}, "
             f"{effect['scripts']} scripts, {found['replies']} replies"
         )
+    for reason, count in found["left_out"].items():
+        print(f"{name}: {count} turns left out: {reason}")
+    overall: dict[str, Any] = found["overall"]
+    return overall
 
 
 def main() -> None:
@@ -86,8 +90,13 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        measure("deaf", [], arguments.repeat, Path(folder))
-        measure("hearing", ["--notices-voice"], arguments.repeat, Path(folder))
+        deaf = measure("deaf", [], arguments.repeat, Path(folder))
+        hearing = measure("hearing", ["--notices-voice"], arguments.repeat, Path(folder))
+    if deaf["effect"] is None or hearing["low"] is None:
+        sys.exit("cue_sensitivity: not measured")
+    print(f"cue_sensitivity_deaf: {deaf['effect']:.3f} effect (aim 0 +- {AIM_DEAF:g})")
+    print(f"cue_sensitivity: {hearing['low']:.3f} low end of the hearing one's effect (aim > 0)")
+    sys.exit(0 if abs(deaf["effect"]) <= AIM_DEAF and hearing["low"] > 0 else 1)
 
 
 if __name__ == "__main__":

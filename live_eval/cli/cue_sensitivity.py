@@ -10,7 +10,7 @@ import click
 
 from live_eval.bench import JudgeOptions, load_judge
 from live_eval.bench import lacks as lacks_here
-from live_eval.errors import LiveEvalError
+from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.registry import judge
 from live_eval.store import RunReader, ScoreReader
 
@@ -27,12 +27,14 @@ _PLACES_SENTENCES = "semsim"
 @click.option(
     "--words/--meaning",
     "by_words",
-    default=False,
+    default=None,
     help="Compare replies word by word, or by what they mean (the default, where semsim runs here).",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all that is random.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is random."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(run: Path, by_words: bool, seed: int, as_json: bool) -> None:
+def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     """Test whether replies change when only the voice does.
 
     RUN is the folder of a run that played each recording at least twice (--repeat 2), in several styles of
@@ -40,24 +42,33 @@ def command(run: Path, by_words: bool, seed: int, as_json: bool) -> None:
     """
     from live_eval.cue_sensitivity import cue_sensitivity
 
-    embedder = None if by_words else _embedder()
+    embedder: Embedder | None = None
+    lacking = "as --words asks"
+    if not by_words:
+        try:
+            embedder = _embedder()
+        except LiveEvalError as error:
+            if by_words is not None:
+                raise UsageError(f"--meaning: {_PLACES_SENTENCES} cannot run here: {error}") from error
+            lacking = f"{_PLACES_SENTENCES} cannot run here: {error}"
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        found = cue_sensitivity(reader, scores, embedder=embedder, seed=seed)
+        found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=lacking, seed=seed)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2))
+        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:
         _print(found)
 
 
-def _embedder() -> Embedder | None:
-    """Return the model of sentences behind the judge, where it runs here."""
+def _embedder() -> Embedder:
+    """Return the model of sentences behind the judge.
+
+    Raises:
+        LiveEvalError: The judge does not run here.
+    """
     spec = judge(_PLACES_SENTENCES)
-    if lacks_here(spec, JudgeOptions()) is not None:
-        return None
-    try:
-        loaded: Embedder = load_judge(spec, JudgeOptions())
-    except LiveEvalError:
-        return None
+    if (lacking := lacks_here(spec, JudgeOptions())) is not None:
+        raise JudgeError(lacking)
+    loaded: Embedder = load_judge(spec, JudgeOptions())
     return loaded
 
 
@@ -71,34 +82,54 @@ def _print(found: CueSensitivity) -> None:
     table.add_row("overall", *_cells(found.overall))
     for name, effect in found.measures.items():
         table.add_row(f"  {name}", *_cells(effect))
-    shown = {name: effect for name, effect in found.attributes.items() if effect.estimate.value is not None}
-    for name, effect in shown.items():
-        table.add_row(f"  scripts of {name}", *_cells(effect))
+    for name, effect in found.attributes.items():
+        if effect.p is not None:
+            table.add_row(f"  scripts of {name}", *_cells(effect))
     Console().print(table)
     click.echo(_in_words(found.overall))
-    for note in found.notes:
-        click.echo(f"- {note}")
+    for line in (*_reasons(found), *found.notes):
+        click.echo(f"- {line}")
     for reason, count in found.left_out.items():
-        click.echo(f"- {count} turns left out: {reason}")
+        click.echo(f"- {count} {'turn' if count == 1 else 'turns'} left out: {reason}")
 
 
 def _cells(effect: Effect) -> list[str]:
-    estimate = effect.estimate
-    if estimate.value is None:
-        return [estimate.reason, "", "", "", str(effect.scripts)]
-    between = estimate.interval
+    value, between = effect.estimate.value, effect.estimate.interval
     return [
-        f"{estimate.value:.3f}",
-        f"{between.low:.3f} to {between.high:.3f}" if between is not None else estimate.reason,
+        f"{value:.3f}" if value is not None else "–",
+        f"{between.low:.3f} to {between.high:.3f}" if between is not None else "–",
         f"{effect.p:.4f}" if effect.p is not None else "–",
         f"{effect.consistency:.2f}" if effect.consistency is not None else "–",
         str(effect.scripts),
     ]
 
 
+def _reasons(found: CueSensitivity) -> list[str]:
+    """Return why figures and intervals are missing, each reason once; the overall one's elsewhere."""
+    shown = {name: effect for name, effect in found.attributes.items() if effect.p is not None}
+    named = {"overall": found.overall, **found.measures}
+    named |= {f"scripts of {name}": effect for name, effect in shown.items()}
+    told = found.overall.estimate.reason if found.overall.estimate.value is None else None
+    concerned: dict[str, list[str]] = {}
+    for name, effect in named.items():
+        estimate = effect.estimate
+        if estimate.value is None and estimate.reason != told:
+            concerned.setdefault(estimate.reason, []).append(name)
+        elif estimate.value is not None and estimate.interval is None:
+            concerned.setdefault(f"no interval, {estimate.reason}", []).append(name)
+    lines = [f"{', '.join(names)}: {reason}" for reason, names in concerned.items()]
+    hidden = [effect.estimate.reason for name, effect in found.attributes.items() if name not in shown]
+    if hidden and found.overall.p is not None:
+        lines.append(f"{len(hidden)} of {len(found.attributes)} attributes are not shown: {hidden[0]}")
+    return lines
+
+
 def _in_words(effect: Effect) -> str:
-    if effect.estimate.value is None or effect.p is None:
+    if effect.p is None:
         return f"Nothing can be said: {effect.estimate.reason}."
     if effect.p >= 0.05:
         return "No sensitivity to the voice is shown: replies differ between styles as repeats of one do."
-    return "Replies change with the voice more than repeats of the same recording do."
+    changed = "Replies change with the voice more than repeats of the same recording do"
+    if effect.estimate.value is None:
+        return f"{changed}. How much is {effect.estimate.reason}."
+    return f"{changed}."

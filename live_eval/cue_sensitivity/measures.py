@@ -31,18 +31,22 @@ class Reply:
     Args:
         turn_id: The turn.
         script_id: What was said.
-        variant: In which style.
+        source: Where the recording comes from: who speaks differs with it.
+        variant: In which style it was said.
         attribute: The cue that the script was written for, or None.
         text: What the reply says, or None.
         heard: What the endpoint's transcriber heard, or None.
+        told: The system prompt of its session; empty for none.
     """
 
     turn_id: str
     script_id: str
+    source: str
     variant: str
-    attribute: str | None
-    text: str | None
-    heard: str | None
+    attribute: str | None = None
+    text: str | None = None
+    heard: str | None = None
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,17 +58,20 @@ class Measure:
         title: In words.
         distance: Of two replies by their places in the list; 0 for the same, never negative.
         there: The places of the replies that it can place.
+        needs: What a reply must have to be placed, and how many replies have it.
     """
 
     name: str
     title: str
     distance: Callable[[int, int], float]
     there: frozenset[int]
+    needs: Mapping[str, int]
 
 
 COMPONENTS = frozenset({"meaning", "words", "prosody"})
 """What makes up the overall measure: what is said and how, without a judge's opinion."""
 
+_TEXT = "a text"
 _PROSODY = ("pitch_hz", "pitch_range", "level", "rate", "pauses")
 
 
@@ -103,7 +110,7 @@ def read_measures(
         if values := {
             place: row.values[output] for place, row in rows_of(judge).items() if output in row.values
         }:
-            measures.append(_difference(name, values))
+            measures.append(_difference(name, judge, values))
     return measures
 
 
@@ -116,7 +123,13 @@ def _meaning(replies: Sequence[Reply], embedder: Embedder) -> Measure:
         first, second = (texts[replies[place].text or ""] for place in (one, other))
         return 0.0 if first == second else max(0.0, 1.0 - float(vectors[first] @ vectors[second]))
 
-    return Measure("meaning", "cosine distance of sentence embeddings", distance, frozenset(there))
+    return Measure(
+        "meaning",
+        "cosine distance of sentence embeddings",
+        distance,
+        frozenset(there),
+        {_TEXT: len(there)},
+    )
 
 
 def _words(replies: Sequence[Reply]) -> Measure:
@@ -129,7 +142,13 @@ def _words(replies: Sequence[Reply]) -> Measure:
     def distance(one: int, other: int) -> float:
         return float(Levenshtein.normalized_distance(words[one], words[other]))
 
-    return Measure("words", "edit distance of words, by the longer text's", distance, frozenset(words))
+    return Measure(
+        "words",
+        "edit distance of words, by the longer text's",
+        distance,
+        frozenset(words),
+        {_TEXT: len(words)},
+    )
 
 
 def _prosody(features: Mapping[int, Sequence[float]]) -> Measure:
@@ -143,6 +162,7 @@ def _prosody(features: Mapping[int, Sequence[float]]) -> Measure:
         f"distance of {', '.join(_PROSODY)}, each by its spread over the run",
         lambda one, other: float(np.linalg.norm(rows[one] - rows[other])),
         frozenset(rows),
+        {_scores_of("prosody"): len(rows)},
     )
 
 
@@ -151,13 +171,24 @@ def _emotion(sides: Mapping[int, Mapping[str, float]]) -> Measure:
         first, second = sides[one], sides[other]
         return 0.5 * sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in {*first, *second})
 
-    return Measure("emotion", "total variation of the voice's emotions", distance, frozenset(sides))
+    return Measure(
+        "emotion",
+        "total variation of the voice's emotions",
+        distance,
+        frozenset(sides),
+        {_scores_of("emoalign"): len(sides)},
+    )
 
 
-def _difference(name: str, values: Mapping[int, float]) -> Measure:
+def _difference(name: str, judge: str, values: Mapping[int, float]) -> Measure:
     return Measure(
         name,
         f"difference of {name.upper()}",
         lambda one, other: abs(values[one] - values[other]),
         frozenset(values),
+        {_scores_of(judge): len(values)},
     )
+
+
+def _scores_of(judge: str) -> str:
+    return f"scores of {judge}"

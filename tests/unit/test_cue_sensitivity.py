@@ -1,7 +1,10 @@
 """Cue sensitivity of endpoints whose hearing is known: deaf, deaf and talkative, hearing; too little data."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,18 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from live_eval.cli import cli
-from live_eval.cue_sensitivity import Effect, Measure, Reply, cue_sensitivity, effect_of, read_measures
+from live_eval.cue_sensitivity import (
+    PERMUTATIONS,
+    Effect,
+    Measure,
+    Reply,
+    cue_sensitivity,
+    effect_of,
+    read_measures,
+)
+from live_eval.cue_sensitivity.effects import scripts_of
 from live_eval.data import cue_of
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Scored
 from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -24,7 +36,7 @@ VARIANTS = ("target", "neutral", "alternative")
 def replies_of(scripts: int, repeats: int = 3, variants: Sequence[str] = VARIANTS) -> list[Reply]:
     return [
         Reply(
-            f"{script}/{variant}/{repeat}", str(script), variant, "sigh" if script % 2 else "sad", "x", None
+            f"{script}/{variant}/{repeat}", str(script), "synthesis", variant, "sigh" if script % 2 else "sad"
         )
         for script in range(scripts)
         for variant in variants
@@ -36,7 +48,7 @@ def measured(replies: Sequence[Reply], place_of: Callable[[Reply], float]) -> Ef
     """The effect where each reply lies somewhere on a line."""
     places = [place_of(reply) for reply in replies]
     everywhere = frozenset(range(len(replies)))
-    measure = Measure("line", "", lambda one, other: abs(places[one] - places[other]), everywhere)
+    measure = Measure("line", "", lambda one, other: abs(places[one] - places[other]), everywhere, {})
     return effect_of(measure, replies)
 
 
@@ -83,19 +95,23 @@ def test_a_talkative_deaf_endpoint_is_rarely_called_hearing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replies", "scripts"),
+    ("replies", "scripts", "reason"),
     [
-        (replies_of(4), 4),
-        (replies_of(20, repeats=1), 0),
-        (replies_of(20, variants=("target",)), 0),
-        ([], 0),
+        (replies_of(4), 4, "fewer than 5 scripts have replies to two styles"),
+        (
+            replies_of(20, repeats=1),
+            0,
+            "fewer than 5 scripts have two replies to the same recording: run with --repeat 2",
+        ),
+        (replies_of(20, variants=("target",)), 0, "fewer than 5 scripts have replies to two styles"),
+        ([], 0, "fewer than 5 scripts have replies to two styles"),
     ],
 )
-def test_too_little_is_said_in_words(replies: list[Reply], scripts: int) -> None:
+def test_too_little_is_said_in_words(replies: list[Reply], scripts: int, reason: str) -> None:
     effect = measured(replies, lambda _: 0.0)
     assert effect.estimate.value is None
     assert effect.p is None
-    assert "fewer than 5 scripts" in effect.estimate.reason
+    assert effect.estimate.reason == reason
     assert effect.scripts == scripts
 
 
@@ -120,9 +136,18 @@ class Bags:
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
 
-def a_run(path: Path, says: Callable[[Case], str], *, scripts: int = 8, repeats: int = 2) -> Path:
+def a_run(
+    path: Path,
+    says: Callable[[Case], str],
+    *,
+    pitch: Callable[[Case], str] | None = None,
+    scored: Callable[[Case], bool] = lambda _: True,
+    told: Callable[[Case], str] = lambda _: "",
+    repeats: int = 2,
+) -> Path:
+    """A run of eight scripts; replies whose text (or what `pitch` says) has a hush are higher than others."""
     with RunWriter.create(path, {}) as run, ScoreStore.open(path) as scores:
-        for script in range(scripts):
+        for script in range(8):
             for variant in Variant:
                 for repeat in range(repeats):
                     case = Case(
@@ -132,18 +157,19 @@ def a_run(path: Path, says: Callable[[Case], str], *, scripts: int = 8, repeats:
                         audio_path=Path("x.wav"),
                         script_cue=cue_of("sigh sound" if script % 2 else "shout"),
                     )
+                    case = replace(case, instructions=told(case))
                     plan = TurnPlan(reply_ms=200, reply_text=says(case), heard_text=f"words {script}")
                     record = spoken_turn(case, plan, repeat=repeat)
                     run.commit(record)
-                    pitch = 200.0 if "hush" in says(case) else 150.0
                     values = {
-                        "pitch_hz": pitch,
+                        "pitch_hz": 200.0 if "hush" in (pitch or says)(case) else 150.0,
                         "pitch_range": 5.0,
                         "level": -25.0,
                         "rate": 4.0,
                         "pauses": 3.0,
                     }
-                    scores.put("prosody", "1", record.turn_id, Scored(values))
+                    if scored(case):
+                        scores.put("prosody", "1", record.turn_id, Scored(values))
         failed = Case(case_id="f/target", script_id="f", variant=Variant.TARGET, audio_path=Path("x.wav"))
         refused = Failure(FailureKind.CONNECTION_REFUSED, "nobody there")
         run.commit(spoken_turn(failed, TurnPlan(first_byte_ms=None, failure=refused)))
@@ -191,7 +217,7 @@ def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
     once = a_run(tmp_path / "once", deaf, repeats=1)
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(once), "--words"])
     assert told.exit_code == 0
-    assert "Nothing can be said: fewer than 5 scripts" in told.stdout
+    assert "Nothing can be said: fewer than 5 scripts have two replies to the same recording" in told.stdout
 
 
 def test_transcripts_that_differ_are_told(tmp_path: Path) -> None:
@@ -209,9 +235,189 @@ def test_transcripts_that_differ_are_told(tmp_path: Path) -> None:
 
 def test_words_are_compared_without_case_and_marks() -> None:
     texts = ("Oh, no!", "oh no", "Oh yes, indeed", None)
-    replies = [Reply(str(place), "s", "v", None, text, None) for place, text in enumerate(texts)]
+    replies = [Reply(str(place), "s", "synthesis", "v", text=text) for place, text in enumerate(texts)]
     [measure] = read_measures(replies, {}, None)
     assert measure.name == "words"
     assert measure.distance(0, 1) == 0
     assert measure.distance(0, 2) == pytest.approx(2 / 3)
     assert measure.there == {0, 1, 2}
+
+
+def in_two_sources(replies: Sequence[Reply]) -> list[Reply]:
+    return [replace(reply, source=source) for reply in replies for source in ("synthesis", "human")]
+
+
+def test_an_endpoint_that_hears_the_source_alone_does_not_hear_the_style() -> None:
+    replies = in_two_sources(replies_of(8, repeats=2))
+    effect = measured(replies, lambda reply: float(reply.script_id) + 5.0 * (reply.source == "human"))
+    assert (effect.estimate.value, effect.p) == (0, 1)
+    assert effect.scripts == 8, "a script with two sources counts once"
+
+
+def test_styles_are_held_against_each_other_within_a_source() -> None:
+    # By hand, in the human recordings alone: other styles lie 1 apart, repeats 0; so B = 1, and in the
+    # synthetic ones 0: between is their mean. Every other script lies 2 apart.
+    replies = in_two_sources(replies_of(8, repeats=2))
+
+    def distance(one: int, other: int) -> float:
+        first, second = replies[one], replies[other]
+        if first.script_id != second.script_id:
+            return 2.0
+        if first.source != second.source:
+            return 100.0
+        return float(first.source == "human" and first.variant != second.variant)
+
+    effect = effect_of(Measure("by hand", "", distance, frozenset(range(len(replies))), {}), replies)
+    assert (effect.between, effect.within, effect.scale) == (0.5, 0, 2)
+    assert effect.estimate.value == 0.25
+    assert effect.estimate.interval is not None
+    assert (effect.estimate.interval.low, effect.estimate.interval.high) == (0.25, 0.25)
+
+
+def test_the_permutation_test_comes_near_the_whole_one() -> None:
+    random = np.random.default_rng(2)
+    replies = replies_of(5, repeats=2, variants=("target", "neutral"))
+    places = {reply.turn_id: float(random.normal()) + (reply.variant == "target") for reply in replies}
+    effect = measured(replies, lambda reply: places[reply.turn_id])
+
+    def delta(of: tuple[float, ...]) -> float:
+        """Of four replies on a line, the first two to one style."""
+        a, b, c, d = of
+        return (abs(a - c) + abs(a - d) + abs(b - c) + abs(b - d)) / 4 - (abs(a - b) + abs(c - d)) / 2
+
+    said = [tuple(places[reply.turn_id] for reply in replies if reply.script_id == str(s)) for s in range(5)]
+    by_script = [[delta(order) for order in permutations(four)] for four in said]
+    observed = sum(delta(four) for four in said)
+    sums = np.zeros(1)
+    for deltas in by_script:
+        sums = np.add.outer(sums, deltas).ravel()
+    exact = float((sums >= observed - 1e-9).mean())
+    assert 0.02 < exact < 0.98, "a p that can be missed on both sides"
+    assert effect.p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / PERMUTATIONS))
+
+
+def test_an_endpoint_that_replies_by_voice_alone_changes_by_no_defined_amount() -> None:
+    effect = measured(replies_of(10), lambda reply: float(VARIANTS.index(reply.variant)))
+    assert effect.estimate.value is None
+    assert effect.estimate.reason == "not defined: replies do not depend on the words"
+    assert effect.p is not None
+    assert effect.p < 0.001
+    # |0 - 1|, |0 - 2| and |1 - 2|, equally often.
+    assert effect.between == pytest.approx(4 / 3)
+    assert (effect.within, effect.scale) == (0, 0)
+
+
+def by_voice(case: Case) -> str:
+    return {"target": "hush now", "neutral": "plain words here", "alternative": "wow great"}[case.variant]
+
+
+def test_a_run_of_replies_by_voice_alone_is_told(tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run", by_voice)
+    told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
+    assert told.exit_code == 0, told.output
+    assert (
+        "Replies change with the voice more than repeats of the same recording do. How much is not defined: "
+        "replies do not depend on the words." in told.stdout
+    )
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--json"])
+    overall = json.loads(done.stdout)["overall"]
+    assert (overall["effect"], overall["low"], overall["high"]) == (None, None, None)
+    assert overall["reason"] == "not defined: replies do not depend on the words"
+    assert overall["p"] < 0.001
+
+
+def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None:
+    # The words follow the script alone, the pitch the style alone.
+    path = a_run(tmp_path / "run", lambda case: f"hush {case.script_id}", pitch=lambda case: by_voice(case))
+    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+        found = cue_sensitivity(run, scores)
+    assert (found.measures["words"].estimate.value, found.measures["words"].p) == (0, 1)
+    assert found.measures["prosody"].estimate.value is None
+    assert found.overall.p is not None
+    assert found.overall.p < 0.001
+    assert found.overall.estimate.value is not None
+    assert found.overall.estimate.value > 0.3
+
+
+def test_only_the_last_version_of_a_judge_counts(tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run", deaf)
+    with RunReader.open(path) as run:
+        turns = [turn.turn_id for turn in run.turns() if turn.captured]
+    features = dict.fromkeys(("pitch_hz", "pitch_range", "level", "rate", "pauses"), 1.0)
+    with ScoreStore.open(path) as scores:
+        # Another version has judged one turn so far; the one before it stays beside it.
+        scores.put("prosody", "2", turns[0], Scored(features))
+    with RunReader.open(path) as run, ScoreReader.open(path) as read:
+        found = cue_sensitivity(run, read)
+    assert found.measures["prosody"].estimate.reason == "only 1 of 48 replies have scores of prosody"
+
+
+def test_what_a_measure_lacks_is_said(tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run", hearing, scored=lambda case: case.script_id in ("id_0", "id_1"))
+    told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
+    assert "Nothing can be said: only 12 of 48 replies have scores of prosody." in told.stdout
+    assert told.stdout.count("12 of 48") == 1
+    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+        found = cue_sensitivity(run, scores)
+    assert found.measures["words"].p is not None
+
+
+@pytest.mark.parametrize(("apart", "left"), [(3, 5), (8, 0)])
+def test_scripts_whose_prompts_differ_by_style_are_left_out(tmp_path: Path, apart: int, left: int) -> None:
+    def told(case: Case) -> str:
+        differs = int(case.script_id.removeprefix("id_")) < apart and case.variant is Variant.ALTERNATIVE
+        return "It is a shout." if differs else "Reply."
+
+    path = a_run(tmp_path / "run", hearing, told=told)
+    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+        found = cue_sensitivity(run, scores)
+    reason = "its session's prompt differs between the styles of its script: run with --prompt no or basic"
+    assert found.left_out == {"the turn failed": 1, reason: apart * 6}
+    assert found.replies == left * 6
+    assert found.overall.scripts == left
+    if not left:
+        assert found.overall.estimate.reason == reason
+
+
+def test_attributes_with_too_few_scripts_are_counted_and_a_turn_is_one(tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run", hearing)
+    told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
+    assert "- 2 of 2 attributes are not shown: fewer than 5 scripts" in told.stdout
+    assert "- 1 turn left out: the turn failed" in told.stdout
+
+
+def test_the_json_says_of_which_run_and_seed_it_is(tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run", deaf)
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--seed", "7", "--json"])
+    found = json.loads(done.stdout)
+    assert (found["run"], found["seed"]) == (str(path), 7)
+
+
+def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(tmp_path), "--seed", "-1"])
+    assert done.exit_code == 2
+    assert "-1 is not in the range" in done.stderr
+
+
+def test_meaning_without_its_model_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = a_run(tmp_path / "run", deaf)
+    monkeypatch.setattr("live_eval.cli.cue_sensitivity.lacks_here", lambda *_: "needs the weights of X")
+    asked = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--meaning"])
+    assert isinstance(asked.exception, UsageError)
+    assert str(asked.exception) == "--meaning: semsim cannot run here: needs the weights of X"
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--json"])
+    assert done.exit_code == 0
+    assert "(semsim cannot run here: needs the weights of X)" in json.loads(done.stdout)["notes"][0]
+
+
+def test_distances_to_other_scripts_are_computed_once_for_each_measure() -> None:
+    replies = replies_of(40, repeats=2)
+    asked: Counter[tuple[int, int]] = Counter()
+
+    def distance(one: int, other: int) -> float:
+        asked[one, other] += 1
+        return float(replies[one].script_id != replies[other].script_id)
+
+    scripts_of(Measure("counted", "", distance, frozenset(range(len(replies))), {}), replies)
+    # Twelve are drawn for each reply, and each script of six replies has 15 pairs.
+    assert asked.total() <= 12 * len(replies) + 15 * 40
