@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.statistics import Estimate, estimate_figure
+from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure
 
 __all__ = ["Match", "PairRecord", "RatedRun", "Ratings", "bradley_terry", "rate"]
 
@@ -200,9 +200,12 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
             strengths = bradley_terry((drawn @ flat).reshape(len(drawn), len(runs), len(runs)))
             return np.asarray(MIDDLE + POINTS * strengths[:, place], np.float64)
 
+        if 0 < len(scripts) < MIN_CLUSTERS:
+            return Estimate(None, len(scripts), len(scripts), reason=f"fewer than {MIN_CLUSTERS} scripts")
         found = estimate_figure(figure, range(len(scripts)), most_undefined=_MOST_INFINITE, seed=seed)
-        known = found.value is not None or not scripts
-        return found if known else Estimate(None, found.n, found.clusters, reason=NO_RATING)
+        if found.value is not None or not scripts:
+            return found
+        return Estimate(None, found.n, found.clusters, reason=NO_RATING)
 
     def win_rate(took: NDArray[np.float64], gave: NDArray[np.float64]) -> Estimate:
         def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:

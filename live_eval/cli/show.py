@@ -139,7 +139,7 @@ def _timing_notes(summary: RunSummary) -> list[str]:
         )
     reason = summary.latencies["voice_to_voice"].p50.reason
     if reason and summary.captured:
-        notes.append(f"no intervals: {reason}")
+        notes.append(f"voice to voice: no interval: {reason}")
     if summary.stalled:
         notes.append(f"{_turns(summary.stalled)} whose playout ran dry")
     if summary.premature:

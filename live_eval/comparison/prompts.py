@@ -65,7 +65,7 @@ class BestPrompt:
             prompts: The prompt of each run, by the run's name.
         """
         if self.best is None or self.lead is None:
-            return f"best prompt by {self.metric}: not known: {self.reason}"
+            return f"best prompt by {self.metric}: none: {self.reason}"
         means = ", ".join(f"{prompts[name]} {mean:.2f}" for name, mean in self.means.items())
         found = self.lead.difference
         assert found.value is not None
@@ -104,7 +104,7 @@ class PromptSensitivity:
         """Return sentences that say what the prompt did, for beneath a table of differences."""
         told = ", ".join(self.prompts[name] for name in self.told)
         return (
-            "The runs differ in nothing but the prompt: the differences above are the prompt's.",
+            "The runs differ in no setting but the prompt. Latencies also differ by the load of the day.",
             *([f"{told}: tells the cue in words, and is no candidate for the best prompt"] if told else ()),
             *(best.in_words(self.prompts) for best in self.best.values()),
         )
@@ -157,6 +157,10 @@ def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
     found = rank_prompts(series, runs[0].scripts)
     if found is None:
         return none(f"no turn has {metric} under every prompt")
+    first, second, *_ = found.means.values()
+    if first == second:
+        tied = BestPrompt(metric=metric, means=found.means, best=None, lead=None, n=len(found.keys))
+        return replace(tied, reason="the best means are equal")
     best, next_best = (
         replace(series[name], values={key: series[name].values[key] for key in found.keys})
         for name in list(found.means)[:2]

@@ -138,6 +138,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         all_prompts: Whether every prompt has a row, instead of each model's best.
 
     Raises:
+        UsageError: One is named twice.
         StoreError: One is no run.
     """
     entries = read_entries(paths)
@@ -161,10 +162,13 @@ def _table(
     prompted = any(column.task is _CONVERSATION for column in columns)
     names = names_of(shown, prompted=prompted)
     estimates = [[entry.estimate(column) for column in columns] for entry in shown]
-    # An upper bound is not held against those that had to hear the cue.
-    heard = [not (entry.told and prompted) for entry in shown]
+    # Figures of other data have no best one, nor does an upper bound vie with those that had to hear the cue.
+    alike = len({entry.data for entry in shown}) < 2
+    rivals = [alike and not (entry.told and prompted) for entry in shown]
+    if not alike:
+        said.append("our rows are of different data: none is the best, and live-eval compare says in what")
     best = [
-        _best([row[place].value for row, mine in zip(estimates, heard, strict=True) if mine], column)
+        _best([row[place].value for row, mine in zip(estimates, rivals, strict=True) if mine], column)
         for place, column in enumerate(columns)
     ]
     ours = [
@@ -182,7 +186,7 @@ def _table(
                 for column, estimate, top in zip(columns, row, best, strict=True)
             ),
         )
-        for name, entry, row, mine in zip(names, shown, estimates, heard, strict=True)
+        for name, entry, row, mine in zip(names, shown, estimates, rivals, strict=True)
         if any(estimate.value is not None for estimate in row)
     ]
     published = [

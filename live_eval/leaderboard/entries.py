@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from live_eval.comparison import Key, Series, rank_prompts, series_of, tells_cue
+from live_eval.errors import UsageError
 from live_eval.leaderboard.columns import ACCURACY, BoardColumn
 from live_eval.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.store import RunReader, ScoreReader
@@ -25,15 +26,19 @@ class Entry:
         label: Its model, or else its endpoint.
         folder: Its folder, unique on the board.
         model: What makes runs those of one model on the same data.
-        prompt: The prompt of its conversations.
-        told: Whether that prompt tells the cue.
+        data: What tells its data from other data.
+        prompt: The prompt of its conversations; with its hash where two of one name say different things.
+        sha256: Hash of what that prompt says.
+        told: Whether it tells the cue.
         summary: Its figures.
     """
 
     label: str
     folder: str
     model: tuple[str | None, ...]
+    data: str
     prompt: str
+    sha256: str
     told: bool
     summary: RunSummary
 
@@ -70,25 +75,39 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     """Read runs.
 
     Raises:
+        UsageError: One is named twice.
         StoreError: One is no run.
     """
-    folders = Counter(path.resolve().name for path in paths)
+    resolved = [path.resolve() for path in paths]
+    if len(set(resolved)) < len(resolved):
+        raise UsageError("a run was named twice, expected different ones")
+    folders = Counter(path.name for path in resolved)
     entries: list[Entry] = []
+    hashes: dict[str, set[str]] = {}
     for path in paths:
         with RunReader.open(path) as run, ScoreReader.open(path) as scores:
             summary, manifest = summarise(run, scores), run.manifest
-        facts = summary.facts
+        facts, prompt = summary.facts, _part(manifest, "prompt")
+        name, sha256 = str(prompt.get("name") or "no"), str(prompt.get("sha256") or "")
+        hashes.setdefault(name, set()).add(sha256)
         entries.append(
             Entry(
                 label=facts.model or facts.endpoint or facts.name,
                 folder=facts.name if folders[facts.name] == 1 else str(path),
                 model=(facts.endpoint, facts.model, facts.voice, facts.turn_mode, _data_of(manifest)),
-                prompt=str(_part(manifest, "prompt").get("name") or "no"),
+                data=_data_of(manifest),
+                prompt=name,
+                sha256=sha256,
                 told=tells_cue(manifest),
                 summary=summary,
             )
         )
-    return entries
+    return [
+        replace(entry, prompt=f"{entry.prompt} ({entry.sha256[:12]})")
+        if len(hashes[entry.prompt]) > 1
+        else entry
+        for entry in entries
+    ]
 
 
 def _data_of(manifest: Mapping[str, Any]) -> str:
@@ -166,4 +185,8 @@ def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str],
     ranked = rank_prompts(series, {key: script for entry in runs for key, script in entry.scripts.items()})
     if ranked is None:
         return prompts, f"no turn has {column.title} under every prompt"
-    return [runs[int(next(iter(ranked.means)))].prompt], ""
+    first, second, *_ = ranked.means.values()
+    best = [runs[int(place)].prompt for place in ranked.means]
+    if first == second and best[0] != best[1]:
+        return prompts, f"the best means of {column.title} are equal"
+    return best[:1], ""

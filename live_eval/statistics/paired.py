@@ -192,9 +192,9 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
     spread = float(_spread(array, np.ones((1, count)))[0])
     if spread == 0:
         return Estimate(None, count, count, reason="not defined for these values")
-    value = float(array.mean()) / spread
     if count < MIN_CLUSTERS:
-        return Estimate(value, count, count, reason=f"fewer than {MIN_CLUSTERS} scripts")
+        return Estimate(None, count, count, reason=f"fewer than {MIN_CLUSTERS} scripts")
+    value = float(array.mean()) / spread
     tail = ALPHA / 2
     low, high = (_effect_at(value, count, share) for share in (1 - tail, tail))
     return Estimate(value, count, count, Interval(low, high))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,7 @@ from scipy.stats import spearmanr
 
 from live_eval.cli import cli
 from live_eval.data import cue_of
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Failed, Scored, Unscored
 from live_eval.leaderboard import Board, build_board, render
 from live_eval.leaderboard.published import COLUMNS, PUBLISHED
@@ -51,10 +52,16 @@ def question(number: int, task: Task) -> Case:
 
 
 def written(
-    path: Path, *, prompt: str = "basic", c4: float | None = 3.0, ves: float = 2.0, unanswered: int = 0
+    path: Path,
+    *,
+    prompt: str = "basic",
+    c4: float | None = 3.0,
+    ves: float = 2.0,
+    unanswered: int = 0,
+    manifest: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run of ten scripts: conversations with C4 and VES, questions of which every other is right."""
-    manifest = {
+    manifest = manifest or {
         "endpoint": {"name": "reference"},
         "data": {"name": "sample"},
         "prompt": {"name": prompt, "text": "You hear {cue}." if prompt == "upper-bound" else ""},
@@ -150,6 +157,32 @@ def test_repetitions_under_one_prompt_do_not_hide_each_other(
     for several in ([runs["basic"], again, runs["enhance"]], [again, runs["basic"], runs["enhance"]]):
         assert {prompt for _, prompt in ours(several, 2)} == {"basic"}
         assert "the prompt 'basic' is shown" in " ".join(build_board(several).tables[2].notes)
+
+
+def test_prompts_are_told_apart_by_what_they_say_and_data_by_its_hash(tmp_path: Path) -> None:
+    manifests = [
+        {"endpoint": {"name": "e"}, "data": {"name": "d", "fingerprint": data}, "prompt": prompt}
+        for data, prompt in (
+            ("1", {"name": "p.txt", "sha256": "a" * 64}),
+            ("1", {"name": "p.txt", "sha256": "b" * 64}),
+            ("2", {"name": "no", "sha256": "c" * 64}),
+        )
+    ]
+    paths = [
+        written(tmp_path / f"run{number}", manifest=manifest) for number, manifest in enumerate(manifests)
+    ]
+    assert ours(paths[:2], 2) == [
+        ("made-up", f"p.txt ({'a' * 12})"),
+        ("made-up", f"p.txt ({'b' * 12})"),
+    ]
+    words = build_board(paths[:2]).tables[2]
+    assert "every prompt has a row, since the best means of C4 are equal" in " ".join(words.notes)
+    assert [prompt for _, prompt in ours([paths[0], paths[2]], 2)] == ["p.txt", "no"], "not of one data set"
+    words = build_board([paths[0], paths[2]]).tables[2]
+    assert "our rows are of different data" in " ".join(words.notes)
+    assert not any(cell.best for row in words.rows for cell in row.cells)
+    with pytest.raises(UsageError, match="named twice"):
+        build_board([paths[0], paths[0]])
 
 
 def test_a_question_that_was_not_answered_is_wrong(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_runs_that_differ_in_the_prompt_alone_say_what_it_did_and_which_is_best(
     for form in ("html", "md"):
         text = write_report(runs, form="html" if form == "html" else "md")
         assert text is not None
-        assert "differ in nothing but the prompt" in text
+        assert "differ in no setting but the prompt" in text
         assert "it: enhance (enhance 3.50, no 2.00; 10 turns" in text.replace("\\", "")
 
 
@@ -43,4 +43,4 @@ def test_runs_of_other_models_say_nothing_of_prompts(tmp_path: Path) -> None:
     runs = [run_of(tmp_path / "a", "no", 2.0), run_of(tmp_path / "b", "enhance", 3.5, model="n")]
     text = write_report(runs)
     assert text is not None
-    assert "nothing but the prompt" not in text
+    assert "no setting but the prompt" not in text
