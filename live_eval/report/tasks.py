@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -195,27 +196,40 @@ def _sources(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) 
     columns = [Column("score", figures=False), Column("task", figures=False), *run_column(runs)]
     columns += [Column("synthesis"), Column("human"), Column("difference"), Column("95 % interval")]
     columns += [Column("pairs")]
-    keys = dict.fromkeys((each.task, each.score) for _, found in levels for each in found.speech_source)
-    rows = tuple(
+    gaps = [(view, each) for view, found in levels for each in found.speech_source]
+    keys = sorted(
+        dict.fromkeys((each.task, each.score) for _, each in gaps), key=lambda key: list(Task).index(key[0])
+    )
+    rows = [
         (
             Cell(each.score),
             Cell(each.task.value),
             *run_cell(view, runs),
-            *(
-                Cell(NONE if each.difference.value is None else number(mean, 2))
-                for mean in (each.synthesis, each.human)
-            ),
+            *(Cell(number(mean, 2)) for mean in (each.synthesis, each.human)),
             *_told(each.difference),
             Cell(str(each.difference.n), note=f"{each.unpaired} without a partner" if each.unpaired else ""),
         )
-        for task in Task
         for key in keys
-        if key[0] is task
-        for view, found in levels
-        for each in found.speech_source
-        if (each.task, each.score) == key
+        for view, each in gaps
+        if (each.task, each.score) == key and each.difference.value is not None
+    ]
+    # Where there is too little for any figure, one row says so for all scores.
+    lacking = [(view, each) for view, each in gaps if each.difference.value is None]
+    alike = Counter(
+        (view.index, each.task, each.difference.reason, each.difference.n) for view, each in lacking
     )
-    return Table(tuple(columns), rows, _SOURCE_NOTE)
+    rows += [
+        (
+            Cell("1 score" if count == 1 else f"{count} scores"),
+            Cell(task.value),
+            *run_cell(next(view for view in runs if view.index == index), runs),
+            *(Cell(NONE),) * 3,
+            Cell(reason),
+            Cell(str(pairs)),
+        )
+        for (index, task, reason, pairs), count in alike.items()
+    ]
+    return Table(tuple(columns), tuple(rows), _SOURCE_NOTE)
 
 
 def _changes(runs: Sequence[RunView]) -> Table:
