@@ -161,7 +161,8 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
     ends = [name for name in run.series if key in (_output(name), name.casefold().partition(":")[0])]
     if len(ends) == 1:
         return run.series[ends[0]]
-    problem = f"could be {', '.join(ends)}" if ends else f"expected one of {', '.join(run.series)}"
+    there = f"expected one of {', '.join(run.series)}, or what live-eval score adds with another judge"
+    problem = f"could be {', '.join(ends)}" if ends else there
     raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
 
 
