@@ -33,7 +33,7 @@ _PLACES_SENTENCES = "semsim"
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all that is random."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
 def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     """Test whether replies change when only the voice does.
 
