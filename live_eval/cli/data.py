@@ -159,7 +159,7 @@ def _print_details(report: DataReport, console: Console) -> None:
     if report.dataset.questions:
         verdict += f"; {len(report.question_problems)} of {len(report.dataset.questions)} questions have one"
     if unread := sum(map(len, report.dataset.unread.values())):
-        verdict += f"; {unread} files of questions cannot be read"
+        verdict += f"; files of questions that cannot be read: {unread}"
     console.print(
         verdict,
         markup=False,

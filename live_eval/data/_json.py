@@ -26,6 +26,8 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
     except RecursionError:
         raise DataError(f"{path}: the JSON is nested too deeply") from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise DataError(f"{path}: no JSON: {error}") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 

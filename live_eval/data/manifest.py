@@ -201,6 +201,9 @@ def _json_lines(path: Path) -> Iterator[_Line]:
         except RecursionError:
             yield _Line(where, {}, f"{where}: the JSON is nested too deeply")
             continue
+        except ValueError as error:  # a number of more digits than Python reads
+            yield _Line(where, {}, f"{where}: no JSON: {error}")
+            continue
         turns = turns_of(record) if isinstance(record, dict) else None
         if turns is not None:
             for index, (fields, problem) in enumerate(turns):

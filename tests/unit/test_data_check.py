@@ -301,6 +301,22 @@ class TestQuestions:
         assert (file.case_id, file.kind) == ("understanding/q0", FailureKind.AUDIO_MISSING)
         assert [case.case_id for case in report.apart] == ["understanding/q0"]
 
+    def test_a_file_of_them_that_cannot_be_read_is_told(self, tmp_path: Path, add: Add) -> None:
+        path = self.data(tmp_path, add, {})
+        (path / "data_synthesis/MCQ/reasoning.json").write_text("[")
+        result = run(path)
+        assert result.exit_code == 3
+        assert "reasoning questions are left out: " in result.output
+        assert "files of questions that cannot be read: 1" in result.output
+        found = json.loads(run(path, "--json").output)
+        assert found["ok"] is False
+        [told] = found["questions_unread"]["reasoning"]
+        assert "reasoning.json, line 1, column 2: no JSON" in told
+
+    def test_one_that_cannot_be_asked_keeps_its_type(self, tmp_path: Path, add: Add) -> None:
+        path = self.data(tmp_path, add, {"options_text": None}, {"answer": "E"}, {"question": None})
+        assert check(load(path)).question_types()["understanding"]["gender"] == 3
+
     def test_without_questions_nothing_is_said_of_them(self, add: Add) -> None:
         report = check(cases_of(add("a.wav")))
         assert report.question_types() == {}

@@ -299,6 +299,7 @@ class TestUnusableFiles:
             ("3", "expected a list of entries, but it is 3"),
             ("", "line 1, column 1: no JSON"),
             ("[" * 100_000, "nested too deeply"),
+            ("[" + "1" * 5_000 + "]", "no JSON: Exceeds the limit"),
             ('[{"case_id": "a", "sound": "b"}]', "no entry names a recording.*there are: case_id, sound"),
             ("[1, 2]", "no entry names a recording.*there are: none"),
         ],

@@ -119,6 +119,7 @@ class TestBadRows:
             ("{oops}", "mine.jsonl, line 2, column 2: no JSON"),
             ("[1]", "expected an object, but it is [1]"),
             ("[" * 100_000, "nested too deeply"),
+            ('{"audio": ' + "1" * 5_000 + "}", "mine.jsonl, line 2: no JSON: Exceeds the limit"),
         ],
     )
     def test_the_others_are_read(self, tmp_path: Path, row: Any, message: str) -> None:
