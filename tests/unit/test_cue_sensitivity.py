@@ -1,10 +1,9 @@
-"""Cue sensitivity of endpoints whose hearing is known: deaf, deaf and talkative, hearing; too little data."""
+"""Cue sensitivity of runs whose endpoint's hearing is known, and what the command says of them."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -13,118 +12,14 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from live_eval.cli import cli
-from live_eval.cue_sensitivity import (
-    PERMUTATIONS,
-    Effect,
-    Measure,
-    Reply,
-    cue_sensitivity,
-    effect_of,
-    read_measures,
-)
-from live_eval.cue_sensitivity.effects import scripts_of
+from live_eval.cue_sensitivity import Measure, Reply, cue_sensitivity
+from live_eval.cue_sensitivity.effects import Script, scripts_of
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Scored
 from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
-
-VARIANTS = ("target", "neutral", "alternative")
-
-
-def replies_of(scripts: int, repeats: int = 3, variants: Sequence[str] = VARIANTS) -> list[Reply]:
-    return [
-        Reply(
-            f"{script}/{variant}/{repeat}", str(script), "synthesis", variant, "sigh" if script % 2 else "sad"
-        )
-        for script in range(scripts)
-        for variant in variants
-        for repeat in range(repeats)
-    ]
-
-
-def measured(replies: Sequence[Reply], place_of: Callable[[Reply], float]) -> Effect:
-    """The effect where each reply lies somewhere on a line."""
-    places = [place_of(reply) for reply in replies]
-    everywhere = frozenset(range(len(replies)))
-    measure = Measure("line", "", lambda one, other: abs(places[one] - places[other]), everywhere, {})
-    return effect_of(measure, replies)
-
-
-def test_an_endpoint_that_hears_words_alone_scores_zero() -> None:
-    effect = measured(replies_of(20), lambda reply: float(reply.script_id))
-    assert effect.estimate.value == 0
-    assert effect.estimate.interval is not None
-    assert (effect.estimate.interval.low, effect.estimate.interval.high) == (0, 0)
-    assert effect.p == 1
-    assert (effect.between, effect.within, effect.scripts) == (0, 0, 20)
-
-
-def test_an_endpoint_that_hears_the_style_does_not() -> None:
-    effect = measured(
-        replies_of(20), lambda reply: float(reply.script_id) + 3.0 * VARIANTS.index(reply.variant)
-    )
-    assert effect.estimate.value is not None
-    assert effect.estimate.value > 0.3
-    assert effect.estimate.interval is not None
-    assert effect.estimate.interval.low > 0
-    assert effect.p is not None
-    assert effect.p < 0.001
-
-
-def test_the_effect_is_one_where_voice_changes_as_much_as_words() -> None:
-    random = np.random.default_rng(3)
-    place: dict[tuple[str, str], float] = {}
-    effect = measured(
-        replies_of(300, repeats=2),
-        lambda reply: place.setdefault((reply.script_id, reply.variant), float(random.normal())),
-    )
-    assert effect.estimate.value == pytest.approx(1.0, abs=0.12)
-
-
-def test_a_talkative_deaf_endpoint_is_rarely_called_hearing() -> None:
-    random = np.random.default_rng(11)
-    replies = replies_of(10, repeats=2)
-    called = 0
-    for _ in range(60):
-        effect = measured(replies, lambda reply: float(reply.script_id) + float(random.normal()))
-        assert effect.p is not None
-        called += effect.p < 0.05
-    assert called <= 8, "of 60, 3 are expected"
-
-
-@pytest.mark.parametrize(
-    ("replies", "scripts", "reason"),
-    [
-        (replies_of(4), 4, "fewer than 5 scripts have replies to two styles"),
-        (
-            replies_of(20, repeats=1),
-            0,
-            "fewer than 5 scripts have two replies to the same recording: run with --repeat 2",
-        ),
-        (replies_of(20, variants=("target",)), 0, "fewer than 5 scripts have replies to two styles"),
-        ([], 0, "fewer than 5 scripts have replies to two styles"),
-    ],
-)
-def test_too_little_is_said_in_words(replies: list[Reply], scripts: int, reason: str) -> None:
-    effect = measured(replies, lambda _: 0.0)
-    assert effect.estimate.value is None
-    assert effect.p is None
-    assert effect.estimate.reason == reason
-    assert effect.scripts == scripts
-
-
-def test_a_constant_endpoint_scores_zero() -> None:
-    effect = measured(replies_of(10), lambda _: 1.0)
-    assert (effect.estimate.value, effect.p) == (0, 1)
-
-
-def test_the_same_seed_says_the_same() -> None:
-    random = np.random.default_rng(5)
-    places = {reply.turn_id: float(random.normal()) for reply in replies_of(12)}
-    one, other = (measured(replies_of(12), lambda reply: places[reply.turn_id]) for _ in range(2))
-    assert one == other
 
 
 class Bags:
@@ -231,80 +126,6 @@ def test_transcripts_that_differ_are_told(tmp_path: Path) -> None:
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         notes = " ".join(cue_sensitivity(reader, scores).notes)
     assert "in 1 of 1 scripts the endpoint's transcriber heard other words" in notes
-
-
-def test_words_are_compared_without_case_and_marks() -> None:
-    texts = ("Oh, no!", "oh no", "Oh yes, indeed", None)
-    replies = [Reply(str(place), "s", "synthesis", "v", text=text) for place, text in enumerate(texts)]
-    [measure] = read_measures(replies, {}, None)
-    assert measure.name == "words"
-    assert measure.distance(0, 1) == 0
-    assert measure.distance(0, 2) == pytest.approx(2 / 3)
-    assert measure.there == {0, 1, 2}
-
-
-def in_two_sources(replies: Sequence[Reply]) -> list[Reply]:
-    return [replace(reply, source=source) for reply in replies for source in ("synthesis", "human")]
-
-
-def test_an_endpoint_that_hears_the_source_alone_does_not_hear_the_style() -> None:
-    replies = in_two_sources(replies_of(8, repeats=2))
-    effect = measured(replies, lambda reply: float(reply.script_id) + 5.0 * (reply.source == "human"))
-    assert (effect.estimate.value, effect.p) == (0, 1)
-    assert effect.scripts == 8, "a script with two sources counts once"
-
-
-def test_styles_are_held_against_each_other_within_a_source() -> None:
-    # By hand, in the human recordings alone: other styles lie 1 apart, repeats 0; so B = 1, and in the
-    # synthetic ones 0: between is their mean. Every other script of a source lies 2 apart.
-    replies = in_two_sources(replies_of(8, repeats=2))
-
-    def distance(one: int, other: int) -> float:
-        first, second = replies[one], replies[other]
-        if first.source != second.source:
-            return 100.0
-        if first.script_id != second.script_id:
-            return 2.0
-        return float(first.source == "human" and first.variant != second.variant)
-
-    effect = effect_of(Measure("by hand", "", distance, frozenset(range(len(replies))), {}), replies)
-    assert (effect.between, effect.within, effect.scale) == (0.5, 0, 2)
-    assert effect.estimate.value == 0.25
-    assert effect.estimate.interval is not None
-    assert (effect.estimate.interval.low, effect.estimate.interval.high) == (0.25, 0.25)
-
-
-def test_the_permutation_test_comes_near_the_whole_one() -> None:
-    random = np.random.default_rng(2)
-    replies = replies_of(5, repeats=2, variants=("target", "neutral"))
-    places = {reply.turn_id: float(random.normal()) + (reply.variant == "target") for reply in replies}
-    effect = measured(replies, lambda reply: places[reply.turn_id])
-
-    def delta(of: tuple[float, ...]) -> float:
-        """Of four replies on a line, the first two to one style."""
-        a, b, c, d = of
-        return (abs(a - c) + abs(a - d) + abs(b - c) + abs(b - d)) / 4 - (abs(a - b) + abs(c - d)) / 2
-
-    said = [tuple(places[reply.turn_id] for reply in replies if reply.script_id == str(s)) for s in range(5)]
-    by_script = [[delta(order) for order in permutations(four)] for four in said]
-    observed = sum(delta(four) for four in said)
-    sums = np.zeros(1)
-    for deltas in by_script:
-        sums = np.add.outer(sums, deltas).ravel()
-    exact = float((sums >= observed - 1e-9).mean())
-    assert 0.02 < exact < 0.98, "a p that can be missed on both sides"
-    assert effect.p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / PERMUTATIONS))
-
-
-def test_an_endpoint_that_replies_by_voice_alone_changes_by_no_defined_amount() -> None:
-    effect = measured(replies_of(10), lambda reply: float(VARIANTS.index(reply.variant)))
-    assert effect.estimate.value is None
-    assert effect.estimate.reason == "not defined: replies do not depend on the words"
-    assert effect.p is not None
-    assert effect.p < 0.001
-    # |0 - 1|, |0 - 2| and |1 - 2|, equally often.
-    assert effect.between == pytest.approx(4 / 3)
-    assert (effect.within, effect.scale) == (0, 0)
 
 
 def by_voice(case: Case) -> str:
@@ -415,14 +236,18 @@ def test_meaning_without_its_model_says_why(tmp_path: Path, monkeypatch: pytest.
     assert "(semsim cannot run here: needs the weights of X)" in json.loads(done.stdout)["notes"][0]
 
 
-def test_distances_to_other_scripts_are_computed_once_for_each_measure() -> None:
-    replies = replies_of(40, repeats=2)
-    asked: Counter[tuple[int, int]] = Counter()
+def test_each_measure_is_computed_once_however_many_attributes_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: Counter[str] = Counter()
 
-    def distance(one: int, other: int) -> float:
-        asked[one, other] += 1
-        return float(replies[one].script_id != replies[other].script_id)
+    def counted(measure: Measure, replies: Sequence[Reply], *, seed: int) -> list[Script]:
+        computed[measure.name] += 1
+        return scripts_of(measure, replies, seed=seed)
 
-    scripts_of(Measure("counted", "", distance, frozenset(range(len(replies))), {}), replies)
-    # Twelve are drawn for each reply, and each script of six replies has 15 pairs.
-    assert asked.total() <= 12 * len(replies) + 15 * 40
+    monkeypatch.setattr("live_eval.cue_sensitivity.sensitivity.scripts_of", counted)
+    path = a_run(tmp_path / "run", deaf)
+    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+        found = cue_sensitivity(run, scores)
+    assert len(found.attributes) == 2
+    assert computed == {"overall": 1, "words": 1, "prosody": 1}
