@@ -74,7 +74,10 @@ class EndpointTable(_Table):
 class DataTable(_Table):
     """``[data]``: what to play."""
 
-    path: str = Field("sample", description="EchoMind folder, manifest, folder of recordings, or 'sample'")
+    path: str = Field(
+        "sample",
+        description="EchoMind folder, manifest, folder of recordings, 'sample' or 'sample-dialogues'",
+    )
     variants: tuple[Variant, ...] = Field((), description="only these variants")
     cues: tuple[str, ...] = Field((), description="only these cues (attribute, fine or coarse dimension)")
     topics: tuple[str, ...] = Field((), description="only these topics")
@@ -89,7 +92,8 @@ class TaskTable(_Table):
     """``[task]``: what the endpoint is asked to do."""
 
     name: Literal["conversation", "transcription", "understanding", "reasoning", "all"] = Field(
-        "conversation", description="conversation, transcription, understanding, reasoning, or all"
+        "conversation",
+        description="what is asked: conversation, transcription, understanding, reasoning, or all",
     )
     prompt: str = Field(
         "no", description="system prompt of conversations: no, basic, enhance, upper-bound, or a text file"

@@ -57,8 +57,8 @@ def _check(
     """Say what is in PATH, what is missing, and how each file reads.
 
     PATH is EchoMind's root, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder of
-    recordings, or the word sample. Exits with 0 where everything can be read, 3 where something cannot, and
-    2 where PATH is no data set.
+    recordings, or the word sample or sample-dialogues. Exits with 0 where everything can be read, 3 where
+    something cannot, and 2 where PATH is no data set.
     """
     options = DataOptions(neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root)
     dataset = load(locate(path), options)

@@ -88,7 +88,9 @@ def _letter(number: int) -> str:
 def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for line in lines:
-        if (option := _OPTION.match(line)) is not None and option[1].upper() == _letter(len(found)):
+        if (option := _OPTION.match(line)) is not None:
+            if option[1].upper() != _letter(len(found)):
+                raise ValueError(f"expected the option {_letter(len(found))}, but it is {line.strip()!r:.80}")
             found.append((option[1].upper(), option[2].strip()))
         elif found and line.strip():
             letter, text = found[-1]

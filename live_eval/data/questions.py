@@ -87,6 +87,7 @@ QUESTION_TYPES: Mapping[Task, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """The types of the paper by task, each with words by which the data's spelling is told."""
 
+_MOST_TOLD = 5
 _SCRIPT_ID = re.compile(r"id_\d+")
 
 
@@ -171,6 +172,7 @@ def read_questions(
     for file, of_file in entries.items():
         read = _read_file(file, of_file, fields, scripts, taken)
         notes.extend(_absent_keys(file, of_file, fields, read))
+        notes.extend(_repeated_ids(file, read))
         cases.extend(read)
     return Questions(tuple(cases), tuple(notes), unread)
 
@@ -201,18 +203,23 @@ def _absent_keys(
         )
 
 
+def _repeated_ids(file: QuestionFile, cases: Sequence[Case]) -> Iterator[str]:
+    """Say which ids several questions have."""
+    ids = Counter(case.question.question_id for case in cases if case.question is not None)
+    repeated = [question_id for question_id, count in ids.items() if count > 1]
+    if repeated:
+        told = ", ".join(repeated[:_MOST_TOLD]) + (", …" if len(repeated) > _MOST_TOLD else "")
+        yield f"{file.where}: several questions have the id {told}; those after the first are numbered"
+
+
 def _read_file(
     file: QuestionFile, entries: Sequence[Any], fields: FieldMap, scripts: Scripts, taken: set[str]
 ) -> list[Case]:
     cases = []
-    ids: Counter[str] = Counter()
     for number, entry in enumerate(entries, 1):
         where = f"{file.where}, entry {number}"
         row = Row(fields, entry if isinstance(entry, dict) else {}, Variant.TARGET, where)
         question_id = row.text("id") or f"question_{number}"
-        ids[question_id] += row.value("id") is not None
-        if ids[question_id] > 1:
-            row.complain(f"the id {question_id} was used by an earlier entry; give each entry its own")
         case_id = unique(f"{file.prefix}{file.task}/{question_id}", taken)
         if isinstance(entry, dict):
             cases.append(_case(row, file, scripts, case_id, question_id))
@@ -272,11 +279,13 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
     if folder is None or relative_name(folder) == ".":
         return row.audio(*roots)
     inner = [path for root in roots if (path := inside(root, folder)) is not None]
-    if not inner:
-        row.complain(f"the path {folder!r} as folder leads out of {roots[0]}")
+    path = row.audio(*inner, *roots)
+    # A folder of another machine is never followed; the recording may still lie where ours do.
+    if not inner and path is not None and not path.is_file():
+        row.complain(f"the path {folder!r} as folder leads out of {roots[0]}, and {path.name} is not there")
         row.lacks_recording = True
         return None
-    return row.audio(*inner, *roots)
+    return path
 
 
 def _question(row: Row, task: Task, question_id: str) -> Question:

@@ -77,6 +77,10 @@ def load_prompt(name: str) -> Prompt:
         raise UsageError(
             f"prompt {name!r}: expected one of {', '.join(PROMPTS)}, or a text file: {error}"
         ) from None
+    if name not in PROMPTS and not text.strip():
+        raise UsageError(
+            f"{path}: expected what to tell the endpoint, but the file is empty; for nothing: no"
+        )
     unknown = [place for place in _PLACE.findall(text) if place not in PLACES]
     if unknown:
         known = ", ".join(f"{{{place}}}" for place in sorted(PLACES))

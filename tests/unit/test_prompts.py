@@ -67,6 +67,10 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert prompt.name == "mine.txt"
     assert prompt.fill(CASE) == 'About family.\nIt sounds like sigh sound.\nAnswer as {"json": 1}.'
     file.write_text("{weather}")
+    empty = tmp_path / "empty.txt"
+    empty.write_text(" \n")
+    with pytest.raises(UsageError, match="the file is empty; for nothing: no"):
+        load_prompt(str(empty))
     with pytest.raises(UsageError, match=r"unknown place \{weather\}.*\{topic\}"):
         load_prompt(str(file))
     with pytest.raises(UsageError, match="expected one of no, basic, enhance, upper-bound, or a text file"):
