@@ -49,7 +49,8 @@ _MENTION = _any_case(
 # "a" and the words that letters are heard as are words too: what may follow them where they are letters.
 _ENDS = re.compile(r"\s*(?:$|[)\]}$.,;:!?\n])")
 _GOES_ON = _any_case(
-    r"\s*(?:$|[)\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|seems|sounds|fits|"
+    r"\s*(?:$|[)\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|"
+    r"seems|sounds|fits|"
     r"matches|makes|over|rather|instead|not|it\s+is|I\s+(?:think|guess|believe))\b)"
 )
 # Between the options of one breath: "B or C", "A, B and D", "either (b) / (c)".
@@ -96,7 +97,7 @@ _LED = _any_case(
 _NOT_BEFORE = _any_case(
     r"\b(?:not|never|none|neither|nor|cannot|without|unlike|unable|doubt\w*|unlikely|hardly|wrong|incorrect|"
     r"(?:do|does|is|are|was|would|could|should|ca|can|wo|did)nt|"
-    r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|opposed\s+to|rul(?:e|es|ed|ing)\s+out|"
+    r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|anything\s+but|opposed\s+to|rul(?:e|es|ed|ing)\s+out|"
     r"(?:eliminat|exclud|discard|reject|dismiss|avoid)(?:e|es|ed|ing)?|"
     r"no\s+(?!(?:wait|sorry|it|that|this|there|i|the|actually|[a-z])\b)\w+)\b|n't\b|不"
 )
@@ -121,7 +122,8 @@ _ASKS = _any_case(
 )
 
 _TAKEN_BACK = (
-    r"(?:no,?\s+wait|wait|correction|I\s+mean(?:t)?|scratch\s+that|on\s+second\s+thoughts?|(?:no,?\s+)?sorry)"
+    r"(?:no,?\s+wait|wait|correction|I\s+mean(?:t)?|scratch\s+that|on\s+second\s+thoughts?|"
+    r"(?:no,?\s+)?sorry|(?:just\s+)?kidding|my\s+mistake)"
 )
 _TAKES_BACK = _any_case(rf"\W*(?:(?:oh|um|but|well|or|actually|no)\b\W*)*{_TAKEN_BACK}\b")
 # These take back only in the clause that chooses anew: "Actually" and "no" begin other sentences too.
@@ -130,7 +132,7 @@ _TAKES_BACK_HERE = _any_case(r"\W*(?:(?:oh|but|well)\b\W*)*(?:no\b(?!\s+\w{2})|a
 _BREAK = _any_case(
     r"(?P<sentence>[.!?…]+(?!\w)|\n)|(?P<clause>;|:(?!\d)|\s-+\s|[–—])"
     r"|(?P<soft>,|\band\b)"
-    r"|\b(?:but|so|because|since|whereas|although|though|however|therefore|thus|hence|then|which|if|unless|while|"
+    r"|\b(?:(?<!anything )but|so|because|since|whereas|although|though|however|therefore|thus|hence|then|which|if|unless|while|"
     rf"when|{_TAKEN_BACK})\b"
 )
 _VERB = _any_case(
