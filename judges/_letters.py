@@ -50,8 +50,7 @@ _MENTION = _any_case(
 _ENDS = re.compile(r"\s*(?:$|[)\]}$.,;:!?\n])")
 _GOES_ON = _any_case(
     r"\s*(?:$|[)\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|"
-    r"seems|sounds|fits|"
-    r"matches|makes|over|rather|instead|not|it\s+is|I\s+(?:think|guess|believe))\b)"
+    r"seems|sounds|fits|matches|makes|over|rather|instead|not|it\s+is|I\s+(?:think|guess|believe))\b)"
 )
 # Between the options of one breath: "B or C", "A, B and D", "either (b) / (c)".
 _JOINED = _any_case(
@@ -97,8 +96,8 @@ _LED = _any_case(
 _NOT_BEFORE = _any_case(
     r"\b(?:not|never|none|neither|nor|cannot|without|unlike|unable|doubt\w*|unlikely|hardly|wrong|incorrect|"
     r"(?:do|does|is|are|was|would|could|should|ca|can|wo|did)nt|"
-    r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|anything\s+but|opposed\s+to|rul(?:e|es|ed|ing)\s+out|"
-    r"(?:eliminat|exclud|discard|reject|dismiss|avoid)(?:e|es|ed|ing)?|"
+    r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|anything\s+but|opposed\s+to|"
+    r"rul(?:e|es|ed|ing)\s+out|(?:eliminat|exclud|discard|reject|dismiss|avoid)(?:e|es|ed|ing)?|"
     r"no\s+(?!(?:wait|sorry|it|that|this|there|i|the|actually|[a-z])\b)\w+)\b|n't\b|不"
 )
 _NOT_AFTER = _any_case(
@@ -132,8 +131,8 @@ _TAKES_BACK_HERE = _any_case(r"\W*(?:(?:oh|but|well)\b\W*)*(?:no\b(?!\s+\w{2})|a
 _BREAK = _any_case(
     r"(?P<sentence>[.!?…]+(?!\w)|\n)|(?P<clause>;|:(?!\d)|\s-+\s|[–—])"
     r"|(?P<soft>,|\band\b)"
-    r"|\b(?:(?<!anything )but|so|because|since|whereas|although|though|however|therefore|thus|hence|then|which|if|unless|while|"
-    rf"when|{_TAKEN_BACK})\b"
+    r"|\b(?:(?<!anything )but|so|because|since|whereas|although|though|however|therefore|thus|hence|then|"
+    rf"which|if|unless|while|when|{_TAKEN_BACK})\b"
 )
 _VERB = _any_case(
     r"\b(?:is|are|was|were|be|does|do|did|\w+n't|cannot|seems?|sounds?|fits?|match(?:es)?|choose|pick|has|have|can|"
