@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from live_eval.agreement import spearman
 from live_eval.data import QUESTION_TYPES
 from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estimate_mean, paired_difference
-from live_eval.summary import RunSummary, ScoreColumn, ScoreTable, TurnFacts
+from live_eval.summary import ACCURACY, RunSummary, ScoreColumn, ScoreTable, TurnFacts
 from live_eval.types import Task, Variant
 
 __all__ = [
@@ -95,8 +95,8 @@ class Measure:
 
 
 MEASURES = (
-    Measure("understanding", "mcq.accuracy", Task.UNDERSTANDING, 0, 100),
-    Measure("reasoning", "mcq.accuracy", Task.REASONING, 0, 100),
+    Measure("understanding", ACCURACY, Task.UNDERSTANDING, 0, 100),
+    Measure("reasoning", ACCURACY, Task.REASONING, 0, 100),
     *(Measure(f"C{place}", f"rubric.c{place}", Task.CONVERSATION, 1, 5) for place in (1, 2, 3, 4)),
     Measure("VES", "ves", Task.CONVERSATION, 1, 5),
 )
@@ -264,10 +264,8 @@ def _scored(
     table: ScoreTable, turns: Iterable[TurnFacts], column: ScoreColumn, task: Task
 ) -> Iterable[tuple[TurnFacts, float]]:
     for turn in turns:
-        if turn.task is task and turn.captured:
-            value = table.cell(turn.turn_id, column).value
-            if value is not None:
-                yield turn, value
+        if turn.task is task and (value := table.value(turn, column)) is not None:
+            yield turn, value
 
 
 def _by_recording(
@@ -335,7 +333,7 @@ def _cue_recognised(
 ) -> Iterable[CueRecognised]:
     if "understanding" not in values:
         return
-    answers = _scored(table, turns, columns["mcq.accuracy"], Task.UNDERSTANDING)
+    answers = _scored(table, turns, columns[ACCURACY], Task.UNDERSTANDING)
     right = _means((_recording(turn), value) for turn, value in answers if _asks_for_cue(turn))
     cues = _attributes(turns)
     for measure in MEASURES:

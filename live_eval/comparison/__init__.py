@@ -12,10 +12,12 @@ from live_eval.comparison.difference import (
     script_differences,
 )
 from live_eval.comparison.prompts import (
+    NOT_TOLD,
     PROMPT_METRICS,
     BestPrompt,
     PromptSensitivity,
     RankedPrompts,
+    prompt_names,
     prompt_sensitivity,
     rank_prompts,
     tells_cue,
@@ -30,6 +32,7 @@ from live_eval.comparison.runs import (
 from live_eval.comparison.series import ComparedRun, Key, Series, find_series, read_runs, series_of
 
 __all__ = [
+    "NOT_TOLD",
     "PROMPT_METRICS",
     "BestPrompt",
     "ComparedRun",
@@ -47,6 +50,7 @@ __all__ = [
     "difference_of",
     "estimated_difference",
     "find_series",
+    "prompt_names",
     "prompt_sensitivity",
     "rank_prompts",
     "read_runs",

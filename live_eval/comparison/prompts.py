@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from live_eval.comparison.difference import Difference, difference_of
@@ -12,10 +14,12 @@ from live_eval.comparison.series import ComparedRun, Key, Series
 from live_eval.statistics import cluster_means
 
 __all__ = [
+    "NOT_TOLD",
     "PROMPT_METRICS",
     "BestPrompt",
     "PromptSensitivity",
     "RankedPrompts",
+    "prompt_names",
     "prompt_sensitivity",
     "rank_prompts",
     "tells_cue",
@@ -23,6 +27,9 @@ __all__ = [
 
 PROMPT_METRICS = ("rubric.c4", "ves")
 """By which the paper's table picks each model's prompt."""
+
+NOT_TOLD = "not told"
+"""The name of the prompt of a run that does not tell it."""
 
 # Where an endpoint is, and not what it is.
 _WHERE = frozenset({"endpoint.base_url", "endpoint.key_variable", "endpoint.ice_servers"})
@@ -120,9 +127,11 @@ def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptS
     for place, run in enumerate(runs):
         for before in runs[:place]:
             other = {setting.name for setting in settings_that_differ(before, run)} - _WHERE
-            if other != {"prompt"}:
+            if not other <= {"prompt"}:
                 return None
-    prompts = {run.name: _prompt_of(run) for run in runs}
+    if len({prompt_hash(run.manifest) for run in runs}) < 2:
+        return None
+    prompts = dict(zip([run.name for run in runs], prompt_names([run.manifest for run in runs]), strict=True))
     candidates = [run for run in runs if not tells_cue(run.manifest)]
     return PromptSensitivity(
         prompts=prompts,
@@ -137,9 +146,23 @@ def tells_cue(manifest: Mapping[str, Any]) -> bool:
     return isinstance(prompt, Mapping) and "{cue}" in str(prompt.get("text"))
 
 
-def _prompt_of(run: ComparedRun) -> str:
-    prompt = run.manifest.get("prompt")
-    return str(prompt.get("name")) if isinstance(prompt, Mapping) else "not told"
+def prompt_names(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what to call the prompt of each run: its name, with its hash where two of one name differ."""
+    prompts = [manifest.get("prompt") for manifest in manifests]
+    names = [str(prompt.get("name")) if isinstance(prompt, Mapping) else NOT_TOLD for prompt in prompts]
+    hashes: dict[str, set[str]] = {}
+    for name, manifest in zip(names, manifests, strict=True):
+        hashes.setdefault(name, set()).add(prompt_hash(manifest))
+    return [
+        f"{name} ({prompt_hash(manifest)[:12]})" if len(hashes[name]) > 1 else name
+        for name, manifest in zip(names, manifests, strict=True)
+    ]
+
+
+def prompt_hash(manifest: Mapping[str, Any]) -> str:
+    """Return the hash of what a run's prompt says; empty where the run does not tell."""
+    prompt = manifest.get("prompt")
+    return str(prompt.get("sha256") or "") if isinstance(prompt, Mapping) else ""
 
 
 def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
@@ -157,8 +180,7 @@ def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
     found = rank_prompts(series, runs[0].scripts)
     if found is None:
         return none(f"no turn has {metric} under every prompt")
-    first, second, *_ = found.means.values()
-    if first == second:
+    if len(found.best) > 1:
         tied = BestPrompt(metric=metric, means=found.means, best=None, lead=None, n=len(found.keys))
         return replace(tied, reason="the best means are equal")
     best, next_best = (
@@ -166,9 +188,7 @@ def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
         for name in list(found.means)[:2]
     )
     lead = difference_of(next_best, best, runs[0].scripts, seed=seed)
-    return BestPrompt(
-        metric=metric, means=found.means, best=next(iter(found.means)), lead=lead, n=len(found.keys)
-    )
+    return BestPrompt(metric=metric, means=found.means, best=found.best[0], lead=lead, n=len(found.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +203,12 @@ class RankedPrompts:
     means: Mapping[str, float]
     keys: tuple[Key, ...]
 
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Those whose mean is the best, but for rounding."""
+        top = next(iter(self.means.values()))
+        return tuple(name for name, mean in self.means.items() if math.isclose(mean, top, rel_tol=1e-12))
+
 
 def rank_prompts(series: Mapping[str, Series], scripts: Mapping[Key, str]) -> RankedPrompts | None:
     """Return prompts from the best to the worst; None where no turn has a value under every one.
@@ -195,8 +221,10 @@ def rank_prompts(series: Mapping[str, Series], scripts: Mapping[Key, str]) -> Ra
     if not keys:
         return None
     of = [scripts[key] for key in keys]
-    values = {name: [one.values[key] or 0.0 for key in keys] for name, one in series.items()}
-    means = {name: float(cluster_means(each, of).mean()) for name, each in values.items()}
+    means = {
+        name: fmean(cluster_means([value for key in keys if (value := one.values[key]) is not None], of))
+        for name, one in series.items()
+    }
     higher = next(iter(series.values())).higher_is_better is not False
     ranked = sorted(means, key=lambda name: -means[name] if higher else means[name])
     return RankedPrompts({name: means[name] for name in ranked}, tuple(keys))

@@ -136,10 +136,7 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
         tasks = sorted({turn.task for turn in concerned}) if by_task else []
         parts = {f"{column.name}:{task}": [turn for turn in concerned if turn.task is task] for task in tasks}
         for name, about in parts.items() if len(parts) > 1 else [(column.name, concerned)]:
-            values = {
-                (turn.case_id, turn.repeat): table.cell(turn.turn_id, column).value if turn.captured else None
-                for turn in about
-            }
+            values = {(turn.case_id, turn.repeat): table.value(turn, column) for turn in about}
             made.append(_series(name, "score", column.unit, column.higher_is_better, values, column.version))
     return {series.name: series for series in made}
 

@@ -8,6 +8,7 @@ problem.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -281,7 +282,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
     inner = [path for root in roots if (path := inside(root, folder)) is not None]
     path = row.audio(*inner, *roots)
     # A folder of another machine is never followed; the recording may still lie where ours do.
-    if not inner and path is not None and not path.is_file():
+    if not inner and path is not None and not os.path.isfile(path):
         row.complain(f"the path {folder!r} as folder leads out of {roots[0]}, and {path.name} is not there")
         row.lacks_recording = True
         return None

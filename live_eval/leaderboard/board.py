@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_eval.leaderboard.columns import (
-    ACCURACY,
     C4,
     RESPONSE_SOUND,
     RESPONSE_WORDS,
@@ -25,7 +24,7 @@ from live_eval.leaderboard.entries import Chosen, Entry, choose_prompts, names_o
 from live_eval.leaderboard.plots import LevelPlot, level_plots
 from live_eval.leaderboard.published import PUBLISHED
 from live_eval.statistics import Estimate
-from live_eval.summary import TurnFacts
+from live_eval.summary import ACCURACY, TurnFacts
 from live_eval.types import Task
 
 __all__ = ["Board", "BoardCell", "BoardRow", "BoardTable", "HeatMap", "build_board"]
@@ -162,15 +161,24 @@ def _table(
     prompted = any(column.task is _CONVERSATION for column in columns)
     names = names_of(shown, prompted=prompted)
     estimates = [[entry.estimate(column) for column in columns] for entry in shown]
-    # Figures of other data have no best one, nor does an upper bound vie with those that had to hear the cue.
-    alike = len({entry.data for entry in shown}) < 2
-    rivals = [alike and not (entry.told and prompted) for entry in shown]
-    if not alike:
-        said.append("our rows are of different data: none is the best, and live-eval compare says in what")
-    best = [
-        _best([row[place].value for row, mine in zip(estimates, rivals, strict=True) if mine], column)
-        for place, column in enumerate(columns)
-    ]
+    # An upper bound does not vie with those that had to hear the cue.
+    rivals = [not (entry.told and prompted) for entry in shown]
+    best: list[float | None] = []
+    unlike: list[str] = []
+    for place, column in enumerate(columns):
+        vying = [
+            (entry, value)
+            for entry, row, mine in zip(shown, estimates, rivals, strict=True)
+            if mine and (value := row[place].value) is not None
+        ]
+        alike = len({(entry.data, entry.cases(column.task)) for entry, _ in vying}) < 2
+        best.append(_best([value for _, value in vying], column) if alike else None)
+        unlike += [] if alike else [column.title]
+    if unlike:
+        said.append(
+            f"our rows are of different data or cases, so that none is the best in {', '.join(unlike)}; "
+            "live-eval compare says in what they differ"
+        )
     ours = [
         BoardRow(
             name,
@@ -194,7 +202,11 @@ def _table(
         for name, figures in PUBLISHED.items()
         if any(column.key in figures for column in columns)
     ]
-    without = [name for name, row in zip(names, estimates, strict=True) if not any(each.n for each in row)]
+    without = [
+        f"{entry.label} ({entry.folder})"
+        for entry, row in zip(shown, estimates, strict=True)
+        if not any(each.n for each in row)
+    ]
     if without:
         said.append(f"without a figure here, and so without a row: {', '.join(without)}")
     return BoardTable(title, columns, (*ours, *published), (*notes, *said))
@@ -204,8 +216,7 @@ def _prompt_in_words(entry: Entry) -> str:
     return f"{entry.prompt}, tells the cue" if entry.told else entry.prompt
 
 
-def _best(values: Sequence[float | None], column: BoardColumn) -> float | None:
-    there = [value for value in values if value is not None]
+def _best(there: Sequence[float], column: BoardColumn) -> float | None:
     if len(there) < 2:
         return None
     return max(there) if column.higher_is_better else min(there)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from live_eval.summary import ACCURACY
 from live_eval.types import Task
 
-__all__ = ["ACCURACY", "C4", "RESPONSE_SOUND", "RESPONSE_WORDS", "UNDERSTANDING", "VES", "BoardColumn"]
-
-ACCURACY = "mcq.accuracy"
+__all__ = ["C4", "RESPONSE_SOUND", "RESPONSE_WORDS", "UNDERSTANDING", "VES", "BoardColumn"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.comparison import Key, Series, rank_prompts, series_of, tells_cue
+from live_eval.comparison import NOT_TOLD, Key, Series, prompt_names, rank_prompts, series_of, tells_cue
 from live_eval.errors import UsageError
-from live_eval.leaderboard.columns import ACCURACY, BoardColumn
+from live_eval.leaderboard.columns import BoardColumn
 from live_eval.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.store import RunReader, ScoreReader
-from live_eval.summary import RunSummary, ScoreColumn, TurnFacts, summarise
+from live_eval.summary import ACCURACY, RunSummary, TurnFacts, summarise
+from live_eval.types import Task
 
 __all__ = ["Chosen", "Entry", "choose_prompts", "names_of", "read_entries"]
 
@@ -28,8 +29,7 @@ class Entry:
         model: What makes runs those of one model on the same data.
         data: What tells its data from other data.
         prompt: The prompt of its conversations; with its hash where two of one name say different things.
-        sha256: Hash of what that prompt says.
-        told: Whether it tells the cue.
+        told: Whether that prompt tells the cue.
         summary: Its figures.
     """
 
@@ -38,7 +38,6 @@ class Entry:
     model: tuple[str | None, ...]
     data: str
     prompt: str
-    sha256: str
     told: bool
     summary: RunSummary
 
@@ -51,7 +50,8 @@ class Entry:
         told = next((each for each in self.summary.table.columns if each.name == score), None)
         if told is None:
             return Estimate(None, 0, 0, reason="not judged")
-        values = [(value, turn.script_id) for turn in turns if (value := self._value(turn, told)) is not None]
+        table = self.summary.table
+        values = [(value, turn.script_id) for turn in turns if (value := table.value(turn, told)) is not None]
         estimate = estimate_share if score == ACCURACY else estimate_mean
         return estimate([value for value, _ in values], [script for _, script in values])
 
@@ -60,15 +60,14 @@ class Entry:
         found = series_of(self.summary.turns, self.summary.table, by_task=False).get(column.score)
         return found if found is not None and any(v is not None for v in found.values.values()) else None
 
+    def cases(self, task: Task) -> frozenset[str]:
+        """Return which cases of a task it has, so that figures of the same ones can be told."""
+        return frozenset(turn.case_id for turn in self.summary.turns if turn.task is task)
+
     @property
     def scripts(self) -> Mapping[Key, str]:
         """The script of each turn."""
         return {(turn.case_id, turn.repeat): turn.script_id for turn in self.summary.turns}
-
-    def _value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
-        if column.name == ACCURACY and turn.has_key and not turn.captured:
-            return 0.0  # what was asked and not answered is not right
-        return self.summary.table.cell(turn.turn_id, column).value if turn.captured else None
 
 
 def read_entries(paths: Sequence[Path]) -> list[Entry]:
@@ -82,37 +81,30 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     if len(set(resolved)) < len(resolved):
         raise UsageError("a run was named twice, expected different ones")
     folders = Counter(path.name for path in resolved)
-    entries: list[Entry] = []
-    hashes: dict[str, set[str]] = {}
+    read: list[tuple[Path, RunSummary, Mapping[str, Any]]] = []
     for path in paths:
         with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-            summary, manifest = summarise(run, scores), run.manifest
-        facts, prompt = summary.facts, _part(manifest, "prompt")
-        name, sha256 = str(prompt.get("name") or "no"), str(prompt.get("sha256") or "")
-        hashes.setdefault(name, set()).add(sha256)
+            read.append((path, summarise(run, scores), run.manifest))
+    prompts = prompt_names([manifest for _, _, manifest in read])
+    entries: list[Entry] = []
+    for (path, summary, manifest), prompt in zip(read, prompts, strict=True):
+        facts = summary.facts
+        folder = facts.name if folders[facts.name] == 1 else str(path)
+        data = _part(manifest, "data")
+        # Data that is not told may be any: it is like no other.
+        known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
         entries.append(
             Entry(
                 label=facts.model or facts.endpoint or facts.name,
-                folder=facts.name if folders[facts.name] == 1 else str(path),
-                model=(facts.endpoint, facts.model, facts.voice, facts.turn_mode, _data_of(manifest)),
-                data=_data_of(manifest),
-                prompt=name,
-                sha256=sha256,
+                folder=folder,
+                model=(facts.endpoint, facts.model, facts.voice, facts.turn_mode, known),
+                data=known,
+                prompt=prompt,
                 told=tells_cue(manifest),
                 summary=summary,
             )
         )
-    return [
-        replace(entry, prompt=f"{entry.prompt} ({entry.sha256[:12]})")
-        if len(hashes[entry.prompt]) > 1
-        else entry
-        for entry in entries
-    ]
-
-
-def _data_of(manifest: Mapping[str, Any]) -> str:
-    data = _part(manifest, "data")
-    return str(data.get("fingerprint") or data.get("name"))
+    return entries
 
 
 def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -147,7 +139,8 @@ def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
     """Return each model's runs with the best prompt, as the paper's tables show them.
 
     The best is that with the highest mean over scripts, over the turns with a value under every prompt. A
-    prompt that tells the cue is an upper bound: it has a row of its own and is no candidate.
+    prompt that tells the cue is an upper bound: it has a row of its own and is no candidate, nor is one that
+    the run does not tell. Runs without such turns (of questions alone) have no part in it.
 
     Args:
         entries: The runs.
@@ -156,8 +149,9 @@ def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
     shown: list[Entry] = []
     said: list[str] = []
     for model in dict.fromkeys(entry.model for entry in entries):
-        runs = [entry for entry in entries if entry.model == model and not entry.told]
-        told = [entry for entry in entries if entry.model == model and entry.told]
+        there = [entry for entry in entries if entry.model == model and entry.cases(column.task)]
+        runs = [entry for entry in there if not entry.told and entry.prompt != NOT_TOLD]
+        others = [entry for entry in there if entry not in runs]
         prompts = list(dict.fromkeys(entry.prompt for entry in runs))
         best = prompts
         if len(prompts) > 1:
@@ -170,7 +164,7 @@ def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
                     f"{label}the prompt {best[0]!r} is shown, the best of {', '.join(prompts)} by "
                     f"{column.title}, as the paper's table does; the best of several is a little too good"
                 )
-        shown += [entry for entry in runs if entry.prompt in best] + told
+        shown += [entry for entry in runs if entry.prompt in best] + others
     return Chosen(tuple(shown), tuple(said))
 
 
@@ -185,8 +179,7 @@ def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str],
     ranked = rank_prompts(series, {key: script for entry in runs for key, script in entry.scripts.items()})
     if ranked is None:
         return prompts, f"no turn has {column.title} under every prompt"
-    first, second, *_ = ranked.means.values()
-    best = [runs[int(place)].prompt for place in ranked.means]
-    if first == second and best[0] != best[1]:
+    best = list(dict.fromkeys(runs[int(place)].prompt for place in ranked.best))
+    if len(best) > 1:
         return prompts, f"the best means of {column.title} are equal"
-    return best[:1], ""
+    return best, ""

@@ -14,6 +14,7 @@ from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
 from live_eval.summary.media import MediaSummary
 from live_eval.summary.run import Lag, RunFacts, RunSummary, summarise
 from live_eval.summary.scores import (
+    ACCURACY,
     ScoreCell,
     ScoreColumn,
     ScoreSummary,
@@ -24,6 +25,7 @@ from live_eval.summary.scores import (
 from live_eval.summary.tasks import ErrorFigures, QuestionFigures, TaskFigures
 
 __all__ = [
+    "ACCURACY",
     "LATENCIES",
     "TURN_FAILED",
     "AuditSummary",

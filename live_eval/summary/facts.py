@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from live_eval.errors import FailureKind
 from live_eval.rtp import MediaStats
 from live_eval.store import StoredTurn
 from live_eval.timeline import Latency, TurnTiming
@@ -13,6 +14,18 @@ from live_eval.types import Cue, Task, Variant
 __all__ = ["TURN_FAILED", "TurnFacts", "latency", "turn_facts"]
 
 TURN_FAILED = "the turn failed"
+
+
+_FAULTS_OF_DATA = frozenset(
+    {
+        FailureKind.CASE_UNUSABLE,
+        FailureKind.AUDIO_MISSING,
+        FailureKind.AUDIO_UNREADABLE,
+        FailureKind.AUDIO_EMPTY,
+        FailureKind.AUDIO_NOT_FINITE,
+        FailureKind.AUDIO_RATE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +40,7 @@ class TurnFacts:
     cue: Cue | None
     task: Task
     question_kind: str | None
-    has_key: bool
+    unanswered: bool
     source: str
     captured: bool
     timing: TurnTiming
@@ -49,6 +62,17 @@ def latency(timing: TurnTiming, name: str) -> Latency:
     return found
 
 
+def _unanswered(turn: StoredTurn) -> bool:
+    """Return whether a question with a key was put to the endpoint and not answered.
+
+    What the data lacks is not the endpoint's failure.
+    """
+    question = turn.case.question
+    if question is None or question.answer is None or turn.failure is None:
+        return False
+    return turn.failure.kind not in _FAULTS_OF_DATA
+
+
 def turn_facts(turn: StoredTurn) -> TurnFacts:
     """Return what the figures need of a turn."""
     return TurnFacts(
@@ -60,7 +84,7 @@ def turn_facts(turn: StoredTurn) -> TurnFacts:
         cue=turn.case.cue,
         task=turn.case.task,
         question_kind=turn.case.question.kind if turn.case.question is not None else None,
-        has_key=turn.case.question is not None and turn.case.question.answer is not None,
+        unanswered=_unanswered(turn),
         source=turn.case.source,
         captured=turn.captured,
         timing=turn.timing,

@@ -85,9 +85,7 @@ def _group(level: str, labels: tuple[str, ...], turns: Sequence[TurnFacts], tabl
     scores: dict[str, Estimate] = {}
     for column in table.columns:
         scored = [
-            (value, turn.script_id)
-            for turn in turns
-            if turn.captured and (value := table.cell(turn.turn_id, column).value) is not None
+            (value, turn.script_id) for turn in turns if (value := table.value(turn, column)) is not None
         ]
         scores[column.name] = estimate_mean(*_columns(scored))
     return Group(

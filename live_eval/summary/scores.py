@@ -9,13 +9,14 @@ from typing import Any
 
 from live_eval.judging import JudgeSpec, OutputSpec, score_name
 from live_eval.registry import JUDGES, find_plugins
-from live_eval.statistics import Estimate, estimate_mean
+from live_eval.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.store import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
 from live_eval.summary._json import by_count, interval_json, rounded
 from live_eval.summary.facts import TURN_FAILED, TurnFacts
 from live_eval.types import Task
 
 __all__ = [
+    "ACCURACY",
     "ScoreCell",
     "ScoreColumn",
     "ScoreSummary",
@@ -26,7 +27,11 @@ __all__ = [
     "summarise_scores",
 ]
 
+ACCURACY = "mcq.accuracy"
+"""The score of questions."""
+
 NOT_JUDGED = "not judged yet"
+_MCQ = "mcq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,13 @@ class ScoreTable:
         columns: The numbers.
         rows: What each judge said, by turn and judge.
         problems: Judges that could not run when they were last asked to.
+        answers_judged: Whether any answer to a question was scored.
     """
 
     columns: tuple[ScoreColumn, ...]
     rows: Mapping[str, Mapping[str, ScoreRow]]
     problems: tuple[JudgeProblem, ...]
+    answers_judged: bool
 
     def cell(self, turn_id: str, column: ScoreColumn) -> ScoreCell:
         """Return a turn's number; a turn that was not judged is unscored."""
@@ -89,9 +96,18 @@ class ScoreTable:
             return ScoreCell("unscored", None, f"the judge gave no {column.output or 'score'}")
         return ScoreCell("scored", row.values[column.output], "")
 
+    def value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
+        """Return the number with which a turn enters the figures, or None.
+
+        A turn that failed has none, but for a question that was put and not answered: that is not right.
+        """
+        if turn.captured:
+            return self.cell(turn.turn_id, column).value
+        return 0.0 if column.name == ACCURACY and turn.unanswered and self.answers_judged else None
+
     def chosen(self, turn_id: str) -> str | None:
         """Return the letter of the option that a reply was read to choose; None of no single one."""
-        row = self.rows.get(turn_id, {}).get("mcq")
+        row = self.rows.get(turn_id, {}).get(_MCQ)
         letter = row.detail.get("chosen") if row is not None else None
         return letter if isinstance(letter, str) else None
 
@@ -135,7 +151,8 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
         names.sort(key=lambda name: told.index(name) if name in told else len(told))
         tasks = spec.tasks if isinstance(spec, JudgeSpec) else frozenset(Task)
         columns.extend(_column(judge, known[judge], name, outputs.get(name), tasks) for name in names)
-    return ScoreTable(tuple(columns), rows, problems)
+    judged = any(_MCQ in judges and judges[_MCQ].status == "scored" for judges in rows.values())
+    return ScoreTable(tuple(columns), rows, problems, judged)
 
 
 def _column(
@@ -164,7 +181,7 @@ class ScoreSummary:
         title: In words.
         unit: Its unit, or empty.
         higher_is_better: The direction, or None.
-        mean: The mean over the turns scored.
+        mean: The mean over the turns scored; of accuracy also over questions that were not answered.
         n_unscored: Turns that lack what the judge needs (failed turns among them).
         n_failed: Turns on which the judge failed.
         reasons: Turns without the score, by reason.
@@ -205,15 +222,16 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
         failed = 0
         concerned = [turn for turn in turns if turn.task in column.tasks]
         for turn in concerned:
-            cell = table.cell(turn.turn_id, column)
-            if not turn.captured:
+            value = table.value(turn, column)
+            if value is not None:
+                values.append(value)
+                scripts.append(turn.script_id)
+            elif not turn.captured:
                 reasons[TURN_FAILED] += 1
-            elif cell.value is None:
+            else:
+                cell = table.cell(turn.turn_id, column)
                 reasons[cell.reason] += 1
                 failed += cell.status == "failed"
-            else:
-                values.append(cell.value)
-                scripts.append(turn.script_id)
         summaries[column.name] = ScoreSummary(
             name=column.name,
             judge=column.judge,
@@ -221,7 +239,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
             title=column.title,
             unit=column.unit,
             higher_is_better=column.higher_is_better,
-            mean=estimate_mean(values, scripts),
+            mean=(estimate_share if column.name == ACCURACY else estimate_mean)(values, scripts),
             n_unscored=len(concerned) - len(values) - failed,
             n_failed=failed,
             reasons=by_count(reasons),

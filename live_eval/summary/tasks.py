@@ -19,7 +19,7 @@ from live_eval.data import QUESTION_TYPES
 from live_eval.statistics import Estimate, estimate_figure, estimate_mean, estimate_share
 from live_eval.summary._json import interval_json, rounded
 from live_eval.summary.facts import TurnFacts
-from live_eval.summary.scores import ScoreTable
+from live_eval.summary.scores import ACCURACY, ScoreTable
 from live_eval.types import Task
 
 __all__ = ["ErrorFigures", "QuestionFigures", "TaskFigures", "summarise_tasks"]
@@ -164,34 +164,21 @@ def _questions(table: ScoreTable, turns: Sequence[TurnFacts], task: Task) -> tup
 
 
 def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionFigures:
-    right: list[float] = []
-    scripts: list[str] = []
-    judged = _has_judged(table)
-    failed = unparsed = refused = 0
-    for turn in turns:
-        row = table.rows.get(turn.turn_id, {}).get(_MCQ) if turn.captured else None
-        if not turn.captured and turn.has_key and judged:
-            right.append(0.0)
-            scripts.append(turn.script_id)
-            failed += 1
-        elif row is not None and row.status == "scored" and "accuracy" in row.values:
-            right.append(row.values["accuracy"])
-            scripts.append(turn.script_id)
-            unparsed += row.values.get("parsed") == 0
-            refused += row.values.get("refused", 0) > 0
+    column = next((column for column in table.columns if column.name == ACCURACY), None)
+    told = [
+        (turn, value)
+        for turn in turns
+        if column is not None and (value := table.value(turn, column)) is not None
+    ]
+    answers = [table.rows[turn.turn_id][_MCQ].values for turn, _ in told if turn.captured]
     return QuestionFigures(
         kind=kind,
         asked=len(turns),
-        accuracy=estimate_share(right, scripts),
-        failed=failed,
-        unparsed=unparsed,
-        refused=refused,
+        accuracy=estimate_share([value for _, value in told], [turn.script_id for turn, _ in told]),
+        failed=len(told) - len(answers),
+        unparsed=sum(values.get("parsed") == 0 for values in answers),
+        refused=sum(values.get("refused", 0) > 0 for values in answers),
     )
-
-
-def _has_judged(table: ScoreTable) -> bool:
-    """Return whether the questions were judged at all: only then does a failed turn say something of them."""
-    return any(_MCQ in judges and judges[_MCQ].status == "scored" for judges in table.rows.values())
 
 
 def _errors(table: ScoreTable, turns: Sequence[TurnFacts]) -> tuple[ErrorFigures, ...]:

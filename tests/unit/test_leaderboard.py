@@ -58,6 +58,7 @@ def written(
     c4: float | None = 3.0,
     ves: float = 2.0,
     unanswered: int = 0,
+    conversations: int = 10,
     manifest: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run of ten scripts: conversations with C4 and VES, questions of which every other is right."""
@@ -66,7 +67,7 @@ def written(
         "data": {"name": "sample"},
         "prompt": {"name": prompt, "text": "You hear {cue}." if prompt == "upper-bound" else ""},
     }
-    cases = [conversation(number) for number in range(10)]
+    cases = [conversation(number) for number in range(conversations)]
     asked = [question(number, Task.UNDERSTANDING) for number in range(10)]
     with RunWriter.create(path, manifest) as run:
         for case in (*cases, *asked[unanswered:]):
@@ -179,10 +180,34 @@ def test_prompts_are_told_apart_by_what_they_say_and_data_by_its_hash(tmp_path: 
     assert "every prompt has a row, since the best means of C4 are equal" in " ".join(words.notes)
     assert [prompt for _, prompt in ours([paths[0], paths[2]], 2)] == ["p.txt", "no"], "not of one data set"
     words = build_board([paths[0], paths[2]]).tables[2]
-    assert "our rows are of different data" in " ".join(words.notes)
+    assert "our rows are of different data or cases, so that none is the best in" in " ".join(words.notes)
     assert not any(cell.best for row in words.rows for cell in row.cells)
     with pytest.raises(UsageError, match="named twice"):
         build_board([paths[0], paths[0]])
+
+
+def test_a_run_of_questions_alone_has_no_part_in_the_choice_of_prompts(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    alone = written(tmp_path / "questions", prompt="no", conversations=0)
+    three = [runs["basic"], alone, runs["enhance"]]
+    assert ours(three, 2) == [("made-up", "enhance")]
+    assert "the best of basic, enhance by C4" in " ".join(build_board(three).tables[2].notes)
+
+
+def test_rows_of_other_cases_have_no_best(runs: Mapping[str, Path], tmp_path: Path) -> None:
+    few = written(tmp_path / "few", prompt="basic", c4=4.0, conversations=4)
+    words = build_board([runs["basic"], few]).tables[2]
+    assert "different data or cases, so that none is the best in C1, C2, C3, C4" in " ".join(words.notes)
+    assert not any(cell.best for row in words.rows for cell in row.cells)
+
+
+def test_a_run_that_does_not_tell_its_prompt_is_no_candidate(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    manifest = {"endpoint": {"name": "reference"}, "data": {"name": "sample"}}
+    old = written(tmp_path / "old", c4=4.9, manifest=manifest)
+    assert ours([runs["basic"], old, runs["enhance"]], 2) == [("made-up", "enhance"), ("made-up", "not told")]
 
 
 def test_a_question_that_was_not_answered_is_wrong(tmp_path: Path) -> None:

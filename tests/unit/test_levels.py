@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from scipy.stats import spearmanr
 
 from live_eval.cli import cli
+from live_eval.comparison import series_of
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Judgement, Scored, Unscored
@@ -160,23 +161,30 @@ def test_word_errors_are_averaged_and_pooled(tmp_path: Path) -> None:
     assert normalized.pooled.interval is None, "three scripts are too few"
 
 
-def test_a_question_whose_turn_failed_is_wrong(tmp_path: Path) -> None:
-    cases = [case(Task.UNDERSTANDING, number) for number in range(2)]
+def test_a_question_whose_turn_failed_is_wrong_wherever_it_is_told(tmp_path: Path) -> None:
+    cases = [case(Task.UNDERSTANDING, number) for number in range(3)]
     path = tmp_path / "run"
-    failure = Failure(FailureKind.NO_RESPONSE, "none came")
+    failures = [None, Failure(FailureKind.NO_RESPONSE, "none came"), Failure(FailureKind.AUDIO_MISSING, "x")]
     with RunWriter.create(path, {}) as run:
-        run.commit(spoken_turn(cases[0], TurnPlan(reply_ms=100)))
-        run.commit(spoken_turn(cases[1], TurnPlan(first_byte_ms=None, failure=failure)))
+        for each, failure in zip(cases, failures, strict=True):
+            plan = TurnPlan(first_byte_ms=None, failure=failure) if failure else TurnPlan(reply_ms=100)
+            run.commit(spoken_turn(each, plan))
         run.end(finished=True)
     with ScoreStore.open(path) as store:
         store.put("mcq", "1", cases[0].case_id, answered(True))
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        [figures] = summarise(reader, scores).tasks
-    assert (figures.turns, figures.captured) == (2, 1)
+        summary = summarise(reader, scores)
+    [figures] = summary.tasks
+    assert (figures.turns, figures.captured) == (3, 1)
     [everything, _] = figures.questions
-    assert (everything.asked, everything.accuracy.n, everything.failed) == (2, 2, 1)
+    # What the data lacks is asked of nobody.
+    assert (everything.asked, everything.accuracy.n, everything.failed) == (3, 2, 1)
     assert (everything.accuracy.value, everything.of_answered) == (50.0, 100.0)
     assert everything.unparsed_share == 0.0
+    assert summary.scores["mcq.accuracy"].mean == everything.accuracy
+    assert (summary.scores["mcq.accuracy"].n_unscored, summary.scores["mcq.parsed"].n) == (1, 1)
+    values = series_of(summary.turns, summary.table)["mcq.accuracy"].values
+    assert list(values.values()) == [100.0, 0.0, None]
 
 
 # -- Levels ------------------------------------------------------------------------------------------------
