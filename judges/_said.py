@@ -14,7 +14,7 @@ from live_eval.judging import Failed, JudgedTurn, Unscored
 if TYPE_CHECKING:
     from live_eval.recognition import Recogniser
 
-__all__ = ["SaidWords", "what_was_said"]
+__all__ = ["SaidWords", "says_nothing", "what_was_said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,12 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
         return Unscored(f"the reply has no transcript, and nobody listens here: {recogniser}")
     heard = recogniser.transcribe(turn.reply_at(16_000), words=False, language=turn.case.language)
     return SaidWords(heard.text, recogniser.name)
+
+
+def says_nothing(turn: JudgedTurn) -> bool:
+    """Return whether a turn's reply was captured and holds neither words nor sound."""
+    silent = turn.reply is not None and isinstance(unrateable(turn), Unscored)
+    return silent and not (turn.reply_text or "").strip()
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judges._letters import choose
-from judges._said import what_was_said
+from judges._said import says_nothing, what_was_said
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Mcq"]
@@ -15,8 +15,9 @@ class Mcq:
     """Whether the option that a reply chooses is the right one, 0 or 100, higher is better.
 
     The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
-    `judges._letters.choose` reads the choice. A reply that chooses no option, or two, is wrong: it stays in
-    the denominator; ``parsed`` says how many there are of the others, ``refused`` how many decline.
+    `judges._letters.choose` reads the choice. A reply that chooses no option, or two, is wrong, and so is one
+    of silence: they stay in the denominator. ``parsed`` says how many there are of the others, ``refused``
+    how many decline.
 
     EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; how it reads it is not told.
     """
@@ -31,6 +32,9 @@ class Mcq:
             return Unscored("the case has no question")
         if question.answer is None:
             return Unscored("the question has no answer key")
+        if says_nothing(turn):
+            values = {"accuracy": 0.0, "parsed": 0.0, "refused": 0.0}
+            return Scored(values, {"chosen": None, "answer": question.answer, "read_from": "silence"})
         said = what_was_said(turn)
         if isinstance(said, Unscored):
             return said

@@ -167,7 +167,7 @@ class SourceGap:
         synthesis: Its mean over the pairs' synthetic recordings.
         human: Its mean over their human ones.
         difference: Human less synthesis, paired.
-        unpaired: Recordings of either source that have the score and no partner in the other.
+        unpaired: Recordings of either source with the score and without a partner; of questions, by type.
     """
 
     score: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -264,8 +264,9 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
         check_same_measure(runs[0], series[0], runs[1], series[1])
         differences = script_differences(series[0], series[1], runs[0].scripts)
         _check_scripts(" and ".join(run.name for run in runs), series[0].name, len(differences))
-        both = {runs[0].scripts[key] for key in series[0].values if key in series[1].values}
-        design = replace(design, scripts=len(differences), scored=len(differences) / len(both))
+        shared = [key for key in series[0].values if key in series[1].values]
+        both = {runs[0].scripts[key] for key in shared}
+        design = _Design(aim, len(differences), len(shared) / len(both), len(differences) / len(both))
         words = f"as differences between {runs[0].name} and {runs[1].name} vary"
         bases = [design.basis("runs", words, None, standard_deviation(differences))]
     else:

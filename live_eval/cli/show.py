@@ -172,7 +172,8 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
 
 def _dialogues_in_words(figures: DialogueFigures) -> str:
     followed = figures.followed
-    counts = f"{figures.dialogues} dialogues of {figures.turns} turns; the cue changes at {figures.changes}"
+    dialogues = "1 dialogue" if figures.dialogues == 1 else f"{figures.dialogues} dialogues"
+    counts = f"{dialogues} of {figures.turns} turns; the cue changes at {figures.changes}"
     if followed.value is None:
         return f"{counts}; whether replies follow: {followed.reason}"
     return f"{counts}; replies followed (C4 of 4 or more) at {followed.value:.0f} % of {followed.n}"

@@ -108,8 +108,8 @@ class Difference:
         if self._out_of_reach and self.difference.interval is not None:
             return (
                 f"{self.verdict.value}: {self.difference.clusters} scripts give no p below "
-                f"{least_p(self.difference.clusters):.2g}, and over {self.tests} tests it takes one below "
-                f"{ALPHA / self.tests:.2g}; name fewer metrics"
+                f"{least_p(self.difference.clusters):.2g}, which over {self.tests} tests is too large; "
+                "compare fewer metrics or runs"
             )
         reason = self.difference.reason if self.difference.value is None else self.test.reason
         return f"{self.verdict.value}: {reason or self.difference.reason}"

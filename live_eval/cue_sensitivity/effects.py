@@ -44,7 +44,7 @@ class Effect:
     Args:
         estimate: The effect with its interval; without a value, the reason is there.
         p: Of the permutation test; None where nothing is said.
-        consistency: Cohen's d_z of δ over scripts; None where nothing is said.
+        consistency: Cohen's d_z of δ over scripts; None with fewer than 8 of them.
         between: Mean distance of replies to different styles of a script.
         within: Mean distance of replies to the same recording.
         scale: Mean distance of replies to different scripts.

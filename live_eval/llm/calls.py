@@ -122,7 +122,7 @@ def _joined(content: Any) -> Any:
     """Return the text of an answer in parts as one text: some endpoints answer as messages to them may be."""
     if not isinstance(content, list):
         return content
-    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
     return "".join(text for text in texts if isinstance(text, str))
 
 

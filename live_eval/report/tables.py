@@ -222,9 +222,11 @@ def audit_table(runs: Sequence[RunView]) -> Table:
 
 def cue_table(runs: Sequence[RunView]) -> Table:
     """Return the turns of each run by variant and by cue, coarse to fine."""
-    labels = {
-        name: score.label for view in runs for name, score in view.summary.scores.items() if score.n > 0
-    }
+    labels: dict[str, str] = {}
+    for view in runs:
+        for name, score in view.summary.scores.items():
+            if score.n > 0:
+                labels[name] = max(score.label, labels.get(name, ""), key=len)
     columns = [Column("turns by", figures=False), *run_column(runs), Column("turns"), Column("failed")]
     columns += [Column("voice to voice, p50 ms"), *map(Column, labels.values())]
     keys = list(dict.fromkeys(group_key(group) for view in runs for group in view.summary.groups))

@@ -211,8 +211,8 @@ def estimate_figure(
         figure: Given how often each value is drawn, shape (resamples, n), returns the figure of each
             resample, shape (resamples,); NaN where it is not defined.
         clusters: The script of each value, shape (n,).
-        most_undefined: Share of the resamples that may leave the figure undefined; with more it has no
-            interval. Those few are left out: less where they all lie beyond one end.
+        most_undefined: Share of the resamples that may leave the figure undefined, and are then left out;
+            with more it has no interval. Pass a smaller one where they would all lie beyond one end.
         seed: Seed of the resampling.
     """
     members, count = cluster_numbers(clusters, len(clusters))

@@ -146,8 +146,8 @@ def test_what_so_few_scripts_cannot_show_is_not_said_to_be_no_difference(metrics
     assert {differences[name].verdict.value for name in names} == {verdict}
     if verdict == "too few to say":
         assert differences["m0"].in_words == (
-            "too few to say: 8 scripts give no p below 0.0078, and over 7 tests it takes one below 0.0071; "
-            "name fewer metrics"
+            "too few to say: 8 scripts give no p below 0.0078, which over 7 tests is too large; "
+            "compare fewer metrics or runs"
         )
 
 

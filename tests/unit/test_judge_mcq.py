@@ -4,12 +4,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judges._letters import choose
 from judges.mcq import Mcq
+from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Scored, Unscored
 from live_eval.types import Case, Question, Task, Variant
 
@@ -574,9 +576,17 @@ def test_right_wrong_and_unparsed_are_counted() -> None:
 
 
 def test_without_a_key_or_a_reply_there_is_no_score() -> None:
-    keyless, silent = Mcq().score([turn("B", answer=None), turn(None)])
+    keyless, without = Mcq().score([turn("B", answer=None), turn(None)])
     assert keyless == Unscored("the question has no answer key")
-    assert isinstance(silent, Unscored)
+    assert isinstance(without, Unscored)
     bare = turn("B")
     [none] = Mcq().score([replace(bare, case=replace(bare.case, question=None))])
     assert isinstance(none, (Unscored, Failed))
+
+
+def test_a_reply_of_silence_is_no_right_answer() -> None:
+    silence = Audio(np.zeros(48_000, np.float32), 48_000)
+    [judgement] = Mcq().score([replace(turn(None), reply=silence)])
+    assert isinstance(judgement, Scored)
+    assert judgement.values == {"accuracy": 0.0, "parsed": 0.0, "refused": 0.0}
+    assert judgement.detail == {"chosen": None, "answer": "B", "read_from": "silence"}
