@@ -35,6 +35,7 @@ from live_eval.summary import ACCURACY, RunSummary, ScoreColumn, ScoreTable, Tur
 from live_eval.types import Task, Variant
 
 __all__ = [
+    "ASKS_FOR",
     "MEASURES",
     "PLOTTED",
     "CueRecognised",
@@ -50,8 +51,7 @@ _HUMAN, _SYNTHESIS = "human", "synthesis"
 _NEUTRAL = "neutral"
 _COARSE_GRAINED = "coarse-grained"
 
-# The types of question that ask for a cue of a fine dimension, beside the coarse-grained one.
-_ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
+ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "gender": frozenset({"gender"}),
         "age": frozenset({"age group"}),
@@ -65,6 +65,7 @@ _ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
     }
 )
+"""The types of question that ask for a cue of a fine dimension, beside the coarse-grained one."""
 
 Unit: TypeAlias = Literal["script", "attribute"]
 
@@ -229,8 +230,13 @@ class Levels:
         }
 
 
-def relate(summary: RunSummary) -> Levels:
-    """Return how the levels of a run hang together."""
+def relate(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> Levels:
+    """Return how the levels of a run hang together.
+
+    Args:
+        summary: The run.
+        asks_for: Types of question that ask for a cue, by its fine dimension; the paper does not tell.
+    """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]
     columns = {column.name: column for column in table.columns}
@@ -242,7 +248,7 @@ def relate(summary: RunSummary) -> Levels:
     values = {name: recordings for name, recordings in values.items() if recordings}
     return Levels(
         relations=tuple(_relations(values, _attributes(turns))),
-        cue_recognised=tuple(_cue_recognised(table, turns, columns, values)),
+        cue_recognised=tuple(_cue_recognised(table, turns, columns, values, asks_for)),
         speech_source=tuple(_source_gaps(table, turns)),
     )
 
@@ -330,11 +336,12 @@ def _cue_recognised(
     turns: Sequence[TurnFacts],
     columns: Mapping[str, ScoreColumn],
     values: Mapping[str, object],
+    asks_for: Mapping[str, frozenset[str]],
 ) -> Iterable[CueRecognised]:
     if "understanding" not in values:
         return
     answers = _scored(table, turns, columns[ACCURACY], Task.UNDERSTANDING)
-    right = _means((_recording(turn), value) for turn, value in answers if _asks_for_cue(turn))
+    right = _means((_recording(turn), value) for turn, value in answers if _asks_for_cue(turn, asks_for))
     cues = _attributes(turns)
     for measure in MEASURES:
         if measure.task is not Task.CONVERSATION or measure.name not in values:
@@ -349,12 +356,14 @@ def _cue_recognised(
         yield CueRecognised(measure.name, means[0], means[1], _difference(replies, means))
 
 
-def _asks_for_cue(turn: TurnFacts) -> bool:
+def _asks_for_cue(turn: TurnFacts, asks_for: Mapping[str, frozenset[str]]) -> bool:
     kind, fine = turn.question_kind, turn.cue.fine if turn.cue is not None else None
     if fine is None:
         return False
     return (
-        kind == _COARSE_GRAINED or kind in _ASKS_FOR[fine] or kind not in QUESTION_TYPES[Task.UNDERSTANDING]
+        kind == _COARSE_GRAINED
+        or kind in asks_for.get(fine, ())
+        or kind not in QUESTION_TYPES[Task.UNDERSTANDING]
     )
 
 

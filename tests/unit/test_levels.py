@@ -1,7 +1,7 @@
 """The tasks of a run and how its levels go together: each figure against one that is computed by hand."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from live_eval.comparison import series_of
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Judgement, Scored, Unscored
-from live_eval.levels import Levels, relate
+from live_eval.levels import ASKS_FOR, Levels, relate
 from live_eval.report import write_report
 from live_eval.report.charts import level_charts
 from live_eval.statistics import MIN_CLUSTERS
@@ -223,6 +223,23 @@ def test_replies_are_better_where_the_cue_was_recognised(tmp_path: Path) -> None
     assert c4.difference.value == pytest.approx(0.3)
     assert c4.difference.interval is not None
     assert c4.difference.interval.low < 0.3 < c4.difference.interval.high
+
+
+def test_which_types_ask_for_a_cue_is_a_parameter(tmp_path: Path) -> None:
+    turns: list[tuple[Case, str, Judgement]] = []
+    for number in range(2 * SCRIPTS):
+        asked = case(Task.UNDERSTANDING, number, kind="speaking pace")
+        turns.append((asked, "mcq", answered(number < SCRIPTS)))
+        turns.append((case(Task.CONVERSATION, number), "rubric", rubric(3.0)))
+    summary = summary_of(tmp_path / "run", turns)
+
+    def recognised(asks_for: Mapping[str, frozenset[str]]) -> int:
+        found = {each.measure: each for each in relate(summary, asks_for=asks_for).cue_recognised}
+        return found["C4"].recognised.n
+
+    assert recognised(ASKS_FOR) == 0, "no cue of these is one of pace"
+    fine = {turn.cue.fine for turn in summary.turns if turn.cue is not None and turn.cue.fine is not None}
+    assert recognised(dict.fromkeys(fine, frozenset({"speaking pace"}))) == SCRIPTS
 
 
 def test_with_too_few_on_one_side_there_are_words_and_no_number(levels: Levels) -> None:
