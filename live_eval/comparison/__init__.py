@@ -12,15 +12,12 @@ from live_eval.comparison.difference import (
     script_differences,
 )
 from live_eval.comparison.prompts import (
-    NOT_TOLD,
     PROMPT_METRICS,
     BestPrompt,
     PromptSensitivity,
     RankedPrompts,
-    prompt_names,
     prompt_sensitivity,
     rank_prompts,
-    tells_cue,
 )
 from live_eval.comparison.runs import (
     Comparison,
@@ -30,6 +27,7 @@ from live_eval.comparison.runs import (
     compare_runs,
 )
 from live_eval.comparison.series import ComparedRun, Key, Series, find_series, read_runs, series_of
+from live_eval.comparison.settings import NOT_TOLD, prompt_names, prompts_alone_differ, tells_cue
 
 __all__ = [
     "NOT_TOLD",
@@ -52,6 +50,7 @@ __all__ = [
     "find_series",
     "prompt_names",
     "prompt_sensitivity",
+    "prompts_alone_differ",
     "rank_prompts",
     "read_runs",
     "script_differences",

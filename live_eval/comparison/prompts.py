@@ -9,30 +9,21 @@ from statistics import fmean
 from typing import Any
 
 from live_eval.comparison.difference import Difference, difference_of
-from live_eval.comparison.runs import settings_that_differ
 from live_eval.comparison.series import ComparedRun, Key, Series
+from live_eval.comparison.settings import prompt_names, prompts_alone_differ, tells_cue
 from live_eval.statistics import cluster_means
 
 __all__ = [
-    "NOT_TOLD",
     "PROMPT_METRICS",
     "BestPrompt",
     "PromptSensitivity",
     "RankedPrompts",
-    "prompt_names",
     "prompt_sensitivity",
     "rank_prompts",
-    "tells_cue",
 ]
 
 PROMPT_METRICS = ("rubric.c4", "ves")
 """By which the paper's table picks each model's prompt."""
-
-NOT_TOLD = "not told"
-"""The name of the prompt of a run that does not tell it."""
-
-# Where an endpoint is, and not what it is.
-_WHERE = frozenset({"endpoint.base_url", "endpoint.key_variable", "endpoint.ice_servers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +115,7 @@ def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptS
         runs: Runs of the same data.
         seed: Seed of resampling and of sign flips.
     """
-    for place, run in enumerate(runs):
-        for before in runs[:place]:
-            other = {setting.name for setting in settings_that_differ(before, run)} - _WHERE
-            if not other <= {"prompt"}:
-                return None
-    if len({prompt_hash(run.manifest) for run in runs}) < 2:
+    if not prompts_alone_differ([run.manifest for run in runs]):
         return None
     prompts = dict(zip([run.name for run in runs], prompt_names([run.manifest for run in runs]), strict=True))
     candidates = [run for run in runs if not tells_cue(run.manifest)]
@@ -138,31 +124,6 @@ def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptS
         told=tuple(run.name for run in runs if run not in candidates),
         best={metric: _best(metric, candidates, seed) for metric in PROMPT_METRICS},
     )
-
-
-def tells_cue(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a run's prompt told the endpoint in words how each recording was said."""
-    prompt = manifest.get("prompt")
-    return isinstance(prompt, Mapping) and "{cue}" in str(prompt.get("text"))
-
-
-def prompt_names(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what to call the prompt of each run: its name, with its hash where two of one name differ."""
-    prompts = [manifest.get("prompt") for manifest in manifests]
-    names = [str(prompt.get("name")) if isinstance(prompt, Mapping) else NOT_TOLD for prompt in prompts]
-    hashes: dict[str, set[str]] = {}
-    for name, manifest in zip(names, manifests, strict=True):
-        hashes.setdefault(name, set()).add(prompt_hash(manifest))
-    return [
-        f"{name} ({prompt_hash(manifest)[:12]})" if len(hashes[name]) > 1 else name
-        for name, manifest in zip(names, manifests, strict=True)
-    ]
-
-
-def prompt_hash(manifest: Mapping[str, Any]) -> str:
-    """Return the hash of what a run's prompt says; empty where the run does not tell."""
-    prompt = manifest.get("prompt")
-    return str(prompt.get("sha256") or "") if isinstance(prompt, Mapping) else ""
 
 
 def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:

@@ -8,31 +8,20 @@ from typing import Any
 
 from live_eval.comparison.difference import Difference, difference_of
 from live_eval.comparison.series import CAPTURED, ComparedRun, Key, Series, find_series
+from live_eval.comparison.settings import Setting, settings_that_differ
 from live_eval.errors import UsageError
 from live_eval.statistics import flips_for, holm
+from live_eval.store import part_of
 
 __all__ = [
     "Comparison",
     "Comparisons",
-    "Setting",
     "check_same_data",
     "check_same_measure",
     "compare_runs",
-    "settings_that_differ",
 ]
 
 _TOLD_CASES = 5
-# What is said of the endpoint beside how it was set up; its prompt is told apart.
-_NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A setting of the endpoint, or its prompt, that is not the same in two runs."""
-
-    name: str
-    first: str
-    other: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +132,7 @@ def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = Fa
 
 
 def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Iterator[str]:
-    data = [_part(run.manifest, "data") for run in (first, other)]
+    data = [part_of(run.manifest, "data") for run in (first, other)]
     prints = [str(part.get("fingerprint") or "") for part in data]
     if all(prints) and prints[0] != prints[1]:
         names = [str(part.get("name") or "unnamed data") for part in data]
@@ -217,7 +206,7 @@ def _compare(first: ComparedRun, other: ComparedRun, wanted: set[str], flips: in
     ]
     return Comparison(
         other=other.name,
-        settings=tuple(settings_that_differ(first, other)),
+        settings=tuple(settings_that_differ(first.manifest, other.manifest)),
         differences=differences,
         notes=tuple(notes),
     )
@@ -258,7 +247,7 @@ def _versions_differ(first: ComparedRun, mine: Series, other: ComparedRun, their
 
 def _latencies_differ(first: ComparedRun, other: ComparedRun) -> str | None:
     """Return why the latencies of two runs may not be compared, or None."""
-    endpoints = [_part(run.manifest, "endpoint") for run in (first, other)]
+    endpoints = [part_of(run.manifest, "endpoint") for run in (first, other)]
     modes = [endpoint.get("turn_mode") for endpoint in endpoints]
     if modes[0] != modes[1]:
         return f"the user's turns were ended by {modes[0]} in {first.name} and by {modes[1]} in {other.name}"
@@ -267,32 +256,3 @@ def _latencies_differ(first: ComparedRun, other: ComparedRun) -> str | None:
     if first.timing_version != other.timing_version:
         return "they were computed by different definitions; --retime computes them anew"
     return None
-
-
-def settings_that_differ(first: ComparedRun, other: ComparedRun) -> Iterator[Setting]:
-    """Yield what of the endpoint and its prompt is not the same in two runs."""
-    told = [dict(_settings(run)) for run in (first, other)]
-    for name in dict.fromkeys((*told[0], *told[1])):
-        values = [settings.get(name, "") for settings in told]
-        if values[0] != values[1]:
-            yield Setting(name, *values)
-    prompts = [_part(run.manifest, "prompt") for run in (first, other)]
-    if prompts[0].get("sha256") != prompts[1].get("sha256"):
-        names = [str(prompt.get("name") or "not told") for prompt in prompts]
-        if names[0] == names[1]:
-            names = [f"{prompt.get('name')} ({str(prompt.get('sha256'))[:12]})" for prompt in prompts]
-        yield Setting("prompt", *names)
-
-
-def _settings(run: ComparedRun) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a run's endpoint, the prompt apart."""
-    asked = _part(_part(run.manifest, "config"), "endpoint")
-    for part in (_part(run.manifest, "endpoint"), asked):
-        for name, value in part.items():
-            if name not in _NO_SETTING and value not in (None, "", {}, []):
-                yield f"endpoint.{name}", str(value)
-
-
-def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, Mapping) else {}

@@ -12,7 +12,7 @@ from live_eval.comparison import NOT_TOLD, Key, Series, prompt_names, rank_promp
 from live_eval.errors import UsageError
 from live_eval.leaderboard.columns import BoardColumn
 from live_eval.statistics import Estimate, estimate_mean, estimate_share
-from live_eval.store import RunReader, ScoreReader
+from live_eval.store import RunReader, ScoreReader, part_of
 from live_eval.summary import ACCURACY, RunSummary, TurnFacts, summarise
 from live_eval.types import Task
 
@@ -90,7 +90,7 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     for (path, summary, manifest), prompt in zip(read, prompts, strict=True):
         facts = summary.facts
         folder = facts.name if folders[facts.name] == 1 else str(path)
-        data = _part(manifest, "data")
+        data = part_of(manifest, "data")
         # Data that is not told may be any: it is like no other.
         known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
         entries.append(
@@ -105,11 +105,6 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
             )
         )
     return entries
-
-
-def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def names_of(entries: Sequence[Entry], *, prompted: bool) -> list[str]:

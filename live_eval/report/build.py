@@ -107,12 +107,13 @@ def write_report(
     """
     with open_runs(runs, retime=retime) as opened:
         views = [run.view for run in opened]
+        readers = [run.reader for run in opened]
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb, prompts_in_words(runs))
+                pieces = _page(opened, audio_mb, prompts_in_words(readers))
             case "md":
-                pieces = iter([as_markdown(views, prompts_in_words(runs))])
+                pieces = iter([as_markdown(views, prompts_in_words(readers))])
             case "csv":
                 pieces = iter([as_csv(views)])
             case "json":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from live_eval.comparison import (
@@ -12,11 +11,13 @@ from live_eval.comparison import (
     check_same_data,
     estimated_difference,
     prompt_sensitivity,
+    prompts_alone_differ,
     read_runs,
     series_of,
 )
 from live_eval.errors import UsageError
 from live_eval.statistics import Estimate
+from live_eval.store import RunReader
 from live_eval.summary import LATENCIES, RunSummary
 
 __all__ = ["Comparison", "compare", "prompts_in_words"]
@@ -100,21 +101,21 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
     )
 
 
-def prompts_in_words(paths: Sequence[Path]) -> tuple[str, ...]:
+def prompts_in_words(runs: Sequence[RunReader]) -> tuple[str, ...]:
     """Return what the prompt did, where runs of the same data differ in nothing else; else nothing.
 
     Args:
-        paths: The runs' folders.
+        runs: The runs.
     """
-    if len(paths) < 2:
+    if not prompts_alone_differ([run.manifest for run in runs]):
         return ()
-    first, *others = runs = read_runs(paths)
+    first, *others = compared = read_runs([run.path for run in runs])
     try:
         for other in others:
             check_same_data(first, other, common=True)
     except UsageError:
         return ()
-    found = prompt_sensitivity(runs)
+    found = prompt_sensitivity(compared)
     return found.in_words() if found is not None else ()
 
 

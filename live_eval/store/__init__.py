@@ -11,6 +11,7 @@ A run is a folder::
 
 from live_eval.store._encoding import file_stem
 from live_eval.store._lock import WriterLock
+from live_eval.store.manifest import part_of
 from live_eval.store.reader import ListedTurn, RunReader, StoredFailure, StoredResponse, StoredTurn
 from live_eval.store.schema import (
     AUDIO_FOLDER,
@@ -44,4 +45,5 @@ __all__ = [
     "StoredTurn",
     "WriterLock",
     "file_stem",
+    "part_of",
 ]

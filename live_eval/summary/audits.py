@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.store import ScoreReader, StoredAudit
+from live_eval.store import ScoreReader, StoredAudit, part_of
 
 __all__ = ["AuditSummary", "audit_in_words", "read_audits"]
 
@@ -60,8 +60,8 @@ def audit_in_words(audit: StoredAudit) -> AuditSummary:
         audit: As it was kept.
     """
     report = audit.report
-    parts = {name: _part(report, name) for name in ("consistency", "order", "sensitivity")}
-    degradations = _part(parts["sensitivity"], "degradations")
+    parts = {name: part_of(report, name) for name in ("consistency", "order", "sensitivity")}
+    degradations = part_of(parts["sensitivity"], "degradations")
     return AuditSummary(
         judge=audit.judge,
         version=audit.version,
@@ -69,15 +69,10 @@ def audit_in_words(audit: StoredAudit) -> AuditSummary:
         sees=_seen(degradations, _SEES, audit.judge) or (NONE if not degradations else "nothing"),
         does_not_see=_not_seen(degradations, audit.judge),
         order=_order(parts["order"]),
-        labels=_labels(_part(report, "agreement"), audit.judge),
-        other_judge=_other(_part(report, "against"), audit.judge),
+        labels=_labels(part_of(report, "agreement"), audit.judge),
+        other_judge=_other(part_of(report, "against"), audit.judge),
         n_failed=sum(_n_failed(part) for part in (*parts.values(), *degradations.values())),
     )
-
-
-def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def _n_failed(part: Mapping[str, Any]) -> int:
@@ -87,7 +82,7 @@ def _n_failed(part: Mapping[str, Any]) -> int:
 def _repeats(part: Mapping[str, Any], judge: str) -> str:
     if not part:
         return NONE
-    outputs = {name: one for name, one in _part(part, "outputs").items() if one["n"]}
+    outputs = {name: one for name, one in part_of(part, "outputs").items() if one["n"]}
     if not outputs:
         return "not scored twice"
     turns = max(one["n"] for one in outputs.values())
@@ -105,7 +100,7 @@ def _repeats(part: Mapping[str, Any], judge: str) -> str:
 def _seen(degradations: Mapping[str, Any], verdict: str, judge: str) -> str:
     said: list[str] = []
     for one in degradations.values():
-        outputs = _part(one, "outputs")
+        outputs = part_of(one, "outputs")
         such = [name for name, output in outputs.items() if output["verdict"] == verdict]
         if such:
             some = len(such) < len(outputs)
@@ -136,7 +131,7 @@ def _order(part: Mapping[str, Any]) -> str:
 
 
 def _labels(part: Mapping[str, Any], judge: str) -> str:
-    outputs = _part(part, "outputs")
+    outputs = part_of(part, "outputs")
     if not outputs:
         return "none"
     said = []

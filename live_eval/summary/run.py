@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from live_eval.statistics import quantile
-from live_eval.store import RunReader, ScoreReader
+from live_eval.store import RunReader, ScoreReader, part_of
 from live_eval.summary._json import by_count, rounded
 from live_eval.summary.audits import AuditSummary, read_audits
 from live_eval.summary.changes import DialogueFigures, summarise_dialogues
@@ -222,7 +222,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
 
 
 def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
-    endpoint, data = _part(run.manifest, "endpoint"), _part(run.manifest, "data")
+    endpoint, data = part_of(run.manifest, "endpoint"), part_of(run.manifest, "data")
     told = [model for model, _ in models.most_common(2)]
     planned = run.manifest.get("turns")
     return RunFacts(
@@ -238,8 +238,3 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         ended_at=run.ended_at,
         planned=planned if isinstance(planned, int) else None,
     )
-
-
-def _part(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = value.get(name)
-    return part if isinstance(part, Mapping) else {}
