@@ -202,16 +202,16 @@ class Levels:
                     "first": relation.first,
                     "second": relation.second,
                     "unit": relation.unit,
-                    **_json(relation.correlation),
+                    **relation.correlation.as_json(),
                 }
                 for relation in self.relations
             ],
             "cue_recognised": [
                 {
                     "measure": each.measure,
-                    "recognised": _json(each.recognised),
-                    "missed": _json(each.missed),
-                    "difference": _json(each.difference),
+                    "recognised": each.recognised.as_json(),
+                    "missed": each.missed.as_json(),
+                    "difference": each.difference.as_json(),
                 }
                 for each in self.cue_recognised
             ],
@@ -222,7 +222,7 @@ class Levels:
                     # Where there are too few pairs for a difference, there are for means.
                     "synthesis": None if gap.difference.value is None else round(gap.synthesis, 6),
                     "human": None if gap.difference.value is None else round(gap.human, 6),
-                    "difference": _json(gap.difference),
+                    "difference": gap.difference.as_json(),
                     "unpaired": gap.unpaired,
                 }
                 for gap in self.speech_source
@@ -423,13 +423,3 @@ def _source_gaps(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterable[Sour
 
 def _too_few(count: int, unit: Unit) -> str:
     return f"too few: {count} {unit}{'' if count == 1 else 's'}, expected at least {MIN_CLUSTERS}"
-
-
-def _json(estimate: Estimate) -> dict[str, Any]:
-    interval = estimate.interval
-    return {
-        "value": None if estimate.value is None else round(estimate.value, 6),
-        "n": estimate.n,
-        "interval": None if interval is None else [round(interval.low, 6), round(interval.high, 6)],
-        "reason": estimate.reason,
-    }

@@ -47,11 +47,13 @@ class Entry:
 
     def mean(self, score: str, turns: Iterable[TurnFacts]) -> Estimate:
         """Return the mean of a score over some turns: those that were scored, and questions not answered."""
-        told = next((each for each in self.summary.table.columns if each.name == score), None)
-        if told is None:
-            return Estimate(None, 0, 0, reason="not judged")
         table = self.summary.table
-        values = [(value, turn.script_id) for turn in turns if (value := table.value(turn, told)) is not None]
+        column = table.column(score)
+        if column is None:
+            return Estimate(None, 0, 0, reason="not judged")
+        values = [
+            (value, turn.script_id) for turn in turns if (value := table.value(turn, column)) is not None
+        ]
         estimate = estimate_share if score == ACCURACY else estimate_mean
         return estimate([value for value, _ in values], [script for _, script in values])
 

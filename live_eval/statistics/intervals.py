@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,6 +79,16 @@ class Estimate:
     clusters: int
     interval: Interval | None = None
     reason: str = ""
+
+    def as_json(self, digits: int = 6) -> dict[str, Any]:
+        """Return it as JSON values: the figure, what it rests on, its interval or why there is none."""
+        found = self.interval
+        return {
+            "value": None if self.value is None else round(self.value, digits),
+            "n": self.n,
+            "interval": None if found is None else [round(found.low, digits), round(found.high, digits)],
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

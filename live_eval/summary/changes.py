@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from live_eval.statistics import Estimate, estimate_mean, estimate_share, paired_difference
-from live_eval.summary._json import interval_json, rounded
+from live_eval.summary._json import rounded
 from live_eval.summary.facts import TurnFacts
 from live_eval.summary.scores import ScoreColumn, ScoreTable
 from live_eval.types import Task
@@ -57,7 +57,7 @@ class ChangeFigures:
         return {
             "before": rounded(self.before.value, 6),
             "at": rounded(self.at.value, 6),
-            "difference": _json(self.difference),
+            "difference": self.difference.as_json(),
         }
 
 
@@ -85,7 +85,7 @@ class DialogueFigures:
             "dialogues": self.dialogues,
             "turns": self.turns,
             "changes": self.changes,
-            "followed": _json(self.followed),
+            "followed": self.followed.as_json(),
             "scores": {figures.score: figures.as_json() for figures in self.scores},
         }
 
@@ -108,7 +108,7 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> Dialog
         dialogues=len(dialogues),
         turns=sum(len(held) for held in dialogues.values()),
         changes=len(changes),
-        followed=_followed(table, columns, changes),
+        followed=_followed(table, changes),
         scores=tuple(each for each in figures if each is not None),
     )
 
@@ -122,18 +122,14 @@ def _changes(before: TurnFacts, at: TurnFacts) -> bool:
     return earlier is not None and now is not None and earlier != now
 
 
-def _value(table: ScoreTable, turn: TurnFacts, column: ScoreColumn) -> float | None:
-    return table.cell(turn.turn_id, column).value if turn.captured else None
-
-
 def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> ChangeFigures | None:
     if column.higher_is_better is None:
         return None
     pairs = [
         (before, at, change.at.script_id)
         for change in changes
-        if (before := _value(table, change.before, column)) is not None
-        and (at := _value(table, change.at, column)) is not None
+        if (before := table.value(change.before, column)) is not None
+        and (at := table.value(change.at, column)) is not None
     ]
     if not pairs:
         return None
@@ -147,8 +143,8 @@ def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change])
     )
 
 
-def _followed(table: ScoreTable, columns: Sequence[ScoreColumn], changes: Sequence[_Change]) -> Estimate:
-    column = next((column for column in columns if column.name == _C4), None)
+def _followed(table: ScoreTable, changes: Sequence[_Change]) -> Estimate:
+    column = table.column(_C4)
     if column is None:
         return Estimate(None, 0, 0, reason=f"not judged by {_C4}")
     followed: list[float] = []
@@ -156,17 +152,8 @@ def _followed(table: ScoreTable, columns: Sequence[ScoreColumn], changes: Sequen
     for change in changes:
         if _attribute(change.at) == _NEUTRAL:
             continue
-        value = _value(table, change.at, column)
+        value = table.value(change.at, column)
         if value is not None or not change.at.captured:  # who did not reply did not follow
             followed.append(100.0 * (value is not None and value >= _CONSIDERS))
             scripts.append(change.at.script_id)
     return estimate_share(followed, scripts)
-
-
-def _json(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": rounded(estimate.value, 6),
-        "n": estimate.n,
-        "interval": interval_json(estimate.interval, 6),
-        "reason": estimate.reason,
-    }

@@ -96,6 +96,10 @@ class ScoreTable:
             return ScoreCell("unscored", None, f"the judge gave no {column.output or 'score'}")
         return ScoreCell("scored", row.values[column.output], "")
 
+    def column(self, name: str) -> ScoreColumn | None:
+        """Return the number of that name, or None where no judge gave it."""
+        return next((column for column in self.columns if column.name == name), None)
+
     def value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
         """Return the number with which a turn enters the figures, or None.
 

@@ -92,15 +92,7 @@ class ErrorFigures:
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as ``show --json`` prints them."""
-        return {
-            name: {
-                "value": rounded(estimate.value, 6),
-                "n": estimate.n,
-                "interval": interval_json(estimate.interval, 6),
-                "reason": estimate.reason,
-            }
-            for name, estimate in (("mean", self.mean), ("pooled", self.pooled))
-        }
+        return {"mean": self.mean.as_json(), "pooled": self.pooled.as_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +156,7 @@ def _questions(table: ScoreTable, turns: Sequence[TurnFacts], task: Task) -> tup
 
 
 def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionFigures:
-    column = next((column for column in table.columns if column.name == ACCURACY), None)
+    column = table.column(ACCURACY)
     told = [
         (turn, value)
         for turn in turns
