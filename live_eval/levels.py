@@ -94,6 +94,10 @@ class Measure:
     low: float
     high: float
 
+    def along(self, value: float) -> float:
+        """Return how far along its scale a value lies, in percent."""
+        return 100 * (value - self.low) / (self.high - self.low)
+
 
 MEASURES = (
     Measure("understanding", ACCURACY, Task.UNDERSTANDING, 0, 100),

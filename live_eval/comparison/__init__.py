@@ -26,7 +26,15 @@ from live_eval.comparison.runs import (
     check_same_measure,
     compare_runs,
 )
-from live_eval.comparison.series import ComparedRun, Key, Series, find_series, read_runs, series_of
+from live_eval.comparison.series import (
+    ComparedRun,
+    Key,
+    Series,
+    find_series,
+    read_runs,
+    score_series,
+    series_of,
+)
 from live_eval.comparison.settings import NOT_TOLD, prompt_names, prompts_alone_differ, tells_cue
 
 __all__ = [
@@ -53,6 +61,7 @@ __all__ = [
     "prompts_alone_differ",
     "rank_prompts",
     "read_runs",
+    "score_series",
     "script_differences",
     "series_of",
     "tells_cue",

@@ -9,11 +9,20 @@ from typing import Any, Literal, TypeAlias
 
 from live_eval.errors import UsageError
 from live_eval.store import RunReader, ScoreReader
-from live_eval.summary import LATENCIES, ScoreTable, TurnFacts, judges_asked_for, read_scores
+from live_eval.summary import LATENCIES, ScoreColumn, ScoreTable, TurnFacts, judges_asked_for, read_scores
 from live_eval.summary.facts import turn_facts
 from live_eval.types import Task
 
-__all__ = ["CAPTURED", "ComparedRun", "Key", "Series", "find_series", "read_runs", "series_of"]
+__all__ = [
+    "CAPTURED",
+    "ComparedRun",
+    "Key",
+    "Series",
+    "find_series",
+    "read_runs",
+    "score_series",
+    "series_of",
+]
 
 Key: TypeAlias = tuple[str, int]
 """A case and its repetition, from 0."""
@@ -135,10 +144,24 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
         concerned = [turn for turn in turns if turn.task in column.tasks]
         tasks = sorted({turn.task for turn in concerned}) if by_task else []
         parts = {f"{column.name}:{task}": [turn for turn in concerned if turn.task is task] for task in tasks}
-        for name, about in parts.items() if len(parts) > 1 else [(column.name, concerned)]:
-            values = {(turn.case_id, turn.repeat): table.value(turn, column) for turn in about}
-            made.append(_series(name, "score", column.unit, column.higher_is_better, values, column.version))
+        if len(parts) > 1:
+            made += [score_series(about, table, column, name) for name, about in parts.items()]
+        else:
+            made.append(score_series(concerned, table, column, column.name))
     return {series.name: series for series in made}
+
+
+def score_series(turns: Sequence[TurnFacts], table: ScoreTable, column: ScoreColumn, name: str) -> Series:
+    """Return one score of a run.
+
+    Args:
+        turns: The turns that it is about, failed ones included.
+        table: The run's scores.
+        column: The score.
+        name: What to call it.
+    """
+    values = {(turn.case_id, turn.repeat): table.value(turn, column) for turn in turns}
+    return _series(name, "score", column.unit, column.higher_is_better, values, column.version)
 
 
 def find_series(run: ComparedRun, wanted: str) -> Series:

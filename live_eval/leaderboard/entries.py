@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.comparison import NOT_TOLD, Key, Series, prompt_names, rank_prompts, series_of, tells_cue
+from live_eval.comparison import NOT_TOLD, Key, Series, prompt_names, rank_prompts, score_series, tells_cue
 from live_eval.errors import UsageError
 from live_eval.leaderboard.columns import BoardColumn
 from live_eval.statistics import Estimate, estimate_mean, estimate_share
@@ -59,8 +59,13 @@ class Entry:
 
     def series(self, column: BoardColumn) -> Series | None:
         """Return the column's score turn by turn, or None where no turn was scored."""
-        found = series_of(self.summary.turns, self.summary.table, by_task=False).get(column.score)
-        return found if found is not None and any(v is not None for v in found.values.values()) else None
+        table = self.summary.table
+        score = table.column(column.score)
+        if score is None:
+            return None
+        about = [turn for turn in self.summary.turns if turn.task in score.tasks]
+        found = score_series(about, table, score, score.name)
+        return found if any(value is not None for value in found.values.values()) else None
 
     def cases(self, task: Task) -> frozenset[str]:
         """Return which cases of a task it has, so that figures of the same ones can be told."""

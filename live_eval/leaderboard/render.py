@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 
 from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap
 from live_eval.leaderboard.plots import LevelPlot
-from live_eval.levels import Measure
 from live_eval.statistics import Estimate
 
 __all__ = ["BoardFormat", "render"]
@@ -65,7 +64,7 @@ def _html(board: Board) -> str:
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(figure=_figure, interval=_interval, arrow=_arrow)
-    environment.globals.update(label=_label, cell_note=_cell_note, heat=_heat, along=_along)
+    environment.globals.update(label=_label, cell_note=_cell_note, heat=_heat)
     return environment.get_template("leaderboard.html").render(board=board)
 
 
@@ -82,11 +81,6 @@ def _heat(heat_map: HeatMap, estimate: Estimate) -> str:
         return ""
     share = (estimate.value - heat_map.low) / (heat_map.high - heat_map.low)
     return f"{100 * min(1.0, max(0.0, share)):.0f}"
-
-
-def _along(measure: Measure, value: float) -> str:
-    """Return how far along a measure's scale a value lies, in percent."""
-    return f"{100 * (value - measure.low) / (measure.high - measure.low):.2f}"
 
 
 # -- Markdown -------------------------------------------------------------------------------------------

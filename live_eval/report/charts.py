@@ -272,8 +272,8 @@ def level_charts(levels: Sequence[tuple[str, int, Levels]]) -> list[ScatterChart
         across, up = (measures[name] for name in pair)
         dots = tuple(
             Dot(
-                100 * (point.first - across.low) / (across.high - across.low),
-                100 * (point.second - up.low) / (up.high - up.low),
+                across.along(point.first),
+                up.along(point.second),
                 colour,
                 f"{label}: {point.name}, {across.name} {point.first:.4g}, {up.name} {point.second:.4g}",
             )
