@@ -24,6 +24,7 @@ from live_eval.cue_sensitivity.effects import (
 from live_eval.cue_sensitivity.measures import COMPONENTS, Embedder, Measure, Reply, read_measures
 from live_eval.statistics import holm
 from live_eval.store import RunReader, ScoreReader
+from live_eval.summary import read_scores
 from live_eval.types import Task
 
 __all__ = ["CueSensitivity", "cue_sensitivity"]
@@ -96,11 +97,11 @@ def cue_sensitivity(
         left_out[_TOLD_APART] = len(captured) - len(replies)
     told_apart = usable_scripts(replies) < FEWEST_SCRIPTS <= usable_scripts(captured)
 
-    versions = scores.versions()
     rows = {
-        (row.judge, row.turn_id): row
-        for row in scores.read()
-        if row.status == "scored" and row.version == versions[row.judge]
+        (judge, turn_id): row
+        for turn_id, judges in read_scores(scores).rows.items()
+        for judge, row in judges.items()
+        if row.status == "scored"
     }
     measures = read_measures(replies, rows, embedder)
     parts = [measure for measure in measures if measure.name in COMPONENTS]
