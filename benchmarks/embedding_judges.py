@@ -27,13 +27,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from _replies import turns_of
 from numpy.typing import NDArray
 
 from judges import emoalign, utmos
 from judges._torch import batches_by_length, exact_inference, padded
 from live_eval.audio import Audio, read_audio, resample
-from live_eval.judging import JudgedTurn, LocalJudge, Scored
-from live_eval.types import Case, Cue, Variant
+from live_eval.judging import LocalJudge, Scored
+from live_eval.types import Cue
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (ROOT.parent / "shared/echomind-demo", ROOT / "live_eval/sample")
@@ -67,23 +68,6 @@ def replies(limit: int) -> list[Audio]:
         if paths:
             return [read_audio(path).audio for path in paths[:: -(-len(paths) // limit)]]
     raise SystemExit("expected reply recordings beside or in the project, found none")
-
-
-def turns_of(sounds: list[Audio]) -> list[JudgedTurn]:
-    return [
-        JudgedTurn(
-            turn_id=str(number),
-            case=Case(
-                case_id=str(number),
-                script_id=str(number),
-                variant=Variant.TARGET,
-                audio_path=Path("unheard.wav"),
-                cue=Cue("sad", "sad"),
-            ),
-            reply=sound,
-        )
-        for number, sound in enumerate(sounds)
-    ]
 
 
 def of_utmos(folder: Path, device: str) -> Contest:
@@ -160,7 +144,7 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
 
     def run_judge() -> None:
         # New turns, for a turn keeps what it resampled.
-        judgements = list(contest.judge.score(turns_of(sounds)))
+        judgements = list(contest.judge.score(turns_of(sounds, cue=Cue("sad", "sad"))))
         if not all(isinstance(judgement, Scored) for judgement in judgements):
             raise SystemExit(f"{name}: expected scores, got {judgements}")
 

@@ -32,6 +32,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from _replies import turns_of
 from numpy.typing import NDArray
 
 from judges._torch import exact_inference, import_torchaudio
@@ -43,8 +44,7 @@ from judges.specs.sound import NISQA_WEIGHTS
 from live_eval.audio import Audio, read_audio, resample
 from live_eval.degrade import add_noise, clip, drop_frames
 from live_eval.errors import JudgeError
-from live_eval.judging import JudgedTurn, JudgeSpec, LocalJudge, Scored, score_name
-from live_eval.types import Case, Variant
+from live_eval.judging import JudgeSpec, LocalJudge, Scored, score_name
 from live_eval.weights import find_weights
 
 Rate: TypeAlias = Callable[[Audio], list[float]]
@@ -89,23 +89,6 @@ def replies(limit: int) -> list[Audio]:
         paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
         found += [read_audio(path).audio for path in paths[:: max(1, -(-len(paths) // limit))]]
     return found
-
-
-def turns_of(sounds: Sequence[Audio]) -> list[JudgedTurn]:
-    """Return new turns, for a turn keeps what it resampled."""
-    return [
-        JudgedTurn(
-            turn_id=str(number),
-            case=Case(
-                case_id=str(number),
-                script_id=str(number),
-                variant=Variant.TARGET,
-                audio_path=Path("unheard.wav"),
-            ),
-            reply=sound,
-        )
-        for number, sound in enumerate(sounds)
-    ]
 
 
 def numbers(spec: JudgeSpec, judge: LocalJudge, sounds: Sequence[Audio]) -> NDArray[np.float64]:

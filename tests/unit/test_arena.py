@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -27,11 +26,11 @@ from live_eval.judging import (
     OutputSpec,
     Scored,
 )
-from live_eval.llm import LlmOptions, Tokens
-from live_eval.llm.calls import Answer
+from live_eval.llm import LlmOptions
 from live_eval.store import RunWriter
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
+from tests.unit.fake_model import FakeEndpoint
 
 SCRIPTS = 10
 VARIANTS = (Variant.TARGET, Variant.NEUTRAL)
@@ -48,27 +47,6 @@ class Better:
         return Scored({"": float(answer)}, {"reason": "so"}) if answer else Failed("no answer")
 
 
-class FakeEndpoint:
-    """A model in the same process."""
-
-    answer: ClassVar[Callable[[str, str], str]]
-    calls: ClassVar[list[str]]
-
-    def __init__(self, settings: object, clock: object) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def call(
-        self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
-    ) -> Answer:
-        content = messages[0]["content"]
-        self.calls.append(content)
-        first, _, second = content.partition("|")
-        return Answer(type(self).answer(first, second), model, Tokens(input=10, output=1))
-
-
 TOY = JudgeSpec(
     name="toy",
     version="7",
@@ -83,8 +61,9 @@ OPTIONS = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v1"))
 PLAN = ArenaPlan(judge="toy", limit=0)
 
 
-def longer(first: str, second: str) -> str:
+def longer(content: str) -> str:
     """Likes long replies, and nothing else."""
+    first, _, second = content.partition("|")
     return str(float(len(first) > len(second)) - float(len(second) > len(first)))
 
 
@@ -143,7 +122,7 @@ def test_a_judge_rates_runs_and_its_place_is_taken_out(runs: list[Path]) -> None
 
 
 def test_a_judge_that_likes_the_first_place_finds_all_alike(runs: list[Path]) -> None:
-    FakeEndpoint.answer = staticmethod(lambda first, second: "1")
+    FakeEndpoint.answer = staticmethod(lambda content: "1")
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v2"))
     arena = play_arena(read_runs(runs[:2]), PLAN, options)
     assert arena.judge is not None
@@ -154,7 +133,7 @@ def test_a_judge_that_likes_the_first_place_finds_all_alike(runs: list[Path]) ->
 
 
 def test_what_the_judge_cannot_say_is_counted(runs: list[Path]) -> None:
-    FakeEndpoint.answer = staticmethod(lambda first, second: "" if "a" * 4 + "13" in first + second else "0")
+    FakeEndpoint.answer = staticmethod(lambda content: "" if "a" * 4 + "13" in content else "0")
     options = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v3"))
     judged = judge_pairs({"short": runs[0], "long": runs[1]}, PLAN, options)
     assert (judged.asked, len(judged.pairs), judged.n_failed) == (20, 19, 1)

@@ -33,8 +33,7 @@ from live_eval.judging import (
     Scored,
     Unscored,
 )
-from live_eval.llm import LlmOptions, Tokens
-from live_eval.llm.calls import Answer
+from live_eval.llm import LlmOptions
 from live_eval.report.build import write_report
 from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter, ScoreReader
@@ -42,6 +41,7 @@ from live_eval.summary import summarise
 from live_eval.testing.judges import speechlike
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
+from tests.unit.fake_model import FakeEndpoint
 
 SCRIPTS = 9
 CUES = ("happy", "sad", "angry")
@@ -84,25 +84,6 @@ class Better:
 
     def parse(self, answer: str) -> Judgement:
         return Scored({"": float(answer)})
-
-
-class FakeEndpoint:
-    """A model in the same process."""
-
-    answer: ClassVar[Callable[[str], str]]
-    calls: ClassVar[list[str]]
-
-    def __init__(self, settings: object, clock: object) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    async def call(
-        self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
-    ) -> Answer:
-        self.calls.append(messages[0]["content"])
-        return Answer(type(self).answer(messages[0]["content"]), model, Tokens(input=10, output=1))
 
 
 LOCAL = JudgeSpec(

@@ -1,0 +1,30 @@
+"""Replies as judges of sound are handed them, for several benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from live_eval.audio import Audio
+from live_eval.judging import JudgedTurn
+from live_eval.types import Case, Cue, Variant
+
+__all__ = ["turns_of"]
+
+
+def turns_of(sounds: Sequence[Audio], *, cue: Cue | None = None) -> list[JudgedTurn]:
+    """Return new turns, for a turn keeps what it resampled."""
+    return [
+        JudgedTurn(
+            turn_id=str(number),
+            case=Case(
+                case_id=str(number),
+                script_id=str(number),
+                variant=Variant.TARGET,
+                audio_path=Path("unheard.wav"),
+                cue=cue,
+            ),
+            reply=sound,
+        )
+        for number, sound in enumerate(sounds)
+    ]

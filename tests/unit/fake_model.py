@@ -1,0 +1,31 @@
+"""A model in the same process, in the place of the endpoint that judges ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from live_eval.llm import Tokens
+from live_eval.llm.calls import Answer
+
+__all__ = ["FakeEndpoint"]
+
+
+class FakeEndpoint:
+    """Answers a question by a function of its text, and remembers every text."""
+
+    answer: ClassVar[Callable[[str], str]]
+    calls: ClassVar[list[str]]
+
+    def __init__(self, settings: object, clock: object) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def call(
+        self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    ) -> Answer:
+        content = messages[0]["content"]
+        self.calls.append(content)
+        return Answer(type(self).answer(content), model, Tokens(input=10, output=1))
