@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from live_eval.cli._words import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -74,7 +76,7 @@ def command(
     for comparison in compared.comparisons:
         _print_comparison(compared.first, comparison)
     if compared.tests:
-        click.echo(f"p Holm: corrected over {_count(compared.tests, 'test')}. A script counts once.")
+        click.echo(f"p Holm: corrected over {counted(compared.tests, 'test')}. A script counts once.")
     if prompts is not None:
         click.echo()
         for line in prompts.in_words():
@@ -145,8 +147,8 @@ def _denominators(first: str, comparison: Comparison) -> Iterator[str]:
         }
         told = ", ".join(f"{count} {where}" for where, count in without.items() if count)
         rests_on = (
-            f"{difference.difference.n} of {_count(difference.turns, 'turn')}, "
-            f"{_count(difference.difference.clusters, 'script')}" + (f"; without: {told}" if told else "")
+            f"{difference.difference.n} of {counted(difference.turns, 'turn')}, "
+            f"{counted(difference.difference.clusters, 'script')}" + (f"; without: {told}" if told else "")
         )
         alike.setdefault(rests_on, []).append(difference.name)
     for rests_on, names in alike.items():
@@ -170,7 +172,3 @@ def _methods(comparison: Comparison) -> Iterator[str]:
 
 def _of(names: Sequence[str], kinds: int) -> str:
     return f" ({', '.join(names)})" if kinds > 1 else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

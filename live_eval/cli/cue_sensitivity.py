@@ -10,6 +10,7 @@ import click
 
 from live_eval.bench import JudgeOptions, load_judge
 from live_eval.bench import lacks as lacks_here
+from live_eval.cli._words import counted
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.registry import judge
 from live_eval.store import RunReader, ScoreReader
@@ -90,7 +91,7 @@ def _print(found: CueSensitivity) -> None:
     for line in (*_reasons(found), *found.notes):
         click.echo(f"- {line}")
     for reason, count in found.left_out.items():
-        click.echo(f"- {count} {'turn' if count == 1 else 'turns'} left out: {reason}")
+        click.echo(f"- {counted(count, 'turn')} left out: {reason}")
 
 
 def _cells(effect: Effect) -> list[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from live_eval.cli._words import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -134,14 +136,14 @@ def _timing_notes(summary: RunSummary) -> list[str]:
         without = summary.latencies["voice_to_voice"].without_flagged
         p50 = "–" if without.p50 is None else f"{without.p50:.0f} ms"
         notes.append(
-            f"{_turns(lag.flagged)} with a lag beyond {LAG_BOUND_NS // 1_000_000} ms; "
+            f"{counted(lag.flagged, 'turn')} with a lag beyond {LAG_BOUND_NS // 1_000_000} ms; "
             f"voice to voice without them: p50 {p50} (n {without.n})"
         )
     reason = summary.latencies["voice_to_voice"].p50.reason
     if reason and summary.captured:
         notes.append(f"voice to voice: no interval: {reason}")
     if summary.stalled:
-        notes.append(f"{_turns(summary.stalled)} whose playout ran dry")
+        notes.append(f"{counted(summary.stalled, 'turn')} whose playout ran dry")
     if summary.premature:
         notes.append(f"responses cut off because the utterance went on (premature): {summary.premature}")
     return notes
@@ -172,7 +174,7 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
 
 def _dialogues_in_words(figures: DialogueFigures) -> str:
     followed = figures.followed
-    dialogues = "1 dialogue" if figures.dialogues == 1 else f"{figures.dialogues} dialogues"
+    dialogues = counted(figures.dialogues, "dialogue")
     counts = f"{dialogues} of {figures.turns} turns; the cue changes at {figures.changes}"
     if followed.value is None:
         return f"{counts}; whether replies follow: {followed.reason}"
@@ -207,10 +209,6 @@ def _number(estimate: Estimate, digits: int) -> str:
 def _interval(estimate: Estimate, digits: int) -> str:
     interval = estimate.interval
     return "–" if interval is None else f"{interval.low:.{digits}f} … {interval.high:.{digits}f}"
-
-
-def _turns(count: int) -> str:
-    return "1 turn" if count == 1 else f"{count} turns"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
