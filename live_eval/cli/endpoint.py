@@ -218,7 +218,7 @@ def command(
         endpoint = Endpoint(settings, hearing, answering, token=secret if guarded else None, truth=truth_file)
         if calibrate:
             stack.enter_context(undisturbed())
-        parent = sys.stdin.buffer if until_stdin_ends else None
+        parent = sys.stdin.fileno() if until_stdin_ends else None
         run(serve(endpoint, host, port, announce, until_end_of=parent))
 
 

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import secrets
 import signal
 import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import groupby
-from typing import BinaryIO
 
 import orjson
 from aiohttp import WSCloseCode, web
@@ -232,7 +232,7 @@ async def serve(
     port: int,
     announce: Callable[[int], None],
     *,
-    until_end_of: BinaryIO | None = None,
+    until_end_of: int | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
@@ -241,7 +241,8 @@ async def serve(
         host: Address to bind.
         port: Port to bind; 0 for any that is free.
         announce: Called with the port once connections are accepted.
-        until_end_of: Stop also when this stream ends: a parent's pipe, which closes when the parent dies.
+        until_end_of: Stop also at the end of this file descriptor: a parent's pipe, which closes when the
+            parent dies.
 
     Raises:
         LiveEvalError: The address cannot be bound.
@@ -251,10 +252,11 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     if until_end_of is not None:
-        stream = until_end_of
+        descriptor = until_end_of
 
         def wait_for_end() -> None:
-            while stream.read(4096):
+            # Not the stream: its buffer's lock, held by this thread, aborts the interpreter when it ends.
+            while os.read(descriptor, 4096):
                 pass
             with contextlib.suppress(RuntimeError):  # the loop has ended before the stream
                 loop.call_soon_threadsafe(stop.set)

@@ -158,13 +158,14 @@ async def test_barge_in_clears_and_truncates(tmp_path: Path) -> None:
         await client.event("session.created")
         client.microphone.say(speech())
         first = await client.event("output_audio_buffer.started")
+        await client.hears(TONE)
         client.microphone.say(speech(500))
         cleared = await client.event("output_audio_buffer.cleared")
         (truncated,) = await client.event("conversation.item.truncated")
         second = await client.event("output_audio_buffer.started")
-    assert "response.done" in types(cleared)  # it was generated long before it was played
+    assert "response.done" in types(first + cleared)  # it was generated long before it was played
     assert cleared[-1]["response_id"] == first[-1]["response_id"] != second[-1]["response_id"]
-    assert 0 < truncated["audio_end_ms"] < 2_000
+    assert 0 < truncated["audio_end_ms"] < 3_000
     before, _ = await served.turns()
     assert before.status == "completed"
     assert abs(len(before.chunk_sent_ns) * 20 - truncated["audio_end_ms"]) <= 20
