@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from live_eval.errors import DataError
+from live_eval.textfile import read_rows
 
 __all__ = ["Vote", "Votes", "read_votes"]
 
 _NEEDED = ("case_id", "first", "second", "winner")
+_OPTIONAL = ("rater",)
 _TOLD_ROWS = 8
 
 
@@ -78,7 +79,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
     votes = Votes(file=path.name)
     wrong: list[str] = []
     seen: dict[tuple[str, frozenset[str], str], int] = {}
-    for line, row in _rows(path):
+    for line, row in read_rows(path, _NEEDED, _OPTIONAL):
         votes.rows += 1
         first, second, case = row["first"], row["second"], row["case_id"]
         verdict = _verdict(row["winner"], first, second)
@@ -119,29 +120,6 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
             f"others, {votes.n_unknown} about cases that they have not"
         )
     return votes
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            heading = [name.strip() for name in next(reader, [])]
-            lacking = [name for name in _NEEDED if name not in heading]
-            if lacking:
-                raise DataError(
-                    f"{path}:1: expected the columns {', '.join(_NEEDED)} and where wanted rater; "
-                    f"{', '.join(lacking)} is not there"
-                )
-            for row in reader:
-                if not any(cell.strip() for cell in row):
-                    continue
-                if len(row) != len(heading):
-                    raise DataError(
-                        f"{path}:{reader.line_num}: expected {len(heading)} cells, found {len(row)}"
-                    )
-                yield reader.line_num, {name: cell.strip() for name, cell in zip(heading, row, strict=True)}
-    except (OSError, UnicodeError, csv.Error) as error:
-        raise DataError(f"{path}: expected votes as CSV in UTF-8: {error}") from None
 
 
 def _verdict(winner: str, first: str, second: str) -> float | None:

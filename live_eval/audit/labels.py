@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from live_eval.agreement import kendall, krippendorff, spearman
 from live_eval.audit.figures import estimate_json
 from live_eval.errors import DataError
 from live_eval.judging import JudgeSpec, score_name
+from live_eval.textfile import read_rows
 
 __all__ = ["Labels", "RunTurns", "agreement_json", "read_labels"]
 
-_COLUMNS = ("turn_id", "case_id", "rater", "score", "output")
+_NEEDED = ("turn_id or case_id", "score")
+_OPTIONAL = ("rater", "output")
 _ONE_RATER = ""
 
 
@@ -73,10 +74,10 @@ def read_labels(path: Path, spec: JudgeSpec, turns: RunTurns) -> Labels:
     """
     labels = Labels(path.name)
     seen: dict[tuple[str, str, str], int] = {}
-    for line, row in _rows(path):
+    for line, row in read_rows(path, _NEEDED, _OPTIONAL):
         where = f"{path}:{line}"
         labels.rows += 1
-        score = _score(where, row.get("score"))
+        score = _score(where, row["score"])
         output = _output(where, row.get("output"), spec)
         turn_id = _turn(where, row, turns)
         if output is None:
@@ -94,39 +95,9 @@ def read_labels(path: Path, spec: JudgeSpec, turns: RunTurns) -> Labels:
     return labels
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row with its line in the file."""
+def _score(where: str, text: str) -> float:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            heading = [name.strip() for name in next(reader, [])]
-            _check_heading(path, heading)
-            for row in reader:
-                if not any(cell.strip() for cell in row):
-                    continue
-                if len(row) != len(heading):
-                    raise DataError(
-                        f"{path}:{reader.line_num}: expected {len(heading)} cells ({', '.join(heading)}), "
-                        f"found {len(row)}"
-                    )
-                yield reader.line_num, {name: cell.strip() for name, cell in zip(heading, row, strict=True)}
-    except (OSError, UnicodeError, csv.Error) as error:
-        raise DataError(f"{path}: expected labels as CSV in UTF-8: {error}") from None
-
-
-def _check_heading(path: Path, heading: Sequence[str]) -> None:
-    wanted = "expected the columns turn_id (or case_id) and score, and where wanted rater and output"
-    there = ", ".join(heading) or "nothing"
-    if "score" not in heading or not {"turn_id", "case_id"} & set(heading):
-        raise DataError(f"{path}:1: {wanted}; found {there}")
-    twice = [name for name in _COLUMNS if heading.count(name) > 1]
-    if twice:
-        raise DataError(f"{path}:1: {wanted}; found {twice[0]} twice")
-
-
-def _score(where: str, text: str | None) -> float:
-    try:
-        score = float(text or "")
+        score = float(text)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):

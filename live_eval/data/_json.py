@@ -8,6 +8,7 @@ from typing import Any
 
 from live_eval.data._rows import field_names
 from live_eval.errors import DataError
+from live_eval.textfile import read_text
 
 __all__ = ["read_entries", "read_json"]
 
@@ -18,18 +19,15 @@ def read_json(path: Path) -> Any:
     Raises:
         DataError: It cannot be read, is no UTF-8 or no JSON; the message names the line.
     """
+    text = read_text(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(f"{path}, line {error.lineno}, column {error.colno}: no JSON: {error.msg}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
     except RecursionError:
         raise DataError(f"{path}: the JSON is nested too deeply") from None
     except ValueError as error:  # a number of more digits than Python reads
         raise DataError(f"{path}: no JSON: {error}") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def read_entries(path: Path) -> list[Any]:

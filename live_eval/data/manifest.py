@@ -24,6 +24,7 @@ from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.dialogues import turns_of
 from live_eval.data.taxonomy import NEUTRAL, cue_of
 from live_eval.errors import DataError, UsageError
+from live_eval.textfile import read_text
 from live_eval.types import Case, Cue, Variant
 
 __all__ = [
@@ -183,13 +184,13 @@ def _text_beside(recording: Path) -> tuple[str | None, str | None]:
     if not path.is_file():
         return None, None
     try:
-        return path.read_text(encoding="utf-8-sig").strip() or None, None
-    except (OSError, UnicodeDecodeError) as error:
-        return None, f"{path}: expected text in UTF-8: {error}"
+        return read_text(path).strip() or None, None
+    except DataError as error:
+        return None, str(error)
 
 
 def _json_lines(path: Path) -> Iterator[_Line]:
-    for number, text in enumerate(_read(path).split("\n"), 1):
+    for number, text in enumerate(read_text(path).split("\n"), 1):
         if not text.strip():
             continue
         where = f"{path.name}, line {number}"
@@ -215,7 +216,7 @@ def _json_lines(path: Path) -> Iterator[_Line]:
 
 
 def _csv_lines(path: Path) -> Iterator[_Line]:
-    text = _read(path)
+    text = read_text(path)
     header = next((line for line in text.split("\n") if line.strip()), "")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -233,15 +234,6 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
                 yield _Line(where, record)
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: no CSV: {error}") from None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _check_fields(path: Path, lines: list[_Line], fields: FieldMap) -> None:

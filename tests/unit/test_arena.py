@@ -202,13 +202,13 @@ def test_bad_votes_are_named_by_their_lines(tmp_path: Path) -> None:
     assert [line.split(":")[1] for line in told] == ["2", "3", "4", "6"]
     assert "expected first, second, tie, 'short' or 'long'" in told[0]
     assert "a second vote of 'ann' about this pair; the first is on line 5" in told[3]
-    with pytest.raises(DataError, match=r":2: expected 5 cells, found 2"):
+    with pytest.raises(DataError, match=r":2: expected 5 cells \(.*\), found 2"):
         read_votes(votes_file(file, "0/target,short"), ["short", "long"], {})
-    with pytest.raises(DataError, match=r":1: expected the columns .*; winner is not there"):
+    with pytest.raises(DataError, match=r":1: expected the columns .*winner.*; found case_id, first, second"):
         read_votes(votes_file(file, heading="case_id,first,second"), ["short", "long"], {})
     with pytest.raises(DataError, match="no vote about these runs"):
         read_votes(votes_file(file), ["short", "long"], {})
-    with pytest.raises(DataError, match="expected votes as CSV in UTF-8"):
+    with pytest.raises(DataError, match=r"none\.csv: cannot be read"):
         read_votes(tmp_path / "none.csv", ["short", "long"], {})
 
 

@@ -110,6 +110,16 @@ class TestSensitivity:
         assert found.difference.value == pytest.approx(effect, abs=0.2)
         assert found.difference.clusters == 20
 
+    @pytest.mark.parametrize(
+        ("effect", "verdict"), [(-1.0, Verdict.SEES), (0.0, Verdict.BLIND), (1.0, Verdict.SEES)]
+    )
+    def test_without_a_direction_either_side_is_seen(self, effect: float, verdict: Verdict) -> None:
+        random = np.random.default_rng(3)
+        rows = [Degraded(f"s{i}", 3.0, 3.0 + effect + random.normal(0, 0.3)) for i in range(30)]
+        found = sight(rows, directed=False)
+        assert (found.verdict, found.worse) == (verdict, None)
+        assert found.difference.value == pytest.approx(effect, abs=0.2)
+
     def test_no_change_at_all_is_not_seen(self) -> None:
         found = sight([Degraded(f"s{i}", 3.0, 3.0) for i in range(10)])
         assert found.verdict is Verdict.BLIND
@@ -183,7 +193,7 @@ class TestLabels:
                 "turn_id,score,rater\nt0,1,ann\nt0,2,ann\n",
                 r"labels\.csv:3: a second score by 'ann' of 't0'; the first is on line 2",
             ),
-            ('turn_id,score\n"t0,1\n', r"labels\.csv: expected labels as CSV"),
+            ('turn_id,score\n"t0,1\n', r"labels\.csv:2: expected CSV: "),
         ],
     )
     def test_what_is_wrong_is_told_with_its_line(self, tmp_path: Path, text: str, problem: str) -> None:
@@ -191,10 +201,10 @@ class TestLabels:
             read_labels(labels_file(tmp_path, text), SPEC, TURNS)
 
     def test_a_file_that_is_not_there_or_no_text(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="expected labels as CSV"):
+        with pytest.raises(DataError, match=r"none\.csv: cannot be read"):
             read_labels(tmp_path / "none.csv", SPEC, TURNS)
         (tmp_path / "bytes.csv").write_bytes(b"turn_id,score\nt0,\xff\n")
-        with pytest.raises(DataError, match="expected labels as CSV"):
+        with pytest.raises(DataError, match=r"bytes\.csv: expected UTF-8, but byte 17 is not"):
             read_labels(tmp_path / "bytes.csv", SPEC, TURNS)
 
     def test_agreement_of_known_strength(self, tmp_path: Path) -> None:

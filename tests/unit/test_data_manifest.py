@@ -259,7 +259,7 @@ class TestFolder:
         add("a.wav")
         (tmp_path / "a.txt").write_bytes(b"\xff\xfe\x00")
         (case,) = load(tmp_path).cases
-        assert "a.txt: expected text in UTF-8" in (case.problem or "")
+        assert "a.txt: expected UTF-8, but byte 0 is not" in (case.problem or "")
 
     def test_a_mapping_fits_no_folder(self, tmp_path: Path, add: Callable[[str], Path]) -> None:
         add("a.wav")
