@@ -2,6 +2,7 @@
 
 from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap, build_board
 from live_eval.leaderboard.columns import BoardColumn
+from live_eval.leaderboard.entries import Source
 from live_eval.leaderboard.plots import LevelPlot, ModelDot
 from live_eval.leaderboard.render import BoardFormat, render
 
@@ -15,6 +16,7 @@ __all__ = [
     "HeatMap",
     "LevelPlot",
     "ModelDot",
+    "Source",
     "build_board",
     "render",
 ]

@@ -20,7 +20,7 @@ from live_eval.leaderboard.columns import (
     VES,
     BoardColumn,
 )
-from live_eval.leaderboard.entries import Chosen, Entry, choose_prompts, names_of, read_entries
+from live_eval.leaderboard.entries import Chosen, Entry, Source, choose_prompts, read_entries, sources_of
 from live_eval.leaderboard.plots import LevelPlot, level_plots
 from live_eval.leaderboard.published import PUBLISHED
 from live_eval.statistics import Estimate
@@ -54,17 +54,17 @@ class BoardRow:
     """A model.
 
     Args:
-        label: Its name.
-        prompt: The prompt of the conversations, and whether it tells the cue; empty where it has no part in
-            the table.
-        published: Whether the paper says it.
+        source: Where its figures come from.
         cells: A cell for each column.
     """
 
-    label: str
-    prompt: str
-    published: bool
+    source: Source
     cells: tuple[BoardCell, ...]
+
+    @property
+    def published(self) -> bool:
+        """Whether the paper says it."""
+        return self.source.folder is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class HeatMap:
     title: str
     low: float
     high: float
-    columns: tuple[str, ...]
+    columns: tuple[Source, ...]
     rows: tuple[str, ...]
     cells: tuple[tuple[Estimate, ...], ...]
 
@@ -159,7 +159,6 @@ def _table(
 ) -> BoardTable:
     shown, said = chosen.entries, list(chosen.said)
     prompted = any(column.task is _CONVERSATION for column in columns)
-    names = names_of(shown, prompted=prompted)
     estimates = [[entry.estimate(column) for column in columns] for entry in shown]
     # An upper bound does not vie with those that had to hear the cue.
     rivals = [not (entry.told and prompted) for entry in shown]
@@ -181,9 +180,7 @@ def _table(
         )
     ours = [
         BoardRow(
-            name,
-            _prompt_in_words(entry) if prompted else "",
-            False,
+            source,
             tuple(
                 BoardCell(
                     estimate.value,
@@ -194,11 +191,13 @@ def _table(
                 for column, estimate, top in zip(columns, row, best, strict=True)
             ),
         )
-        for name, entry, row, mine in zip(names, shown, estimates, rivals, strict=True)
+        for source, entry, row, mine in zip(
+            sources_of(shown, prompted=prompted), shown, estimates, rivals, strict=True
+        )
         if any(estimate.value is not None for estimate in row)
     ]
     published = [
-        BoardRow(name, "", True, tuple(BoardCell(figures.get(column.key)) for column in columns))
+        BoardRow(Source(name), tuple(BoardCell(figures.get(column.key)) for column in columns))
         for name, figures in PUBLISHED.items()
         if any(column.key in figures for column in columns)
     ]
@@ -210,10 +209,6 @@ def _table(
     if without:
         said.append(f"without a figure here, and so without a row: {', '.join(without)}")
     return BoardTable(title, columns, (*ours, *published), (*notes, *said))
-
-
-def _prompt_in_words(entry: Entry) -> str:
-    return f"{entry.prompt}, tells the cue" if entry.told else entry.prompt
 
 
 def _best(there: Sequence[float], column: BoardColumn) -> float | None:
@@ -234,11 +229,7 @@ def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
         found = _map(title, score, task, entries)
         if found is not None:
             rows, cells = found
-            prompted = task is _CONVERSATION
-            columns = tuple(
-                f"{name}, prompt {_prompt_in_words(entry)}" if prompted else name
-                for name, entry in zip(names_of(entries, prompted=prompted), entries, strict=True)
-            )
+            columns = tuple(sources_of(entries, prompted=task is _CONVERSATION))
             maps.append(HeatMap(title, low, high, columns, rows, cells))
     return maps
 

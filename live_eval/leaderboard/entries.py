@@ -16,7 +16,7 @@ from live_eval.store import RunReader, ScoreReader, part_of
 from live_eval.summary import ACCURACY, RunSummary, TurnFacts, summarise
 from live_eval.types import Task
 
-__all__ = ["Chosen", "Entry", "choose_prompts", "names_of", "read_entries"]
+__all__ = ["Chosen", "Entry", "Source", "choose_prompts", "read_entries", "sources_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,18 +114,49 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     return entries
 
 
-def names_of(entries: Sequence[Entry], *, prompted: bool) -> list[str]:
-    """Return what to call runs: their labels, and the folder where two would read the same.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where figures come from: one of our runs, or the paper.
+
+    Args:
+        model: The model, or else the endpoint.
+        folder: The run's folder; None for the paper.
+        prompt: The prompt of its conversations; empty where it has no part in the figures.
+        told: Whether that prompt tells the cue.
+        alone: Whether no other source reads the same.
+    """
+
+    model: str
+    folder: str | None = None
+    prompt: str = ""
+    told: bool = False
+    alone: bool = True
+
+    @property
+    def name(self) -> str:
+        """The model, with the folder where another source would read the same."""
+        return self.model if self.alone else f"{self.model} ({self.folder})"
+
+    @property
+    def remark(self) -> str:
+        """What to say beside the name: that it is published, or the prompt; may be empty."""
+        if self.folder is None:
+            return "published"
+        return f"prompt {self.prompt}{', tells the cue' if self.told else ''}" if self.prompt else ""
+
+
+def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
+    """Return runs as sources.
 
     Args:
         entries: The runs.
-        prompted: Whether the prompt stands beside the name.
+        prompted: Whether their prompt has a part in the figures.
     """
-    keys = [(entry.label, entry.prompt if prompted else "") for entry in entries]
-    count = Counter(keys)
+    prompts = [entry.prompt if prompted else "" for entry in entries]
+    count = Counter((entry.label, prompt) for entry, prompt in zip(entries, prompts, strict=True))
     return [
-        entry.label if count[key] == 1 else f"{entry.label} ({entry.folder})"
-        for entry, key in zip(entries, keys, strict=True)
+        Source(entry.label, entry.folder, prompt, prompted and entry.told, count[entry.label, prompt] == 1)
+        for entry, prompt in zip(entries, prompts, strict=True)
     ]
 
 

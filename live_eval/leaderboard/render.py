@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from live_eval.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, HeatMap
+from live_eval.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
+from live_eval.leaderboard.entries import Source
 from live_eval.leaderboard.plots import LevelPlot
 from live_eval.statistics import Estimate
 
@@ -44,10 +45,8 @@ def _interval(estimate: Estimate | None) -> str:
     return f"{_figure(estimate.interval.low)} to {_figure(estimate.interval.high)}"
 
 
-def _label(row: BoardRow) -> str:
-    if row.published:
-        return f"{row.label} (published)"
-    return f"{row.label}, prompt {row.prompt}" if row.prompt else row.label
+def _label(source: Source) -> str:
+    return f"{source.name}, {source.remark}" if source.remark else source.name
 
 
 def _arrow(higher: bool) -> str:
@@ -64,7 +63,7 @@ def _html(board: Board) -> str:
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(figure=_figure, interval=_interval, arrow=_arrow)
-    environment.globals.update(label=_label, cell_note=_cell_note, heat=_heat)
+    environment.globals.update(cell_note=_cell_note, heat=_heat)
     return environment.get_template("leaderboard.html").render(board=board)
 
 
@@ -112,12 +111,12 @@ def _markdown_table(table: BoardTable) -> str:
             figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
             between = _interval(cell.estimate)
             cells.append(f"{figure} ({between})" if between else figure)
-        lines.append(f"| {_label(row).translate(_MARKUP)} | {' | '.join(cells)} |")
+        lines.append(f"| {_label(row.source).translate(_MARKUP)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _markdown_map(heat_map: HeatMap) -> str:
-    heads = " | ".join(column.translate(_MARKUP) for column in heat_map.columns)
+    heads = " | ".join(_label(source).translate(_MARKUP) for source in heat_map.columns)
     lines = [f"| | {heads} |", "|---|" + "---:|" * len(heat_map.columns)]
     for name, row in zip(heat_map.rows, heat_map.cells, strict=True):
         cells = " | ".join(
@@ -140,23 +139,31 @@ def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
 # -- CSV ------------------------------------------------------------------------------------------------
 
 
+_CSV_SOURCE = ("table", "model", "run", "prompt", "tells_cue", "published")
+
+
 def _csv(board: Board) -> str:
     made = io.StringIO()
     writer = csv.writer(made, lineterminator="\n")
-    writer.writerow(["table", "row", "prompt", "published", "figure", "value", "low", "high", "n", "turns"])
+    writer.writerow([*_CSV_SOURCE, "figure", "value", "low", "high", "n", "turns"])
     for table in board.tables:
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if cell.value is not None:
-                    head = [table.title, row.label, row.prompt, row.published, column.title]
+                    head = [table.title, *_told(row.source), column.title]
                     writer.writerow([*head, *_numbers(cell.value, cell.estimate), cell.turns or ""])
     for heat_map in board.maps:
         for name, estimates in zip(heat_map.rows, heat_map.cells, strict=True):
-            for label, estimate in zip(heat_map.columns, estimates, strict=True):
+            for source, estimate in zip(heat_map.columns, estimates, strict=True):
                 if estimate.value is not None:
-                    head = [heat_map.title, label, "", False, name]
+                    head = [heat_map.title, *_told(source), name]
                     writer.writerow([*head, *_numbers(estimate.value, estimate), ""])
     return made.getvalue()
+
+
+def _told(source: Source) -> list[str | bool]:
+    tells_cue = source.told if source.prompt else ""
+    return [source.model, source.folder or "", source.prompt, tells_cue, source.folder is None]
 
 
 def _numbers(value: float, estimate: Estimate | None) -> list[str]:
@@ -189,13 +196,17 @@ _TEX = str.maketrans(
 )
 
 
+_ACROSS = 12
+"""Runs side by side in a map, so that its letters stay as large as the page's."""
+
+
 def _latex(board: Board) -> str:
     parts = [
         "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}; XeLaTeX or LuaLaTeX where",
         "% names hold letters beyond Latin ones. Intervals are 95 %, resampled by script.",
     ]
     parts += [_latex_table(table) for table in board.tables]
-    parts += [_latex_map(heat_map) for heat_map in board.maps]
+    parts += [block for heat_map in board.maps for block in _latex_map(heat_map)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -203,43 +214,62 @@ def _latex_table(table: BoardTable) -> str:
     heads = [f"{column.title} {_arrow(column.higher_is_better)}".translate(_TEX) for column in table.columns]
     lines = []
     for place, row in enumerate(table.rows):
-        if row.published and place and not table.rows[place - 1].published:
-            lines.append("\\midrule")
-        cells = []
-        for cell in row.cells:
-            figure = _figure(cell.value).translate(_TEX)
-            figure = f"\\textbf{{{figure}}}" if cell.best else figure
-            between = _interval(cell.estimate).replace(" to ", ", ").translate(_TEX)
-            cells.append(f"{figure} {{\\scriptsize [{between}]}}" if between else figure)
-        # In braces: a bracket after the end of a row would be taken for its space.
-        lines.append(f"{{{_label(row).translate(_TEX)}}} & {' & '.join(cells)} \\\\")
+        figures = [_figure(cell.value).translate(_TEX) for cell in row.cells]
+        if row.published:
+            lines += ["\\midrule"] if place and not table.rows[place - 1].published else []
+            lines.append(_latex_row(_label(row.source).translate(_TEX), figures))
+            continue
+        bold = [
+            f"\\textbf{{{figure}}}" if cell.best else figure
+            for figure, cell in zip(figures, row.cells, strict=True)
+        ]
+        # Intervals stand below their figures: beside them they would make the table too wide to be read.
+        small = [
+            f"\\scriptsize {text.translate(_TEX)}" if text else ""
+            for text in (row.source.remark, *(_interval(cell.estimate) for cell in row.cells))
+        ]
+        lines += [
+            _latex_row(row.source.name.translate(_TEX), bold),
+            _latex_row(small[0], small[1:]),
+            "\\addlinespace[2pt]",
+        ]
     return _floating(table.title, heads, lines, table.notes)
 
 
-def _latex_map(heat_map: HeatMap) -> str:
-    lines = [
-        f"{{{name.translate(_TEX)}}} & {' & '.join(_figure(each.value).translate(_TEX) for each in row)} \\\\"
-        for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
-    ]
-    return _floating(heat_map.title, [column.translate(_TEX) for column in heat_map.columns], lines)
+def _latex_row(head: str, cells: Sequence[str]) -> str:
+    # In braces: a bracket after the end of a row would be taken for its space.
+    return f"{{{head}}} & {' & '.join(cells)} \\\\"
+
+
+def _latex_map(heat_map: HeatMap) -> Iterator[str]:
+    """Yield a table for each `_ACROSS` runs: numbers head them, and their names stand below."""
+    sources = list(enumerate(heat_map.columns, 1))
+    for start in range(0, len(sources), _ACROSS):
+        part = slice(start, start + _ACROSS)
+        lines = [
+            _latex_row(name.translate(_TEX), [_figure(each.value).translate(_TEX) for each in row[part]])
+            for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
+        ]
+        names = "; ".join(f"{number}: {_label(source)}" for number, source in sources[part])
+        yield _floating(heat_map.title, [str(number) for number, _ in sources[part]], lines, (names,))
 
 
 def _floating(title: str, heads: list[str], lines: list[str], notes: tuple[str, ...] = ()) -> str:
     return "\n".join(
         [
             "\\begin{table}",
-            "\\centering",
+            "\\centering\\setlength{\\tabcolsep}{4pt}",
             f"\\caption{{{title.translate(_TEX)}}}",
             # A table that is wider than the page is made as wide as the page.
             "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
             f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
             "\\toprule",
-            f" & {' & '.join(heads)} \\\\",
+            _latex_row("", heads),
             "\\midrule",
             *lines,
             "\\bottomrule",
-            "\\end{tabular}}",
-            *(f"\\par\\footnotesize {note.translate(_TEX)}" for note in notes),
+            "\\end{tabular}}\\par\\smallskip",
+            *(f"\\footnotesize {note.translate(_TEX)}\\par" for note in notes),
             "\\end{table}",
         ]
     )

@@ -102,7 +102,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 def ours(path_or_paths: list[Path], table: int, **options: bool) -> list[tuple[str, str]]:
     board = build_board(path_or_paths, **options)
-    return [(row.label, row.prompt) for row in board.tables[table].rows if not row.published]
+    rows = [row for row in board.tables[table].rows if not row.published]
+    return [(row.source.name, row.source.remark.removeprefix("prompt ")) for row in rows]
 
 
 def test_the_paper_is_there_whole() -> None:
@@ -128,7 +129,7 @@ def test_a_figure_rests_on_the_scored_turns_of_its_task(runs: Mapping[str, Path]
     assert ves.estimate.interval is not None
     assert not any(cell.best for cell in words.rows[0].cells), "one row has nobody to be better than"
     assert [row.published for row in words.rows] == [False] + [True] * 13
-    assert [row.label for row in sound.rows if row.published][-1] == "EchoX"
+    assert [row.source.name for row in sound.rows if row.published][-1] == "EchoX"
 
 
 def test_of_several_prompts_the_best_is_shown_and_said(runs: Mapping[str, Path]) -> None:
@@ -252,10 +253,40 @@ def test_csv_has_every_figure_with_its_interval(runs: Mapping[str, Path]) -> Non
     assert all(row["low"] == "" for row in published)
 
 
+def test_csv_groups_tables_and_maps_alike_by_model_run_and_prompt(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    again = written(tmp_path / "again", prompt="basic")
+    told = written(tmp_path / "told", prompt="upper-bound")
+    board = build_board([runs["basic"], again, told], all_prompts=True)
+    found = [row for row in csv.DictReader(io.StringIO(render(board, "csv"))) if row["run"]]
+    assert {row["model"] for row in found} == {"made-up"}, "two of one name are told apart by their run"
+    assert {row["published"] for row in found} == {"False"}
+    for table in ("Response: words", "C4 by attribute"):
+        assert {(row["run"], row["prompt"], row["tells_cue"]) for row in found if row["table"] == table} == {
+            ("basic", "basic", "False"),
+            ("again", "basic", "False"),
+            ("told", "upper-bound", "True"),
+        }
+    for table in ("Understanding and reasoning", "Accuracy by type: understanding, %"):
+        assert {(row["run"], row["prompt"], row["tells_cue"]) for row in found if row["table"] == table} == {
+            ("basic", "", ""),
+            ("again", "", ""),
+            ("told", "", ""),
+        }, "questions have prompts of their own"
+
+
 def named(board: Board, label: str) -> Board:
     """The board with another name for our first row."""
     tables = [
-        replace(table, rows=(replace(table.rows[0], label=label), *table.rows[1:])) for table in board.tables
+        replace(
+            table,
+            rows=(
+                replace(table.rows[0], source=replace(table.rows[0].source, model=label)),
+                *table.rows[1:],
+            ),
+        )
+        for table in board.tables
     ]
     return replace(board, tables=tuple(tables))
 
@@ -271,6 +302,24 @@ def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
     for block in re.findall(r"\\begin\{tabular\}\{(l?r*)\}(.*?)\\end\{tabular\}", made, re.DOTALL):
         rows = [line for line in block[1].splitlines() if line.endswith("\\\\")]
         assert {re.sub(r"\\&", "", line).count("&") for line in rows} == {len(block[0]) - 1}
+
+
+def test_latex_numbers_the_runs_of_maps_and_breaks_wide_ones(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"]])
+    [by_attribute] = [found for found in board.maps if found.title == "C4 by attribute"]
+    wide = replace(
+        by_attribute,
+        columns=tuple(replace(by_attribute.columns[0], model=f"model_{number}") for number in range(1, 15)),
+        cells=tuple(row * 14 for row in by_attribute.cells),
+    )
+    made = render(replace(board, tables=(), maps=(wide,)), "latex")
+    assert re.findall(r"^\{\} & (.*) \\\\$", made, re.MULTILINE) == [
+        " & ".join(str(number) for number in range(1, 13)),
+        "13 & 14",
+    ]
+    assert "1: model\\_1, prompt basic; 2: model\\_2, prompt basic" in made
+    assert "13: model\\_13, prompt basic; 14: model\\_14, prompt basic" in made
+    assert [line.count("&") for line in made.splitlines() if line.startswith("{sigh}")] == [12, 2]
 
 
 def test_the_page_marks_what_is_published_and_escapes(runs: Mapping[str, Path]) -> None:
