@@ -13,159 +13,15 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from judges import _choice_phrases as phrases
 from judges._reply import refused
 
 __all__ = ["Choice", "choose"]
 
 _Options = Sequence[tuple[str, str]]
 
-
-def _any_case(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
-
-
-# A reply is speech: what is longer is read from its end, where the answer of one who thinks aloud stands.
-_LONGEST = 3000
 # How plainly a claim chooses: not at all; in passing ("which option B has"); by itself; in so many words.
 _UNSAID, _PASSING, _BARE, _PLAIN = range(4)
-
-# What a recogniser writes where a letter is said.
-_HEARD = {"ay": "A", "eh": "A", "be": "B", "bee": "B", "see": "C", "sea": "C", "cee": "C"}
-_HEARD |= {"dee": "D", "ee": "E"}
-_HEARD_WORDS = "|".join(_HEARD)
-_ORDINAL = "first|second|third|fourth|fifth|sixth"
-_COUNT = "one|two|three|four|five|six"
-_PLACES = {word: place for words in (_ORDINAL, _COUNT) for place, word in enumerate(words.split("|"))}
-_PLACES |= {str(place + 1): place for place in range(6)} | {"last": -1}
-
-_NOUN = r"(?:options?|choices?|answers?|letter)"
-_ALONE_BEFORE, _ALONE_AFTER = r"(?<![\w'.-])", r"(?![\w'+#]|-\w|\.\w)"
-_MENTION = _any_case(
-    rf"(?:\b(?:the\s+)?(?P<named>{_NOUN})\s+)?\(?{_ALONE_BEFORE}"
-    rf"(?:(?P<letter>[a-z])|(?P<heard>{_HEARD_WORDS})){_ALONE_AFTER}"
-    rf"|\b(?:(?:option|choice)(?:\s+number)?|number)\s+(?P<count>{_COUNT}|[1-6])\b"
-    rf"|(?:\bthe\s+|(?<!and )(?<!or )\b)(?P<ordinal>{_ORDINAL}|last)\s+(?P<noun>option|choice|one|answer)\b"
-)
-# "a" and the words that letters are heard as are words too: what may follow them where they are letters.
-_ENDS = re.compile(r"\s*(?:$|[)\]}$.,;:!?\n])")
-_GOES_ON = _any_case(
-    r"\s*(?:$|[)\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|"
-    r"seems|sounds|fits|matches|makes|over|rather|instead|not|it\s+is|I\s+(?:think|guess|believe))\b)"
-)
-# Between the options of one breath: "B or C", "A, B and D", "either (b) / (c)".
-_JOINED = _any_case(
-    r"\)?(?:\s*(?:[,/&]|\b(?:and|or|nor|maybe|perhaps|possibly|even|also|either|both|as well as)\b))+\s*\(?$"
-)
-
-_IS = r"(?:is|are|was|were|(?:would|must|should|could|might|may|will|can|has to|have to) be)"
-_SURELY = (
-    r"(?:(?:\w+ly|most|very|just|still|now|then|also|indeed|either|both|between|perhaps|"
-    r"maybe|I think|I'd say)[\s,]+)*"
-)
-_SAID_BEFORE = _any_case(
-    rf"(?:\b(?:answers?|choices?|options?|pick|guess|selection|response|bet|vote|conclusion|solution|match|"
-    rf"closest|the\s+one|what I hear)(?:\s+\w+){{0,4}}?(?:\s+{_IS}|'s)"
-    rf"|\b(?:it|that|this|these|which)(?:\s+{_IS}|'s|'d be|'ll be)"
-    r"|^\W*(?:could|must|might|may|would|should|can)\s+be|\banswers?|\b(?:change|switch)\s+(?:my\s+answer\s+)?to"
-    r"|\b(?:go|going|went|opt|opting|opted)\s+(?:with|for)"
-    r"|\b(?:choose|choosing|chose|pick|picking|select|selecting|say|meant|vote\s+for|settle\s+on|stick\s+with)"
-    r"|\b(?:sounds?|seems?|looks?|more)\s+like|\bcloser\s+to|\blean(?:ing)?(?:\s+(?:to|towards?|for))?"
-    r"|\b(?:match(?:es|ing)?|fits|corresponds?\s+(?:to|with)|consistent\s+with|points?\s+(?:to|towards?)|"
-    r"suggests?|indicates?|supports?|means|leaves?(?:\s+(?:us|me))?(?:\s+with)?)"
-    r"|(?:答案|选择?|選擇?|选项)\s*(?:应该|應該)?\s*[是为為]?|(?:认为|觉得)是)"
-    rf"\s+{_SURELY}$"
-)
-_SAID_AFTER = _any_case(
-    rf"\)?,?\s+(?:it\s+is\b|(?:(?:{_IS}|sounds?|seems?|looks?)\s+(?:[\w']+\s+){{0,3}}?"
-    r"(?:correct|right|best|better|likely|accurate|answer|fitting|appropriate|true|choice|option|it|pick|"
-    r"what|closest|the\s+one)\b)"
-    r"|(?:\w+ly\s+|also\s+|best\s+)*(?:fits|matches|applies|describes|corresponds|"
-    r"makes\s+(?:the\s+)?(?:most\s+)?sense)\b)"
-)
-# What stands beside an option that is said by itself: "So, I think B, for sure."
-_FILL = (
-    r"so|well|ok|okay|then|therefore|thus|hence|i(?:'d|'ll|'m)?|we|would|say|think|guess|believe|suppose|\w+ly|"
-    r"maybe|perhaps|most|very|quite|for|sure|of|course|please|um|uh|hmm|mm|oh|ah|yes|yeah|no|sorry|wait|mean|"
-    r"just|indeed|here|again|my|and|but|or|also|either|both|it|must|be|final"
-)
-_FILLER = _any_case(rf"\W*(?:(?:{_FILL})(?![\w'])\W*)*")
-_LED = _any_case(
-    rf"(?:^|\b(?:{_FILL}|that|because|since|as|while|although|though|all|the|how|why|if|between))\W*$"
-)
-
-_NOT_BEFORE = _any_case(
-    r"\b(?:not|never|none|neither|nor|cannot|without|unlike|unable|doubt\w*|unlikely|hardly|wrong|incorrect|"
-    r"(?:do|does|is|are|was|would|could|should|ca|can|wo|did)nt|"
-    r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|anything\s+but|opposed\s+to|"
-    r"rul(?:e|es|ed|ing)\s+out|(?:eliminat|exclud|discard|reject|dismiss|avoid)(?:e|es|ed|ing)?|"
-    r"no\s+(?!(?:wait|sorry|it|that|this|there|i|the|actually|[a-z])\b)\w+)\b|n't\b|不"
-)
-_NOT_AFTER = _any_case(
-    r"(?:\s*\([^)]*\)|,[^,.;:!?\n]*,)?[)\]]?\s+(?:(?:\w+ly|all|both|just|also|then|still|either)\s+)*"
-    rf"(?:\w+n't\b|cannot\b|(?:{_IS}|do|does|did|can|could|would|should|may|might|has|have|seems?|sounds?|looks?|"
-    r"feels?|appears?)\s+(?:(?:\w+ly\s+)?not\b|(?:out|off)\b(?!\s+of)|(?:[\w']+\s+){0,2}?(?:wrong|incorrect|false|"
-    r"unlikely|impossible|inaccurate|less|ruled\s+out|eliminated|excluded|implausible|inconsistent|mistaken)\b)"
-    r"|(?:fails?|contradicts?|conflicts?|lacks?)\b)"
-)
-# Denials that deny nothing, and "B as in boy".
-_EMPTY = _any_case(
-    r"\b(?:no|without(?:\s+a|\s+any)?)\s+(?:doubt|question)\b|\bnot\s+only\b"
-    r"|\b(?:do\s+not|don't|cannot|can't)\s+(?:doubt|deny)\b|(?<=\b[a-z])\s+as\s+in\s+\w+"
-)
-_LEFT_OPEN = _any_case(
-    r"^\W*(?:(?:so|but|and|even)\s+)*(?:if|unless|suppose)\b|\bwhether\b|\bat\s+first\b|\binitially\b"
-    r"|\bI\s+(?:first\s+|had\s+)?thought\b|\byou\s+(?:said|asked|want\w*)\b"
-)
-_ASKS = _any_case(
-    r"^\W*(?:is|are|was|could|would|should|did|do|does|can|which|what|why|how|who|shall|will)\b"
-)
-
-_TAKEN_BACK = (
-    r"(?:no,?\s+wait|wait|correction|I\s+mean(?:t)?|scratch\s+that|on\s+second\s+thoughts?|"
-    r"(?:no,?\s+)?sorry|(?:just\s+)?kidding|my\s+mistake)"
-)
-_TAKES_BACK = _any_case(rf"\W*(?:(?:oh|um|but|well|or|actually|no)\b\W*)*{_TAKEN_BACK}\b")
-# These take back only in the clause that chooses anew: "Actually" and "no" begin other sentences too.
-_TAKES_BACK_HERE = _any_case(r"\W*(?:(?:oh|but|well)\b\W*)*(?:no\b(?!\s+\w{2})|actually\b|or\s+rather\b)")
-
-_BREAK = _any_case(
-    r"(?P<sentence>[.!?…]+(?!\w)|\n)|(?P<clause>;|:(?!\d)|\s-+\s|[–—])"
-    r"|(?P<soft>,|\band\b)"
-    r"|\b(?:(?<!anything )but|so|because|since|whereas|although|though|however|therefore|thus|hence|then|"
-    rf"which|if|unless|while|when|{_TAKEN_BACK})\b"
-)
-_VERB = _any_case(
-    r"\b(?:is|are|was|were|be|does|do|did|\w+n't|cannot|seems?|sounds?|fits?|match(?:es)?|choose|pick|has|have|can|"
-    r"could|would|should|will|rul(?:e|ed|ing)\s+out|eliminat\w+)\b|'s\b"
-)
-_PLURAL = _any_case(
-    rf"\s*(?:and\s+|or\s+)?(?:{_NOUN}\s+)?[a-z]\s+(?:\w+ly\s+|both\s+|all\s+)?"
-    r"(?:are|were|do|don't|aren't|have|fit|match|sound|seem|look)\b"
-)
-_SUBORDINATE = _any_case(
-    r"\W*(?:if|when|while|although|though|since|because|as|after|instead|rather|unlike|given|between|unless)\b"
-)
-_STARTS_ANEW = _any_case(
-    r"\s*(?:(?:and|or)\s+)?(?:(?:i|it|that|this|there|they|he|she|we|you|my)\b|the\s+(?:answer|correct|right|best)\b|"
-    r"(?:maybe|perhaps|probably|possibly|definitely|just|only|actually|or\s+rather)\b"
-    r"|(?:go|choose|pick|select)\b|no\b(?=,|\s+[a-z]\b|\s*$|\s*[.!?])|答案|我|是)"
-)
-
-_I_CANNOT = (
-    r"\b(?:I|we)\s+(?:really\s+|simply\s+|just\s+)?(?:cannot|can't|can\s+not|won't|will\s+not|couldn't|could\s+not|"
-    r"am\s+(?:unable|not\s+able)\s+to|'m\s+(?:unable|not\s+able)\s+to|refuse\s+to|decline\s+to|"
-    r"(?:would|'d)\s+rather\s+not)|\bI'm\s+(?:unable|not\s+able)\s+to|\bI'd\s+rather\s+not"
-    r"|\b(?:impossible|not\s+possible|no\s+way)(?:\s+for\s+me)?\s+to"
-)
-_UNDECIDED = _any_case(
-    rf"(?:{_I_CANNOT})\s+(?:\w+ly\s+)?(?:choose|pick|select|decide|tell|say|determine|judge|guess|answer|identify|"
-    r"distinguish|make\s+a\s+(?:choice|decision))\b(?!\s+you\b)"
-)
-# An option "No" is said by itself, or at the head of an answer; elsewhere it is a word like others.
-_INTERJECTIONS = frozenset({"yes", "no"})
-_AFTER_INTERJECTION = _any_case(
-    r"\s*(?:$|[.,!?;:)\n-]|(?:i|it|he|she|they|we|there|this|that|because|since|and|or|but)\b)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +86,9 @@ def choose(reply: str, options: _Options) -> Choice:
     >>> choose("Well, yes, it does.", options)
     Choice(letter='A', how='text')
     """
-    plain = _plain(reply)
+    plain = phrases.plain(reply)
     clauses = _clauses(plain)
-    undecided = _UNDECIDED.search(plain) is not None
+    undecided = phrases.UNDECIDED.search(plain) is not None
     letters = _settled(_letter_claims(plain, clauses, options), plain, clauses)
     if len(letters) == 1:
         return Choice(letters.pop(), "letter")
@@ -248,34 +104,11 @@ def choose(reply: str, options: _Options) -> Choice:
     return Choice(None, "several" if texts else "none")
 
 
-_DRESS = str.maketrans('*_`"“”<>。，：；（）‘’', " " * 8 + ".,:;()''")
-
-
-def _plain(reply: str) -> str:
-    """Return the reply without what only dresses it: marks, quotes, colons after "is", empty denials."""
-    text = re.sub(r"[^\S\n]+", " ", re.sub(r"\s*\n\s*", "\n", reply.translate(_DRESS)))[-_LONGEST:]
-    text = re.sub(r"(?<!\w)'|'(?!\w)", " ", text)
-    text = re.sub(r"\\+boxed\s*\{", " the answer is ", text)
-    text = re.sub(r"(?<=[\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3400-\u9fff])", " ", text)
-    text = re.sub(
-        r"(\b(?:is|are|be|answer|choice|option|letter|pick)|'s)\s*(?:[:=…]|,|\.{2,}|-|\n)\s*"
-        r"(?=\(?(?:[a-z]|the|option|choice|" + rf"{_HEARD_WORDS})\b)",
-        r"\1 ",
-        text,
-        flags=re.IGNORECASE,
-    )
-    # "Option A: wrong."
-    text = re.sub(
-        r"\s*[:–—]\s*(?=(?:correct|right|true|wrong|incorrect|false|(?:un)?likely)\b)", " is ", text
-    )
-    return _EMPTY.sub(" ", text).strip()
-
-
 def _clauses(plain: str) -> list[_Clause]:
     """Return the clauses of the reply, which leave nothing of it out."""
     clauses: list[_Clause] = []
     start = sentence = 0
-    cuts = list(_BREAK.finditer(plain))
+    cuts = list(phrases.BREAK.finditer(plain))
     for place, cut in enumerate(cuts):
         at = cut.start()
         if cut["soft"]:
@@ -293,23 +126,25 @@ def _clauses(plain: str) -> list[_Clause]:
 
 def _parts(left: str, right: str, *, comma: bool) -> bool:
     """Return whether a comma or "and" stands between two clauses, and not within one."""
-    if _STARTS_ANEW.match(right) or (comma and _SUBORDINATE.match(left)):
+    if phrases.STARTS_ANEW.match(right) or (comma and phrases.SUBORDINATE.match(left)):
         return True
-    verbs = _VERB.search(left) is not None and _VERB.search(right) is not None
-    return verbs and not _PLURAL.match(right)
+    verbs = phrases.VERB.search(left) is not None and phrases.VERB.search(right) is not None
+    return verbs and not phrases.PLURAL.match(right)
 
 
 def _letter_claims(plain: str, clauses: Sequence[_Clause], options: _Options) -> list[_Claim]:
     """Return what is claimed of options by letter and by place."""
     breaths: list[list[_Mention]] = []
-    for found in _MENTION.finditer(plain):
+    for found in phrases.MENTION.finditer(plain):
         clause = _at(found.start(), clauses)
         mention = _mention(found, plain, clause, options)
         if mention is None:
             continue
         last = breaths[-1][-1] if breaths else None
         joined = (
-            last is not None and last.start >= clause.start and _JOINED.match(plain[last.end : mention.start])
+            last is not None
+            and last.start >= clause.start
+            and phrases.JOINED.match(plain[last.end : mention.start])
         )
         if joined:
             breaths[-1].append(mention)
@@ -330,21 +165,21 @@ def _mention(found: re.Match[str], plain: str, clause: _Clause, options: _Option
     letters = [letter for letter, _ in options]
     place = found["count"] or found["ordinal"]
     if place:
-        index = _PLACES[place.lower()]
+        index = phrases.PLACES[place.lower()]
         clearly = not found[0].lower().startswith("number") and (found["noun"] or "").lower() != "one"
         return _Mention(letters[index], found.start(), found.end(), clearly) if index < len(letters) else None
     raw = found["letter"] or found["heard"]
-    letter = _HEARD.get(raw.lower(), raw.upper())
+    letter = phrases.HEARD.get(raw.lower(), raw.upper())
     start, end = found.start("letter" if found["letter"] else "heard"), found.end()
-    said = found["named"] is not None or _SAID_BEFORE.search(plain[clause.start : start]) is not None
+    said = found["named"] is not None or phrases.SAID_BEFORE.search(plain[clause.start : start]) is not None
     if raw.lower() == "i":
-        word = not _ENDS.match(plain, end)
+        word = not phrases.ENDS.match(plain, end)
     elif raw == "A" and said:
         word = _begins_another(plain[end:], letter, options)
     elif raw in ("a", "A"):
-        word = not _GOES_ON.match(plain, end)
+        word = not phrases.GOES_ON.match(plain, end)
     elif found["heard"]:
-        word = not (said and _GOES_ON.match(plain, end)) and plain.strip(" .!?") != raw
+        word = not (said and phrases.GOES_ON.match(plain, end)) and plain.strip(" .!?") != raw
     else:
         word = False
     if word or letter not in letters:
@@ -363,8 +198,8 @@ def _letter_strength(breath: Sequence[_Mention], plain: str, clause: _Clause, op
     """Return how plainly letters that are named in one breath are chosen."""
     start, end = breath[0].start, breath[-1].end
     before, after = plain[clause.start : start], plain[end:]
-    led = _LED.search(before) is not None  # not "Vitamin C is best"
-    if _SAID_BEFORE.search(before) or (led and _SAID_AFTER.match(after)):
+    led = phrases.LED.search(before) is not None  # not "Vitamin C is best"
+    if phrases.SAID_BEFORE.search(before) or (led and phrases.SAID_AFTER.match(after)):
         return _PLAIN
     own = next(_words(text) for letter, text in options if letter == breath[-1].letter)
     follows = bool(own) and f"{_words(after)} ".startswith(f"{own} ")
@@ -380,9 +215,9 @@ def _bare(start: int, end: int, plain: str, clause: _Clause) -> bool:
     """Return whether nothing but filler stands beside a place, up to the next commas, or to a denial."""
     before = plain[clause.start : start].rpartition(",")[2]
     after = plain[end : clause.end].partition(",")[0]
-    denial = _NOT_BEFORE.search(after)
+    denial = phrases.NOT_BEFORE.search(after)
     beside = before + " " + (after[: denial.start()] if denial else after)
-    return _FILLER.fullmatch(beside) is not None
+    return phrases.FILLER.fullmatch(beside) is not None
 
 
 def _text_claims(plain: str, clauses: Sequence[_Clause], options: _Options) -> list[_Claim]:
@@ -394,7 +229,7 @@ def _text_claims(plain: str, clauses: Sequence[_Clause], options: _Options) -> l
             pattern = r"\W+".join(map(re.escape, words.split()))
             for found in re.finditer(rf"(?<!\w)(?<!\w'){pattern}(?!\w|'\w)", plain, re.IGNORECASE):
                 clause = _at(found.start(), clauses)
-                if words not in _INTERJECTIONS or _interjected(found, plain, clause):
+                if words not in phrases.INTERJECTIONS or _interjected(found, plain, clause):
                     mentions.append(_Mention(letter, found.start(), found.end(), True))
     claims = []
     for each in sorted(mentions, key=lambda mention: mention.start):
@@ -415,17 +250,17 @@ def _interjected(found: re.Match[str], plain: str, clause: _Clause) -> bool:
     before = plain[clause.start : found.start()]
     if re.search(r"\boh\W*$", before, re.IGNORECASE) and found[0].lower() == "no":
         return False
-    leads = _FILLER.fullmatch(before.rpartition(",")[2]) is not None
-    follows = _AFTER_INTERJECTION.match(plain, found.end()) is not None
-    return follows and (leads or _SAID_BEFORE.search(before) is not None)
+    leads = phrases.FILLER.fullmatch(before.rpartition(",")[2]) is not None
+    follows = phrases.AFTER_INTERJECTION.match(plain, found.end()) is not None
+    return follows and (leads or phrases.SAID_BEFORE.search(before) is not None)
 
 
 def _claim(breath: Sequence[_Mention], plain: str, clause: _Clause, strength: int) -> _Claim:
     """Return what a clause says of the options that it names in one breath."""
     before, after = plain[clause.start : breath[0].start], plain[breath[-1].end :]
-    denied = bool(_NOT_BEFORE.search(before) or _NOT_AFTER.match(after))
-    asks = plain.startswith("?", clause.end) and _ASKS.match(before)
-    if asks or _LEFT_OPEN.search(before):
+    denied = bool(phrases.NOT_BEFORE.search(before) or phrases.NOT_AFTER.match(after))
+    asks = plain.startswith("?", clause.end) and phrases.ASKS.match(before)
+    if asks or phrases.LEFT_OPEN.search(before):
         strength = _UNSAID
     return _Claim(frozenset(mention.letter for mention in breath), clause, strength, denied)
 
@@ -438,8 +273,8 @@ def _settled(claims: Sequence[_Claim], plain: str, clauses: Sequence[_Clause]) -
     for claim in claims:
         by_clause.setdefault(claim.clause, []).append(claim)
     for clause in clauses:
-        taken_back |= _TAKES_BACK.match(plain, clause.start, clause.end) is not None
-        here = _TAKES_BACK_HERE.match(plain, clause.start, clause.end) is not None
+        taken_back |= phrases.TAKES_BACK.match(plain, clause.start, clause.end) is not None
+        here = phrases.TAKES_BACK_HERE.match(plain, clause.start, clause.end) is not None
         for claim in by_clause.get(clause, ()):
             if claim.denied:
                 chosen = [replace(each, letters=each.letters - claim.letters) for each in chosen]

@@ -1,0 +1,199 @@
+"""The phrases by which options are named, chosen, denied and taken back; a reply in plain words. Pure."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "AFTER_INTERJECTION",
+    "ASKS",
+    "BREAK",
+    "ENDS",
+    "FILLER",
+    "GOES_ON",
+    "HEARD",
+    "INTERJECTIONS",
+    "JOINED",
+    "LED",
+    "LEFT_OPEN",
+    "MENTION",
+    "NOT_AFTER",
+    "NOT_BEFORE",
+    "PLACES",
+    "PLURAL",
+    "SAID_AFTER",
+    "SAID_BEFORE",
+    "STARTS_ANEW",
+    "SUBORDINATE",
+    "TAKES_BACK",
+    "TAKES_BACK_HERE",
+    "UNDECIDED",
+    "VERB",
+    "plain",
+]
+
+
+def _any_case(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+# A reply is speech: what is longer is read from its end, where the answer of one who thinks aloud stands.
+_LONGEST = 3000
+
+# What a recogniser writes where a letter is said.
+HEARD = {"ay": "A", "eh": "A", "be": "B", "bee": "B", "see": "C", "sea": "C", "cee": "C"}
+HEARD |= {"dee": "D", "ee": "E"}
+_HEARD_WORDS = "|".join(HEARD)
+_ORDINAL = "first|second|third|fourth|fifth|sixth"
+_COUNT = "one|two|three|four|five|six"
+PLACES = {word: place for words in (_ORDINAL, _COUNT) for place, word in enumerate(words.split("|"))}
+PLACES |= {str(place + 1): place for place in range(6)} | {"last": -1}
+
+_NOUN = r"(?:options?|choices?|answers?|letter)"
+_ALONE_BEFORE, _ALONE_AFTER = r"(?<![\w'.-])", r"(?![\w'+#]|-\w|\.\w)"
+MENTION = _any_case(
+    rf"(?:\b(?:the\s+)?(?P<named>{_NOUN})\s+)?\(?{_ALONE_BEFORE}"
+    rf"(?:(?P<letter>[a-z])|(?P<heard>{_HEARD_WORDS})){_ALONE_AFTER}"
+    rf"|\b(?:(?:option|choice)(?:\s+number)?|number)\s+(?P<count>{_COUNT}|[1-6])\b"
+    rf"|(?:\bthe\s+|(?<!and )(?<!or )\b)(?P<ordinal>{_ORDINAL}|last)\s+(?P<noun>option|choice|one|answer)\b"
+)
+# "a" and the words that letters are heard as are words too: what may follow them where they are letters.
+ENDS = re.compile(r"\s*(?:$|[)\]}$.,;:!?\n])")
+GOES_ON = _any_case(
+    r"\s*(?:$|[)\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|"
+    r"seems|sounds|fits|matches|makes|over|rather|instead|not|it\s+is|I\s+(?:think|guess|believe))\b)"
+)
+# Between the options of one breath: "B or C", "A, B and D", "either (b) / (c)".
+JOINED = _any_case(
+    r"\)?(?:\s*(?:[,/&]|\b(?:and|or|nor|maybe|perhaps|possibly|even|also|either|both|as well as)\b))+\s*\(?$"
+)
+
+_IS = r"(?:is|are|was|were|(?:would|must|should|could|might|may|will|can|has to|have to) be)"
+_SURELY = (
+    r"(?:(?:\w+ly|most|very|just|still|now|then|also|indeed|either|both|between|perhaps|"
+    r"maybe|I think|I'd say)[\s,]+)*"
+)
+SAID_BEFORE = _any_case(
+    rf"(?:\b(?:answers?|choices?|options?|pick|guess|selection|response|bet|vote|conclusion|solution|match|"
+    rf"closest|the\s+one|what I hear)(?:\s+\w+){{0,4}}?(?:\s+{_IS}|'s)"
+    rf"|\b(?:it|that|this|these|which)(?:\s+{_IS}|'s|'d be|'ll be)"
+    r"|^\W*(?:could|must|might|may|would|should|can)\s+be|\banswers?|\b(?:change|switch)\s+(?:my\s+answer\s+)?to"
+    r"|\b(?:go|going|went|opt|opting|opted)\s+(?:with|for)"
+    r"|\b(?:choose|choosing|chose|pick|picking|select|selecting|say|meant|vote\s+for|settle\s+on|stick\s+with)"
+    r"|\b(?:sounds?|seems?|looks?|more)\s+like|\bcloser\s+to|\blean(?:ing)?(?:\s+(?:to|towards?|for))?"
+    r"|\b(?:match(?:es|ing)?|fits|corresponds?\s+(?:to|with)|consistent\s+with|points?\s+(?:to|towards?)|"
+    r"suggests?|indicates?|supports?|means|leaves?(?:\s+(?:us|me))?(?:\s+with)?)"
+    r"|(?:答案|选择?|選擇?|选项)\s*(?:应该|應該)?\s*[是为為]?|(?:认为|觉得)是)"
+    rf"\s+{_SURELY}$"
+)
+SAID_AFTER = _any_case(
+    rf"\)?,?\s+(?:it\s+is\b|(?:(?:{_IS}|sounds?|seems?|looks?)\s+(?:[\w']+\s+){{0,3}}?"
+    r"(?:correct|right|best|better|likely|accurate|answer|fitting|appropriate|true|choice|option|it|pick|"
+    r"what|closest|the\s+one)\b)"
+    r"|(?:\w+ly\s+|also\s+|best\s+)*(?:fits|matches|applies|describes|corresponds|"
+    r"makes\s+(?:the\s+)?(?:most\s+)?sense)\b)"
+)
+# What stands beside an option that is said by itself: "So, I think B, for sure."
+_FILL = (
+    r"so|well|ok|okay|then|therefore|thus|hence|i(?:'d|'ll|'m)?|we|would|say|think|guess|believe|suppose|\w+ly|"
+    r"maybe|perhaps|most|very|quite|for|sure|of|course|please|um|uh|hmm|mm|oh|ah|yes|yeah|no|sorry|wait|mean|"
+    r"just|indeed|here|again|my|and|but|or|also|either|both|it|must|be|final"
+)
+FILLER = _any_case(rf"\W*(?:(?:{_FILL})(?![\w'])\W*)*")
+LED = _any_case(
+    rf"(?:^|\b(?:{_FILL}|that|because|since|as|while|although|though|all|the|how|why|if|between))\W*$"
+)
+
+NOT_BEFORE = _any_case(
+    r"\b(?:not|never|none|neither|nor|cannot|without|unlike|unable|doubt\w*|unlikely|hardly|wrong|incorrect|"
+    r"(?:do|does|is|are|was|would|could|should|ca|can|wo|did)nt|"
+    r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|anything\s+but|opposed\s+to|"
+    r"rul(?:e|es|ed|ing)\s+out|(?:eliminat|exclud|discard|reject|dismiss|avoid)(?:e|es|ed|ing)?|"
+    r"no\s+(?!(?:wait|sorry|it|that|this|there|i|the|actually|[a-z])\b)\w+)\b|n't\b|不"
+)
+NOT_AFTER = _any_case(
+    r"(?:\s*\([^)]*\)|,[^,.;:!?\n]*,)?[)\]]?\s+(?:(?:\w+ly|all|both|just|also|then|still|either)\s+)*"
+    rf"(?:\w+n't\b|cannot\b|(?:{_IS}|do|does|did|can|could|would|should|may|might|has|have|seems?|sounds?|looks?|"
+    r"feels?|appears?)\s+(?:(?:\w+ly\s+)?not\b|(?:out|off)\b(?!\s+of)|(?:[\w']+\s+){0,2}?(?:wrong|incorrect|false|"
+    r"unlikely|impossible|inaccurate|less|ruled\s+out|eliminated|excluded|implausible|inconsistent|mistaken)\b)"
+    r"|(?:fails?|contradicts?|conflicts?|lacks?)\b)"
+)
+# Denials that deny nothing, and "B as in boy".
+_EMPTY = _any_case(
+    r"\b(?:no|without(?:\s+a|\s+any)?)\s+(?:doubt|question)\b|\bnot\s+only\b"
+    r"|\b(?:do\s+not|don't|cannot|can't)\s+(?:doubt|deny)\b|(?<=\b[a-z])\s+as\s+in\s+\w+"
+)
+LEFT_OPEN = _any_case(
+    r"^\W*(?:(?:so|but|and|even)\s+)*(?:if|unless|suppose)\b|\bwhether\b|\bat\s+first\b|\binitially\b"
+    r"|\bI\s+(?:first\s+|had\s+)?thought\b|\byou\s+(?:said|asked|want\w*)\b"
+)
+ASKS = _any_case(r"^\W*(?:is|are|was|could|would|should|did|do|does|can|which|what|why|how|who|shall|will)\b")
+
+_TAKEN_BACK = (
+    r"(?:no,?\s+wait|wait|correction|I\s+mean(?:t)?|scratch\s+that|on\s+second\s+thoughts?|"
+    r"(?:no,?\s+)?sorry|(?:just\s+)?kidding|my\s+mistake)"
+)
+TAKES_BACK = _any_case(rf"\W*(?:(?:oh|um|but|well|or|actually|no)\b\W*)*{_TAKEN_BACK}\b")
+# These take back only in the clause that chooses anew: "Actually" and "no" begin other sentences too.
+TAKES_BACK_HERE = _any_case(r"\W*(?:(?:oh|but|well)\b\W*)*(?:no\b(?!\s+\w{2})|actually\b|or\s+rather\b)")
+
+BREAK = _any_case(
+    r"(?P<sentence>[.!?…]+(?!\w)|\n)|(?P<clause>;|:(?!\d)|\s-+\s|[–—])"
+    r"|(?P<soft>,|\band\b)"
+    r"|\b(?:(?<!anything )but|so|because|since|whereas|although|though|however|therefore|thus|hence|then|"
+    rf"which|if|unless|while|when|{_TAKEN_BACK})\b"
+)
+VERB = _any_case(
+    r"\b(?:is|are|was|were|be|does|do|did|\w+n't|cannot|seems?|sounds?|fits?|match(?:es)?|choose|pick|has|have|can|"
+    r"could|would|should|will|rul(?:e|ed|ing)\s+out|eliminat\w+)\b|'s\b"
+)
+PLURAL = _any_case(
+    rf"\s*(?:and\s+|or\s+)?(?:{_NOUN}\s+)?[a-z]\s+(?:\w+ly\s+|both\s+|all\s+)?"
+    r"(?:are|were|do|don't|aren't|have|fit|match|sound|seem|look)\b"
+)
+SUBORDINATE = _any_case(
+    r"\W*(?:if|when|while|although|though|since|because|as|after|instead|rather|unlike|given|between|unless)\b"
+)
+STARTS_ANEW = _any_case(
+    r"\s*(?:(?:and|or)\s+)?(?:(?:i|it|that|this|there|they|he|she|we|you|my)\b|the\s+(?:answer|correct|right|best)\b|"
+    r"(?:maybe|perhaps|probably|possibly|definitely|just|only|actually|or\s+rather)\b"
+    r"|(?:go|choose|pick|select)\b|no\b(?=,|\s+[a-z]\b|\s*$|\s*[.!?])|答案|我|是)"
+)
+
+_I_CANNOT = (
+    r"\b(?:I|we)\s+(?:really\s+|simply\s+|just\s+)?(?:cannot|can't|can\s+not|won't|will\s+not|couldn't|could\s+not|"
+    r"am\s+(?:unable|not\s+able)\s+to|'m\s+(?:unable|not\s+able)\s+to|refuse\s+to|decline\s+to|"
+    r"(?:would|'d)\s+rather\s+not)|\bI'm\s+(?:unable|not\s+able)\s+to|\bI'd\s+rather\s+not"
+    r"|\b(?:impossible|not\s+possible|no\s+way)(?:\s+for\s+me)?\s+to"
+)
+UNDECIDED = _any_case(
+    rf"(?:{_I_CANNOT})\s+(?:\w+ly\s+)?(?:choose|pick|select|decide|tell|say|determine|judge|guess|answer|identify|"
+    r"distinguish|make\s+a\s+(?:choice|decision))\b(?!\s+you\b)"
+)
+# An option "No" is said by itself, or at the head of an answer; elsewhere it is a word like others.
+INTERJECTIONS = frozenset({"yes", "no"})
+AFTER_INTERJECTION = _any_case(
+    r"\s*(?:$|[.,!?;:)\n-]|(?:i|it|he|she|they|we|there|this|that|because|since|and|or|but)\b)"
+)
+
+_DRESS = str.maketrans('*_`"“”<>。，：；（）‘’', " " * 8 + ".,:;()''")
+
+
+def plain(reply: str) -> str:
+    """Return the reply without what only dresses it: marks, quotes, colons after "is", empty denials."""
+    text = re.sub(r"[^\S\n]+", " ", re.sub(r"\s*\n\s*", "\n", reply.translate(_DRESS)))[-_LONGEST:]
+    text = re.sub(r"(?<!\w)'|'(?!\w)", " ", text)
+    text = re.sub(r"\\+boxed\s*\{", " the answer is ", text)
+    text = re.sub(r"(?<=[\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3400-\u9fff])", " ", text)
+    text = re.sub(
+        r"(\b(?:is|are|be|answer|choice|option|letter|pick)|'s)\s*(?:[:=…]|,|\.{2,}|-|\n)\s*"
+        r"(?=\(?(?:[a-z]|the|option|choice|" + rf"{_HEARD_WORDS})\b)",
+        r"\1 ",
+        text,
+        flags=re.IGNORECASE,
+    )
+    # "Option A: wrong."
+    text = re.sub(
+        r"\s*[:–—]\s*(?=(?:correct|right|true|wrong|incorrect|false|(?:un)?likely)\b)", " is ", text
+    )
+    return _EMPTY.sub(" ", text).strip()
