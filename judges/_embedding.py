@@ -15,14 +15,14 @@ from judges.specs.text import PACKAGED_EMBEDDING, QWEN_EMBEDDING_WEIGHTS
 from live_eval.errors import JudgeError
 from live_eval.weights import FoundWeights, file_sha256, find_weights, weights_at
 
-__all__ = ["Embedder"]
+__all__ = ["EmbeddingJudge"]
 
 _PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _AT_ONCE = 64
 
 
-class Embedder:
-    """A model of sentence-transformers, computing in float32 whatever its weights are kept in.
+class EmbeddingJudge:
+    """A judge by a model of sentence-transformers, computing in float32 whatever its weights are kept in.
 
     Args:
         model: ``all-minilm-l6-v2``, which a package carries, the name of published weights, or the folder of
@@ -34,10 +34,10 @@ class Embedder:
             know.
     """
 
-    def __init__(self, model: str, device: str) -> None:
+    def __init__(self, *, model: str = PACKAGED_EMBEDDING, device: str = "cpu") -> None:
         where = torch_device(device)
         found = _find(model)
-        self.sha256 = found.sha256
+        self._detail = {"model": model, "sha256": found.sha256}
         import_torchaudio()  # transformers imports it
         with without_remarks():
             from sentence_transformers import SentenceTransformer
@@ -54,7 +54,18 @@ class Embedder:
         # In the bfloat16 that some are published in, a number would depend on its company in the batch.
         self._model.float()
 
-    def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return an embedding of unit length for each text, float32, shape (texts, dimensions).
+
+        Cue sensitivity asks for it.
+        """
+        with without_remarks():
+            embedded = self._model.encode(
+                list(texts), batch_size=_AT_ONCE, normalize_embeddings=True, show_progress_bar=False
+            )
+        return np.asarray(embedded, np.float32)
+
+    def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the cosine of the embeddings of each pair; a text that occurs twice is read once."""
         if not pairs:
             return []
@@ -66,15 +77,7 @@ class Embedder:
             float(np.clip(embedded[places[one]] @ embedded[places[other]], -1.0, 1.0)) for one, other in pairs
         ]
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return an embedding of unit length for each text, float32, shape (texts, dimensions)."""
-        with without_remarks():
-            embedded = self._model.encode(
-                list(texts), batch_size=_AT_ONCE, normalize_embeddings=True, show_progress_bar=False
-            )
-        return np.asarray(embedded, np.float32)
-
-    def cuts(self, text: str) -> bool:
+    def _cuts(self, text: str) -> bool:
         """Return whether a text is longer than the model reads."""
         longest = self._model.max_seq_length
         if longest is None or len(text) < longest - 2:  # a token has a character at least

@@ -8,32 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judges._embedding import Embedder
+from judges._embedding import EmbeddingJudge
 from judges._said import SaidWords, what_was_said
-from judges.specs.text import PACKAGED_EMBEDDING
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["TranscriptionSemSim"]
 
 
-class TranscriptionSemSim:
+class TranscriptionSemSim(EmbeddingJudge):
     """Cosine of the embeddings of what is said back and of the script, times 100, higher is better.
 
     The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
-
-    Args:
-        model: ``all-minilm-l6-v2``, name of published weights, or the folder of a model that
-            sentence-transformers loads.
-        device: Where to compute, ``cpu`` or ``cuda``.
-
-    Raises:
-        JudgeError: A package, the weights or the device are not there, or they are not the weights that we
-            know.
     """
-
-    def __init__(self, *, model: str = PACKAGED_EMBEDDING, device: str = "cpu") -> None:
-        self._embedder = Embedder(model, device)
-        self._detail = {"model": model, "sha256": self._embedder.sha256}
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply with the script."""
@@ -43,7 +29,7 @@ class TranscriptionSemSim:
             for turn, words in zip(batch, said, strict=True)
             if isinstance(words, SaidWords)
         ]
-        cosines = iter(self._embedder.cosines(pairs))
+        cosines = iter(self._cosines(pairs))
         return [
             words
             if isinstance(words, Unscored)
