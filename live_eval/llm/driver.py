@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError
@@ -71,7 +72,8 @@ class LlmDriver:
 
     Args:
         settings: Whom to ask, and how.
-        answers: Where answers are kept; a question whose answer is there is not asked again.
+        answers: Where answers are kept; a question whose answer is there is not asked again, and one that is
+            under way is waited for.
         budget: What the calls are counted against; shared with other drivers of the same event loop, or with
             those that work before and after this one.
         clock: The clock to wait on between attempts.
@@ -95,6 +97,7 @@ class LlmDriver:
         self._room = asyncio.Semaphore(settings.concurrency)
         self._preparing = asyncio.Lock()  # judges need not bear threads
         self._looking_up = asyncio.Lock()
+        self._under_way: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._settled = asyncio.Event()
         self._hopeless: Problem | None = None
         self._without: set[str] = set()
@@ -213,8 +216,14 @@ class LlmDriver:
         return replace(judgement, detail={**judgement.detail, **kept})
 
     async def _sample(self, question: Question, parse: _Parse, number: int) -> Sample:
-        """Return what one answer says: one known from before, or the model's, which it may repair once."""
+        """Return what one answer says: one known from before, or the model's."""
         key = question_key(question, self._settings.judge, self._settings.base_url, number)
+        # One at a time: the others find the answer kept; where none came, the next of them asks.
+        async with self._under_way.setdefault(key, asyncio.Lock()):
+            return await self._sample_of(key, question, parse)
+
+    async def _sample_of(self, key: str, question: Question, parse: _Parse) -> Sample:
+        """Return the answer that is kept under a key, or else the model's, which it may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)

@@ -615,6 +615,48 @@ async def test_other_sound_is_another_question(server: Server, monkeypatch: pyte
     assert len(server.requests) == 2
 
 
+async def test_the_same_question_is_asked_once_at_a_time(server: Server) -> None:
+    server.hold, server.answers = asyncio.Event(), [kindness(2), kindness(5)]
+    async with driver(server, answers=Shelf()) as llm:
+        asking = asyncio.create_task(llm.judge(KindJudge(), [*turns("a") * 3, *turns("b")]))
+        await server.asked(at_once=2)  # the two that are different
+        server.hold.set()
+        judgements = await asking
+    assert (len(server.requests), llm.usage.calls, llm.usage.cached) == (2, 2, 2)
+    scored = [judgement for judgement in judgements if isinstance(judgement, Scored)]
+    values = [judgement.values[""] for judgement in scored]
+    assert values[0] == values[1] == values[2] != values[3]
+    assert ["cached" in judgement.detail for judgement in scored] == [False, True, True, False]
+
+
+async def test_who_waits_for_a_question_that_fails_asks_itself(server: Server) -> None:
+    server.answers = [completion(None, refusal="No."), kindness(2)]
+    async with driver(server, answers=Shelf()) as llm:
+        first, second, third = await llm.judge(KindJudge(), turns("a") * 3)
+    failed(first, CallProblem.REFUSAL)
+    assert isinstance(second, Scored)
+    assert isinstance(third, Scored)
+    assert len(server.requests) == 2
+
+
+async def test_who_waits_for_a_question_that_is_cancelled_asks_itself(server: Server) -> None:
+    server.hold = asyncio.Event()
+    async with driver(server, answers=Shelf()) as llm:
+        first = asyncio.create_task(llm.judge(KindJudge(), turns("a")))
+        await server.asked(at_once=1)
+        second = asyncio.create_task(llm.judge(KindJudge(), turns("a", "b")))
+        given_up = asyncio.create_task(llm.judge(KindJudge(), turns("a", "c")))
+        await server.asked(at_once=3)  # one for each name: the later two wait for the first one's "a"
+        given_up.cancel()
+        first.cancel()
+        server.hold.set()
+        assert all(isinstance(judgement, Scored) for judgement in await second)
+        for cancelled in (first, given_up):
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+    assert len(server.requests) == 4
+
+
 async def test_what_holds_no_judgement_is_not_kept(server: Server) -> None:
     shelf = Shelf()
     bad = [completion(None, refusal="No."), completion("x", finish_reason="length"), kindness(9), kindness(9)]
