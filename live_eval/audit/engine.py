@@ -133,9 +133,7 @@ def _lacking(part: str, spec: JudgeSpec, plan: AuditPlan) -> str | None:
     if part == "order":
         return None if pairwise else f"judge {spec.name!r} judges single turns: there is no order"
     if part == "sensitivity":
-        # Of two replies one is preferred, which has a direction of its own.
-        directed = pairwise or any(output.higher_is_better is not None for output in spec.outputs)
-        return None if directed else f"no number of judge {spec.name!r} has a better direction"
+        return None
     if pairwise:
         return f"judge {spec.name!r} compares replies: it has no scores of single turns"
     if part == "agreement":

@@ -19,7 +19,7 @@ class Verdict(StrEnum):
     """What a judge makes of a degradation."""
 
     SEES = "sees"
-    """The interval of the mean difference lies on the worse side of 0."""
+    """The interval of the mean difference lies on the worse side of 0; without a direction, on either."""
     BLIND = "does not see"
     """The interval holds 0."""
     PREFERS = "prefers"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """One number of a judge for a turn as it is and degraded, both turned so that higher is better.
+    """One number of a judge for a turn as it is and degraded, turned so that higher is better if either is.
 
     Args:
         script_id: The turn's script.
@@ -49,8 +49,8 @@ class Sight:
 
     Args:
         difference: Mean of degraded less clean over the turns, in the number's unit; negative is worse,
-            whatever the number's direction.
-        worse: Share of the turns that it rates worse.
+            whatever the number's direction; of a number without one it is as it comes.
+        worse: Share of the turns that it rates worse; None without a direction, or without turns.
         verdict: What that says.
     """
 
@@ -68,11 +68,12 @@ class Sight:
         }
 
 
-def sight(rows: Sequence[Degraded], *, seed: int = 0) -> Sight:
+def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> Sight:
     """Return whether a judge sees a degradation.
 
     Args:
         rows: The turns that it scored both ways.
+        directed: Whether one direction is better; else any change that is none of chance is seen.
         seed: Seed of the resampling.
     """
     before, after = [row.before for row in rows], [row.after for row in rows]
@@ -80,9 +81,9 @@ def sight(rows: Sequence[Degraded], *, seed: int = 0) -> Sight:
     found = difference.interval
     if found is None:
         verdict = Verdict.TOO_FEW
-    elif found.high < 0:
-        verdict = Verdict.SEES
+    elif found.low <= 0 <= found.high:
+        verdict = Verdict.BLIND
     else:
-        verdict = Verdict.PREFERS if found.low > 0 else Verdict.BLIND
-    worse = float(np.mean(np.less(after, before))) if rows else None
+        verdict = Verdict.PREFERS if directed and found.low > 0 else Verdict.SEES
+    worse = float(np.mean(np.less(after, before))) if directed and rows else None
     return Sight(difference=difference, worse=worse, verdict=verdict)

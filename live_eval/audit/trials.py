@@ -15,6 +15,7 @@ from live_eval.audit.sensitivity import Degraded, sight
 from live_eval.judging import (
     Failed,
     JudgedTurn,
+    JudgeKind,
     Judgement,
     JudgeSpec,
     Scored,
@@ -69,12 +70,18 @@ class _Probed:
     rows: dict[str, list[Degraded]]
     tally: Tally = field(default_factory=Tally)
 
-    def as_json(self, judge: str, seed: int) -> dict[str, Any]:
+    def as_json(self, spec: JudgeSpec, seed: int) -> dict[str, Any]:
+        directed = {
+            output.name
+            for output in spec.outputs
+            # Of two replies one is preferred, which has a direction of its own.
+            if spec.kind is JudgeKind.PAIRWISE or output.higher_is_better is not None
+        }
         return {
             "title": self.probe.title,
             "held_against": "the turn as it is" if self.probe.control is None else "the method's own traces",
             "outputs": {
-                score_name(judge, output): sight(rows, seed=seed).as_json()
+                score_name(spec.name, output): sight(rows, directed=output in directed, seed=seed).as_json()
                 for output, rows in self.rows.items()
             },
             **self.tally.as_json(),
@@ -142,9 +149,7 @@ class TurnTrials:
         self._seed = seed
         self._repeats = _Repeats(spec, repeats)
         self._signs = {
-            output.name: 1.0 if output.higher_is_better else -1.0
-            for output in spec.outputs
-            if output.higher_is_better is not None
+            output.name: -1.0 if output.higher_is_better is False else 1.0 for output in spec.outputs
         }
         self._probed = _probed(spec, self._signs) if sensitivity else []
 
@@ -304,7 +309,7 @@ def _probed(spec: JudgeSpec, outputs: Collection[str]) -> list[_Probed]:
 
 
 def _sensitivity_json(spec: JudgeSpec, probed: Sequence[_Probed], seed: int) -> dict[str, Any]:
-    return {"degradations": {one.probe.name: one.as_json(spec.name, seed) for one in probed}}
+    return {"degradations": {one.probe.name: one.as_json(spec, seed) for one in probed}}
 
 
 def _changed(

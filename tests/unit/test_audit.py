@@ -269,12 +269,24 @@ class TestLocal:
         report = audit_run(run, "toy", AuditPlan(parts=("consistency",)))
         assert report["consistency"]["n_unsteady"] == 2 * SCRIPTS
 
-    def test_numbers_without_direction_are_left_out(self, run: Path) -> None:
-        plain = replace(LOCAL.outputs[0], higher_is_better=None)
-        SPECS["toy"] = replace(LOCAL, outputs=(plain,))
-        assert set(audit_run(run, "toy")) == {"judge", "version", "kind", "consistency"}
-        with pytest.raises(UsageError, match="no number of judge 'toy' has a better direction"):
-            audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
+    @pytest.mark.parametrize("sign", [1, -1])
+    def test_a_number_without_direction_sees_what_moves_it(self, run: Path, sign: int) -> None:
+        def judge(turn: JudgedTurn, company: int) -> Judgement:
+            heard = crossings(turn, company)
+            assert isinstance(heard, Scored)
+            return Scored({"": sign * heard.values[""]})
+
+        Toy.judge = staticmethod(judge)
+        SPECS["toy"] = replace(LOCAL, outputs=(replace(LOCAL.outputs[0], higher_is_better=None),))
+        report = audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
+        assert verdicts(report)["noise_0db"] == "sees"
+        assert verdicts(report)["clipping"] == "does not see"
+        hiss = report["sensitivity"]["degradations"]["noise_0db"]["outputs"]["toy"]
+        assert sign * hiss["difference"]["value"] < 0
+        assert hiss["worse"] is None
+        shown = CliRunner().invoke(command, ["toy", str(run), "--parts", "sensitivity"], prog_name="audit")
+        assert "noise 0 dB" in shown.stdout
+        assert shown.exit_code == 0
 
     def test_parts_that_are_not_asked_for_are_kept(self, run: Path) -> None:
         audit_run(run, "toy", AuditPlan(parts=("consistency",)))
