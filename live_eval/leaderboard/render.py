@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from live_eval.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
 from live_eval.leaderboard.entries import Source
 from live_eval.leaderboard.plots import LevelPlot
+from live_eval.pages import page_template
 from live_eval.statistics import Estimate
 
 __all__ = ["BoardFormat", "render"]
@@ -57,14 +58,8 @@ def _arrow(higher: bool) -> str:
 
 
 def _html(board: Board) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(figure=_figure, interval=_interval, arrow=_arrow)
-    environment.globals.update(cell_note=_cell_note, heat=_heat)
-    return environment.get_template("leaderboard.html").render(board=board)
+    page = page_template(_TEMPLATES / "leaderboard.html", figure=_figure, interval=_interval, arrow=_arrow)
+    return page.render(board=board, cell_note=_cell_note, heat=_heat)
 
 
 def _cell_note(cell: BoardCell) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from live_eval import __version__
 from live_eval.errors import UsageError
 from live_eval.levels import relate
+from live_eval.pages import page_template
 from live_eval.report.audio import clips
 from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
 from live_eval.report.compare import compare, prompts_in_words
@@ -140,16 +141,6 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 
 def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) -> Iterator[str]:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
     runs = [run.view for run in opened]
     # The runs' turns on one case stand side by side.
     ordered = sorted(
@@ -164,12 +155,11 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
     script = (_TEMPLATES / "report.js").read_text("utf-8")
     levels = [relate(view.summary) for view in runs]
     cues = {turn.cue.attribute or turn.cue.phrase for _, turn in ordered if turn.cue is not None}
-    return environment.get_template("report.html").generate(
+    return page_template(_TEMPLATES / "report.html", number=number).generate(
         title=" and ".join(view.label for view in runs),
         version=__version__,
         runs=runs,
         colours=_COLOURS,
-        style=(_TEMPLATES / "report.css").read_text("utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         latencies=latency_table(runs),
