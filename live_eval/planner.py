@@ -12,7 +12,7 @@ enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from live_eval.comparison import (
     ComparedRun,
+    Key,
     Series,
     check_same_data,
     check_same_measure,
@@ -257,19 +258,17 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
     series = [find_series(run, metric) for run in runs]
     means = _script_means(runs[0], series[0])
     _check_scripts(runs[0].name, series[0].name, len(means))
-    played = {runs[0].scripts[key] for key in series[0].values}
-    design = _Design(aim, len(means), len(series[0].values) / len(played), len(means) / len(played))
     if len(runs) == 2:
         check_same_data(*runs, common=common)
         check_same_measure(runs[0], series[0], runs[1], series[1])
         differences = script_differences(series[0], series[1], runs[0].scripts)
         _check_scripts(" and ".join(run.name for run in runs), series[0].name, len(differences))
         shared = [key for key in series[0].values if key in series[1].values]
-        both = {runs[0].scripts[key] for key in shared}
-        design = _Design(aim, len(differences), len(shared) / len(both), len(differences) / len(both))
+        design = _design(aim, runs[0], shared, len(differences))
         words = f"as differences between {runs[0].name} and {runs[1].name} vary"
         bases = [design.basis("runs", words, None, standard_deviation(differences))]
     else:
+        design = _design(aim, runs[0], series[0].values, len(means))
         bases = list(_from_one(runs[0], series[0], means, design))
     notes = []
     if bases[0].spread.value == 0:
@@ -294,7 +293,14 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
 
 @dataclass(frozen=True, slots=True)
 class _Design:
-    """What of a run a plan keeps: turns of a script, and the share of scripts that get a value."""
+    """What of a run a plan keeps: turns of a script, and the share of scripts that get a value.
+
+    Args:
+        aim: What is to be shown.
+        scripts: Scripts with a value.
+        per_script: Turns of a script.
+        scored: Share of the scripts with a value.
+    """
 
     aim: Aim
     scripts: int
@@ -307,7 +313,7 @@ class _Design:
         interval = spread.interval
         ends = None
         if interval is not None:
-            ends = scripts_needed(self.aim, max(interval.low, 0.0)), scripts_needed(self.aim, interval.high)
+            ends = scripts_needed(self.aim, interval.low), scripts_needed(self.aim, interval.high)
         play = math.ceil(needed / self.scored)
         return Basis(
             basis=basis,
@@ -320,6 +326,12 @@ class _Design:
             turns=math.ceil(play * self.per_script),
             detectable=detectable(self.aim, spread.value, self.scripts),
         )
+
+
+def _design(aim: Aim, run: ComparedRun, turns: Collection[Key], scripts: int) -> _Design:
+    """Return what a plan keeps of turns that were played, of which so many scripts have a value."""
+    played = len({run.scripts[key] for key in turns})
+    return _Design(aim, scripts, len(turns) / played, scripts / played)
 
 
 def _from_one(
@@ -355,14 +367,12 @@ def _noise(run: ComparedRun, series: Series) -> float | None:
     repeats = sorted({repeat for _, repeat in series.values})
     if len(repeats) < 2:
         return None
-    cases = {case for case, _ in series.values}
-    whole = [
-        case for case in cases if all(series.values.get((case, repeat)) is not None for repeat in repeats)
-    ]
     by_script: dict[str, list[list[float]]] = {}
-    for case in whole:
-        values = [value for repeat in repeats if (value := series.values[case, repeat]) is not None]
-        by_script.setdefault(run.scripts[case, repeats[0]], []).append(values)
+    for case in dict.fromkeys(case for case, _ in series.values):
+        found = [series.values.get((case, repeat)) for repeat in repeats]
+        values = [value for value in found if value is not None]
+        if len(values) == len(repeats):
+            by_script.setdefault(run.scripts[case, repeats[0]], []).append(values)
     if len(by_script) < MIN_CLUSTERS:
         return None
     variances = [np.mean(rows, axis=0).var(ddof=1) for rows in by_script.values()]

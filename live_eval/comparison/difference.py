@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -166,13 +167,14 @@ def difference_of(
         flips: Random assignments of signs, as `flips_for` tells.
         seed: Seed of resampling and of sign flips.
     """
-    pairs, lacks = _pairs(first, other)
+    keys = [key for key in first.values if key in other.values]
+    lacks = Counter((first.values[key] is None, other.values[key] is None) for key in keys)
+    pairs = _pairs(first, other)
     of = [scripts[pair.key] for pair in pairs]
     befores = cluster_means([pair.first for pair in pairs], of)
     afters = cluster_means([pair.other for pair in pairs], of)
-    differences = cluster_means([pair.other - pair.first for pair in pairs], of)
+    differences = _differences(pairs, scripts)
     test = sign_flip(differences, flips=flips, seed=seed)
-    keys = first.values.keys() & other.values.keys()
     return Difference(
         name=first.name,
         kind=first.kind,
@@ -185,11 +187,11 @@ def difference_of(
         p_holm=test.p,
         tests=1,
         effect=standardised_mean(differences),
-        cases=len({case for case, _ in (pair.key for pair in pairs)}),
+        cases=len({pair.key[0] for pair in pairs}),
         turns=len(keys),
-        lacks_first=lacks.first,
-        lacks_other=lacks.other,
-        lacks_both=lacks.both,
+        lacks_first=lacks[True, False],
+        lacks_other=lacks[False, True],
+        lacks_both=lacks[True, True],
         failed_first=sum(key in failed_first for key in keys),
         failed_other=sum(key in failed_other for key in keys),
     )
@@ -199,15 +201,13 @@ def estimated_difference(
     first: Series, other: Series, scripts: Mapping[Key, str], *, seed: int = 0
 ) -> Estimate:
     """Return the difference alone, with its interval: the arguments are as for `difference_of`."""
-    differences = script_differences(first, other, scripts)
-    pairs, _ = _pairs(first, other)
-    return _mean(differences, len(pairs), seed)
+    pairs = _pairs(first, other)
+    return _mean(_differences(pairs, scripts), len(pairs), seed)
 
 
 def script_differences(first: Series, other: Series, scripts: Mapping[Key, str]) -> NDArray[np.float64]:
     """Return ``other − first`` averaged within each script that has a pair, shape (scripts,)."""
-    pairs, _ = _pairs(first, other)
-    return cluster_means([pair.other - pair.first for pair in pairs], [scripts[pair.key] for pair in pairs])
+    return _differences(_pairs(first, other), scripts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,29 +217,17 @@ class _Pair:
     other: float
 
 
-@dataclass(slots=True)
-class _Lacks:
-    """How many turns have no value, and where."""
+def _pairs(first: Series, other: Series) -> list[_Pair]:
+    """Return the turns with a value in both runs."""
+    return [
+        _Pair(key, one, two)
+        for key, one in first.values.items()
+        if one is not None and (two := other.values.get(key)) is not None
+    ]
 
-    first: int = 0
-    other: int = 0
-    both: int = 0
 
-
-def _pairs(first: Series, other: Series) -> tuple[list[_Pair], _Lacks]:
-    pairs: list[_Pair] = []
-    lacks = _Lacks()
-    for key, one in first.values.items():
-        if key not in other.values:
-            continue
-        two = other.values[key]
-        if one is not None and two is not None:
-            pairs.append(_Pair(key, one, two))
-        else:
-            lacks.both += one is None and two is None
-            lacks.first += one is None and two is not None
-            lacks.other += one is not None and two is None
-    return pairs, lacks
+def _differences(pairs: Sequence[_Pair], scripts: Mapping[Key, str]) -> NDArray[np.float64]:
+    return cluster_means([pair.other - pair.first for pair in pairs], [scripts[pair.key] for pair in pairs])
 
 
 def _mean(differences: NDArray[np.float64], pairs: int, seed: int) -> Estimate:

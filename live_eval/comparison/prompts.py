@@ -142,8 +142,7 @@ def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
     if found is None:
         return none(f"no turn has {metric} under every prompt")
     if len(found.best) > 1:
-        tied = BestPrompt(metric=metric, means=found.means, best=None, lead=None, n=len(found.keys))
-        return replace(tied, reason="the best means are equal")
+        return replace(none("the best means are equal"), means=found.means, n=len(found.keys))
     best, next_best = (
         replace(series[name], values={key: series[name].values[key] for key in found.keys})
         for name in list(found.means)[:2]

@@ -11,6 +11,7 @@ from live_eval.errors import UsageError
 from live_eval.store import RunReader, ScoreReader
 from live_eval.summary import LATENCIES, ScoreColumn, ScoreTable, TurnFacts, judges_asked_for, read_scores
 from live_eval.summary.facts import turn_facts
+from live_eval.summary.latencies import has_uncertain_start
 from live_eval.types import Task
 
 __all__ = [
@@ -126,7 +127,7 @@ def _read(path: Path, name: str, retime: bool) -> ComparedRun:
 def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
     """Return every metric of a run, by name.
 
-    Latencies of turns whose end of speech is uncertain are left out: they have None.
+    Latencies that begin with an end of speech that is uncertain are left out: they have None.
 
     Args:
         turns: The run's turns, failed ones included.
@@ -211,6 +212,6 @@ def _values(
 
 def _latency_of(name: str) -> Callable[[TurnFacts], float | None]:
     def value(turn: TurnFacts) -> float | None:
-        return None if turn.timing.uncertain else turn.milliseconds(name)
+        return None if has_uncertain_start(turn, name) else turn.milliseconds(name)
 
     return value

@@ -44,7 +44,7 @@ class Effect:
     Args:
         estimate: The effect with its interval; without a value, the reason is there.
         p: Of the permutation test; None where nothing is said.
-        consistency: Cohen's d_z of δ over scripts; None with fewer than 8 of them.
+        consistency: Cohen's d_z of δ over scripts; None with fewer than 8 of them, or where all δ are alike.
         between: Mean distance of replies to different styles of a script.
         within: Mean distance of replies to the same recording.
         scale: Mean distance of replies to different scripts.
@@ -167,7 +167,7 @@ def effect_over(scripts: Sequence[Script], too_few: str, *, seed: int = 0) -> Ef
     return Effect(
         estimate,
         p=(1 + as_much) / (1 + PERMUTATIONS),
-        consistency=standardised_mean(deltas).value if deltas.std() > 0 else None,
+        consistency=standardised_mean(deltas).value,
         between=float(between.mean()),
         within=float(within.mean()),
         scale=float(scale.mean()),

@@ -36,6 +36,7 @@ __all__ = [
     "estimate_mean",
     "estimate_quantile",
     "estimate_share",
+    "finite",
     "paired_difference",
     "quantile",
 ]
@@ -107,13 +108,33 @@ class Ecdf:
     total: int
 
 
+def finite(values: ArrayLike) -> NDArray[np.float64]:
+    """Return values as an array, shape (n,).
+
+    Raises:
+        ValueError: One is NaN or infinite, of which no figure could be told.
+    """
+    array = np.asarray(values, np.float64)
+    wrong = len(array) - int(np.isfinite(array).sum())
+    if wrong:
+        raise ValueError(f"expected finite values, but {wrong} of {len(array)} are not")
+    return array
+
+
 def quantile(values: ArrayLike, share: float) -> float | None:
     """Return a quantile by linear interpolation (Hyndman and Fan's type 7), or None of no values.
+
+    Args:
+        values: Shape (n,).
+        share: Which quantile, 0 to 1.
+
+    Raises:
+        ValueError: A value is not finite.
 
     >>> quantile([1, 2, 3, 4], 0.5)
     2.5
     """
-    array = np.asarray(values, np.float64)
+    array = finite(values)
     return float(np.quantile(array, share)) if len(array) else None
 
 
@@ -136,8 +157,11 @@ def estimate_mean(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int 
         values: Shape (n,).
         clusters: The script of each value.
         seed: Seed of the resampling.
+
+    Raises:
+        ValueError: A value is not finite, or has no cluster.
     """
-    array = np.asarray(values, np.float64)
+    array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
     if not len(array):
         return Estimate(None, 0, 0, reason="no values")
@@ -181,10 +205,13 @@ def estimate_quantile(
     Args:
         values: Shape (n,).
         clusters: The script of each value.
-        share: Which quantile, 0 to 1.
+        share: Which quantile, above 0 and below 1.
         seed: Seed of the resampling.
+
+    Raises:
+        ValueError: A value is not finite, or has no cluster.
     """
-    array = np.asarray(values, np.float64)
+    array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
     if not len(array):
         return Estimate(None, 0, 0, reason="no values")
@@ -255,7 +282,11 @@ def paired_difference(
 
 
 def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
-    """Return for each value the number of its cluster, and how many clusters there are."""
+    """Return for each value the number of its cluster, and how many clusters there are.
+
+    Raises:
+        ValueError: There are not as many clusters as values.
+    """
     if len(clusters) != n:
         raise ValueError(f"expected one cluster for each value, but there are {n} and {len(clusters)}")
     numbers: dict[Hashable, int] = {}

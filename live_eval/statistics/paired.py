@@ -21,6 +21,7 @@ from live_eval.statistics.intervals import (
     Interval,
     cluster_numbers,
     estimate_figure,
+    finite,
 )
 from live_eval.statistics.noncentral import below
 
@@ -109,7 +110,7 @@ def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np
     >>> cluster_means([1.0, 3.0, 5.0], ["a", "a", "b"]).tolist()
     [2.0, 5.0]
     """
-    array = np.asarray(values, np.float64)
+    array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
     return np.asarray(np.bincount(members, array, count) / np.bincount(members, minlength=count), np.float64)
 
@@ -130,10 +131,13 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
         flips: How many random assignments.
         seed: Their seed.
 
+    Raises:
+        ValueError: A difference is not finite.
+
     >>> sign_flip([1.0] * 8).p  # 2 of 256 assignments are as far out
     0.0078125
     """
-    array = np.asarray(differences, np.float64)
+    array = finite(differences)
     if len(array) < MIN_CLUSTERS:
         return SignFlip(None, reason=f"fewer than {MIN_CLUSTERS} scripts")
     moved = array[array != 0]
@@ -184,8 +188,11 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
 
     Args:
         differences: One for each script, shape (scripts,).
+
+    Raises:
+        ValueError: A difference is not finite.
     """
-    array = np.asarray(differences, np.float64)
+    array = finite(differences)
     count = len(array)
     if not count:
         return Estimate(None, 0, 0, reason="no values")
@@ -218,21 +225,32 @@ def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
     """Return the standard deviation of a sample with its interval, a bootstrap as that of the mean.
 
     Args:
-        values: One for each script, shape (scripts,).
+        values: One for each script, shape (scripts,); of fewer than two it is not defined.
         seed: Seed of the resampling.
+
+    Raises:
+        ValueError: A value is not finite.
     """
-    array = np.asarray(values, np.float64)
+    array = finite(values)
     return estimate_figure(lambda drawn: _spread(array, drawn), range(len(array)), seed=seed)
 
 
 def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the standard deviation of each resample; 0 where its values are alike but for rounding."""
+    """Return the standard deviation of each resample, shape (resamples,); NaN of fewer than two values.
+
+    It is 0 where its values are alike but for rounding.
+
+    Args:
+        array: Shape (n,).
+        drawn: How often each value is drawn, shape (resamples, n).
+    """
     count = drawn.sum(axis=1)
     centred = array - array.mean()  # for the precision of the squares
     moment = drawn @ centred / count
     variance = (drawn @ centred**2 / count - moment**2) * count / np.maximum(count - 1, 1)
     spread = np.sqrt(np.maximum(variance, 0))
-    return np.asarray(np.where(spread <= _ROUNDING * np.abs(array).max(), 0.0, spread), np.float64)
+    spread = np.where(spread <= _ROUNDING * np.abs(array).max(), 0.0, spread)
+    return np.asarray(np.where(count < 2, np.nan, spread), np.float64)
 
 
 @lru_cache(maxsize=2)

@@ -11,7 +11,14 @@ from live_eval.statistics import Estimate, estimate_quantile, quantile
 from live_eval.summary._json import by_count, interval_json, rounded
 from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
 
-__all__ = ["LATENCIES", "LatencySummary", "Percentiles", "latency_json", "summarise_latency"]
+__all__ = [
+    "LATENCIES",
+    "LatencySummary",
+    "Percentiles",
+    "has_uncertain_start",
+    "latency_json",
+    "summarise_latency",
+]
 
 LATENCIES = (
     "connect",
@@ -67,6 +74,11 @@ class LatencySummary:
         return len(self.values)
 
 
+def has_uncertain_start(turn: TurnFacts, name: str) -> bool:
+    """Return whether a latency of a turn begins with an end of speech that is uncertain."""
+    return turn.timing.uncertain and name in _FROM_VOICE_END
+
+
 def summarise_latency(name: str, turns: Sequence[TurnFacts]) -> LatencySummary:
     """Return one latency over the turns of a run."""
     certain: list[tuple[float, TurnFacts]] = []
@@ -76,7 +88,7 @@ def summarise_latency(name: str, turns: Sequence[TurnFacts]) -> LatencySummary:
         value = turn.milliseconds(name)
         if value is None:
             missing[latency(turn.timing, name).reason if turn.captured else TURN_FAILED] += 1
-        elif turn.timing.uncertain and name in _FROM_VOICE_END:
+        elif has_uncertain_start(turn, name):
             uncertain.append(value)
         else:
             certain.append((value, turn))

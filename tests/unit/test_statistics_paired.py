@@ -14,6 +14,7 @@ from live_eval.statistics import (
     cluster_means,
     holm,
     sign_flip,
+    standard_deviation,
     standardised_mean,
 )
 
@@ -56,6 +57,20 @@ def test_the_same_everywhere_is_no_difference_and_few_scripts_say_nothing() -> N
     few = sign_flip([5.0] * (MIN_CLUSTERS - 1))
     assert few.p is None
     assert few.method == few.reason == f"fewer than {MIN_CLUSTERS} scripts"
+
+
+def test_one_script_has_no_spread() -> None:
+    assert standard_deviation([3.0]).value is None
+    one = standardised_mean([3.0])
+    assert (one.value, one.reason) == (None, f"fewer than {MIN_CLUSTERS} scripts")
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_no_number_is_no_difference(wrong: float) -> None:
+    differences = [1.0] * 9 + [wrong]
+    for of in (sign_flip, standardised_mean):
+        with pytest.raises(ValueError, match="expected finite values, but 1 of 10 are not"):
+            of(differences)
 
 
 def test_tests_are_the_same_each_time() -> None:
