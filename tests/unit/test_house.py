@@ -5,9 +5,11 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
 import clients
@@ -15,6 +17,7 @@ import judges
 import live_eval
 from live_eval.cli import COMMANDS, cli
 from live_eval.errors import FailureKind
+from live_eval.runfile import validate
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
@@ -88,6 +91,39 @@ def test_every_command_is_documented_and_helps(name: str) -> None:
 def test_every_documented_command_is_there() -> None:
     mentioned = set(re.findall(r"live-eval ([a-z][a-z-]+)", documentation()))
     assert mentioned <= set(COMMANDS), mentioned - set(COMMANDS)
+
+
+def options_of(command: click.Command) -> set[str]:
+    """The options of a command and of those below it."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    return own.union({"--help"}, *(options_of(each) for each in below))
+
+
+def test_every_documented_option_is_there() -> None:
+    options = {
+        name: options_of(command)
+        for name in COMMANDS
+        if (command := cli.get_command(click.Context(cli), name)) is not None
+    }
+    told = re.findall(r"live-eval ([a-z][a-z-]+)([^`\n#|]*)", documentation())
+    absent = [
+        (name, option)
+        for name, rest in told
+        for option in re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest)
+        if option not in options[name]
+    ]
+    assert absent == []
+    alone = set(re.findall(r"`(--?[a-z][a-z-]*)", documentation()))
+    assert alone <= set().union(*options.values())
+
+
+@pytest.mark.parametrize("page", ["run-files.md", "scoring.md", "llm-judges.md"])
+def test_run_files_of_the_documentation_are_valid(page: str) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        validate(tomllib.loads(block))
 
 
 def test_every_kind_of_failure_is_documented() -> None:
