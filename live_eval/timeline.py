@@ -184,7 +184,7 @@ class Playout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTiming:
-    """The latencies of one turn; DESIGN's table. Each is scored or has a reason.
+    """The latencies of one turn, as docs/timing.md defines them. Each is scored or has a reason.
 
     Args:
         connect: Dialling to session ready.

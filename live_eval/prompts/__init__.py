@@ -34,12 +34,21 @@ class Prompt:
     """A system prompt for conversation.
 
     Args:
-        name: A setting of `PROMPTS`, or the name of the user's file.
+        name: A setting of `PROMPTS`, or what the user's text is called.
         text: What it says, with places.
+
+    Raises:
+        UsageError: The text names a place that no case has.
     """
 
     name: str
     text: str
+
+    def __post_init__(self) -> None:
+        unknown = [place for place in _PLACE.findall(self.text) if place not in PLACES]
+        if unknown:
+            known = ", ".join(f"{{{place}}}" for place in sorted(PLACES))
+            raise UsageError(f"{self.name}: unknown place {{{unknown[0]}}} in the prompt; there are: {known}")
 
     @property
     def sha256(self) -> str:
@@ -81,10 +90,6 @@ def load_prompt(name: str) -> Prompt:
         raise UsageError(
             f"{path}: expected what to tell the endpoint, but the file is empty; for nothing: no"
         )
-    unknown = [place for place in _PLACE.findall(text) if place not in PLACES]
-    if unknown:
-        known = ", ".join(f"{{{place}}}" for place in sorted(PLACES))
-        raise UsageError(f"{path}: unknown place {{{unknown[0]}}} in the prompt; there are: {known}")
     return Prompt(name if name in PROMPTS else path.name, text)
 
 

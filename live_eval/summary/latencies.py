@@ -29,7 +29,7 @@ LATENCIES = (
     "transcript",
     "barge_in_stop",
 )
-"""The latencies of a turn, in the order of DESIGN's table."""
+"""The latencies of a turn, in the order of docs/timing.md."""
 
 _FROM_VOICE_END = frozenset({"endpointing", "first_byte", "voice_to_voice", "transcript"})
 

@@ -78,6 +78,16 @@ def test_a_run_that_asks_knows_its_questions(sample: Path, change: dict[str, str
         assert then == now
 
 
+def test_instructions_may_name_the_places_of_a_prompt_and_no_others() -> None:
+    def told(instructions: str) -> str:
+        values = {"endpoint": {"instructions": instructions}, "data": {"limit": 1}}
+        return make_plan(validate(values)).jobs[0].case.instructions
+
+    assert told('Speak {language}, not {"json": 1}.') == 'Speak en, not {"json": 1}.'
+    with pytest.raises(UsageError, match=r"^instructions: unknown place \{name\}.*\{topic\}"):
+        told("Answer as {name}.")
+
+
 def test_data_that_never_has_questions() -> None:
     plan = planned("sample-dialogues")
     assert tasks(plan) == [Task.TRANSCRIPTION, Task.CONVERSATION]
