@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from judges._torch import without_remarks
 from live_eval.errors import JudgeError
 
 if TYPE_CHECKING:
@@ -32,8 +33,14 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     import torch
 
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except (OSError, EOFError, RuntimeError, ValueError, LookupError, pickle.UnpicklingError) as error:
+        with without_remarks():
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except pickle.UnpicklingError as error:
+        raise JudgeError(
+            f"{path}: expected a checkpoint that torch can load, found none, or one of more than tensors "
+            "(nothing in it is executed)"
+        ) from error
+    except (OSError, EOFError, RuntimeError, ValueError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         raise JudgeError(f"{path}: expected a checkpoint that torch can load: {reason}") from error
     for wrapper in _WRAPPERS:
@@ -73,7 +80,10 @@ def fill(
     for name, tensor in given.items():
         shape = list(wanted[name].shape)
         if tensor is None:
-            raise JudgeError(f"{path}: expected the weights of {what}, found no tensor {name} {shape}")
+            raise JudgeError(
+                f"{path}: expected the weights of {what}, found no tensor {name} {shape} "
+                f"among its {len(tensors)} ({next(iter(tensors), '')}, …)"
+            )
         if list(tensor.shape) != shape:
             raise JudgeError(
                 f"{path}: expected the weights of {what}, found {list(tensor.shape)} for {name} {shape}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +11,15 @@ import click
 
 __all__ = ["print_details", "print_listing"]
 
+_UNBROKEN = 10_000
+
 
 def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
-    """Print rows as JSON, whole, or as a table.
+    """Print rows as JSON, whole, or as a table: as wide as the terminal, or else a line for each row.
 
     Args:
         rows: The rows.
-        columns: Which keys to show, and their headings.
+        columns: Which keys to show, and their headings; the first is what a row is called.
         as_json: JSON instead of a table.
     """
     if as_json:
@@ -26,12 +29,16 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     from rich.markup import escape
     from rich.table import Table
 
+    console = Console(width=None if sys.stdout.isatty() else _UNBROKEN)
+    cells = [[_cell(row[key]) for key in columns] for row in rows]
+    longest = max((len(name) for name, *_ in cells), default=0)
     table = Table(box=None, pad_edge=False)
-    for heading in columns.values():
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(_cell(row[key])) for key in columns))
-    Console().print(table)
+    for number, heading in enumerate(columns.values()):
+        # What a row is called is typed again: it stays in one piece, if that leaves room for the rest.
+        table.add_column(heading, overflow="fold", no_wrap=number == 0 and longest <= console.width // 2)
+    for row in cells:
+        table.add_row(*map(escape, row))
+    console.print(table)
 
 
 def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:

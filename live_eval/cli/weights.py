@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from live_eval.bench import JudgeOptions, lacks, load_judge
 from live_eval.cli._listing import print_listing
-from live_eval.errors import JudgeError, UsageError
+from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.fetching import fetch_weights, published_at
-from live_eval.judging import JudgeSpec
+from live_eval.judging import JudgeSpec, OptionSpec
 from live_eval.redaction import mask_halves
 from live_eval.registry import JUDGES, find_plugins
 from live_eval.weights import (
@@ -20,6 +22,7 @@ from live_eval.weights import (
     add_weights,
     find_weights,
     recorded_weights,
+    weights_at,
     weights_folder,
 )
 
@@ -27,13 +30,10 @@ __all__ = ["command"]
 
 _COLUMNS = {
     "name": "weights",
-    "title": "what they are",
     "judges": "of judges",
-    "licence": "licence",
     "megabytes": "MB",
-    "state": "here",
-    "path": "where",
-    "sha256_shown": "SHA-256",
+    "here": "here",
+    "licence": "licence",
 }
 
 
@@ -51,9 +51,12 @@ def _list(as_json: bool, checked: bool) -> None:
     Exit status with --check: 1 where files are not what they should be.
     """
     rows = [_row(spec, judges, checked=checked) for spec, judges in _known().values()]
-    if not as_json:
-        rows = [row | {"sha256_shown": (row["sha256"] or "")[:12]} for row in rows]
     print_listing(rows, _COLUMNS, as_json=as_json)
+    for row in rows if not as_json else ():
+        if row["problem"]:
+            click.echo(f"{row['name']}: {row['problem']}")
+        elif row["here"]:
+            click.echo(f"{row['name']}: {row['path']} (SHA-256 {row['sha256'][:12]})")
     if checked and any(row["problem"] for row in rows):
         sys.exit(1)
 
@@ -81,9 +84,13 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
 def _add(name: str, path: Path) -> None:
     """Use weights that are on this machine already.
 
-    PATH is the file, or the folder with all files; they stay where they are.
+    PATH is the file, or the folder with all files; they stay where they are. Where no hash tells whether they
+    are the right ones, a judge that uses them loads them first.
     """
     spec = _named(name)
+    found = weights_at(path, spec)
+    if not spec.pinned:
+        _try(spec, found.path)
     _say(add_weights(spec, path), spec)
 
 
@@ -94,6 +101,37 @@ def _path(name: str | None) -> None:
     click.echo(weights_folder() if name is None else find_weights(_named(name)).path)
 
 
+def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
+    """Yield the weights among which judges choose, with the judge and its option."""
+    for plugin in find_plugins(JUDGES):
+        if isinstance(plugin.spec, JudgeSpec):
+            for option in plugin.spec.options:
+                for weights in option.weights:
+                    yield plugin.spec, option, weights
+
+
+def _try(weights: WeightsSpec, path: Path) -> None:
+    """Let a judge load weights; without one that runs here, say that none did.
+
+    Raises:
+        JudgeError: They are not what the judge expects.
+    """
+    lacking = []
+    for judge, option, mine in _uses():
+        if mine.name != weights.name:
+            continue
+        options = JudgeOptions(choices={judge.name: {option.name: str(path)}})
+        problem = lacks(judge, options)
+        if problem is None:
+            try:
+                load_judge(judge, options)
+            except LiveEvalError as error:
+                raise JudgeError(f"{weights.name} not added: judge {judge.name}: {error}") from error
+            return
+        lacking.append(f"judge {judge.name} lacks {problem}")
+    click.echo(f"{weights.name}: not tried, for {'; '.join(lacking)}", err=True)
+
+
 def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
     """Return by name the weights among which judges choose, with the judges' names.
 
@@ -101,16 +139,12 @@ def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
         UsageError: Two judges mean different weights by one name.
     """
     known: dict[str, tuple[WeightsSpec, list[str]]] = {}
-    for plugin in find_plugins(JUDGES):
-        options = plugin.spec.options if isinstance(plugin.spec, JudgeSpec) else ()
-        for spec in (weights for option in options for weights in option.weights):
-            there, judges = known.setdefault(spec.name, (spec, []))
-            if there != spec:
-                raise UsageError(
-                    f"judges {judges[0]} and {plugin.name} mean different weights by {spec.name!r}"
-                )
-            if plugin.name not in judges:
-                judges.append(plugin.name)
+    for judge, _, spec in _uses():
+        there, judges = known.setdefault(spec.name, (spec, []))
+        if there != spec:
+            raise UsageError(f"judges {judges[0]} and {judge.name} mean different weights by {spec.name!r}")
+        if judge.name not in judges:
+            judges.append(judge.name)
     return dict(sorted(known.items()))
 
 
@@ -144,7 +178,6 @@ def _row(spec: WeightsSpec, judges: list[str], *, checked: bool) -> dict[str, An
         "files": [{"name": file.name, "url": file.url, "sha256": file.sha256} for file in spec.files],
         "here": found is not None and problem is None,
         "problem": problem,
-        "state": problem or found is not None,
         "path": None if found is None else str(found.path),
         "sha256": None if found is None else found.sha256,
     }

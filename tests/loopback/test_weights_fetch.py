@@ -417,6 +417,14 @@ def test_a_mirror_must_have_an_address() -> None:
 # The command.
 
 
+class Stranger:
+    """Takes any weights but one."""
+
+    def __init__(self, *, weights: str) -> None:
+        if Path(weights).read_bytes() == b"another's":
+            raise JudgeError(f"{weights}: expected a toy")
+
+
 @pytest.fixture
 def judges(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> JudgeSpec:
     """Only a stranger's judge, whose weights lie on a hub with a login in its address."""
@@ -426,7 +434,7 @@ def judges(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> JudgeSpec:
         version="1",
         title="a stranger's",
         kind=JudgeKind.LOCAL,
-        implementation="nowhere:Nothing",
+        implementation=f"{__name__}:Stranger",
         outputs=(OutputSpec(name="", title="a number"),),
         needs=frozenset({Need.REPLY_AUDIO}),
         options=(OptionSpec(name="weights", help="which", default="toy", weights=(toy,)),),
@@ -464,7 +472,7 @@ def test_the_command_tells_fetches_and_lists(publisher: Publisher, folder: Path)
     assert publisher.asked[0].token.startswith("Basic ")
     [row] = json.loads(invoke("list", "--json", "--check").output)
     assert (row["here"], row["path"]) == (True, str(folder / "toy/a.bin"))
-    assert sha256(CONTENT)[:12] in invoke("list").output.replace("\n", "")
+    assert f"toy: {folder / 'toy/a.bin'} (SHA-256 {sha256(CONTENT)[:12]})" in invoke("list").output
     assert invoke("path", "toy").output.strip() == str(folder / "toy/a.bin")
     assert invoke("path").output.strip() == str(folder)
 
@@ -476,6 +484,7 @@ def test_the_command_finds_damage_when_it_checks(publisher: Publisher, folder: P
     [row] = json.loads(invoke("list", "--json", "--check").output)
     assert not row["here"]
     assert "expected the weights toy with SHA-256" in row["problem"]
+    assert f"toy: {row['problem']}" in invoke("list", "--check").output
 
 
 @pytest.mark.usefixtures("judges")
@@ -486,6 +495,45 @@ def test_the_command_adds_what_is_here(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert str(mine) in result.output
     assert invoke("path", "toy").output.strip() == str(mine)
+
+
+@pytest.mark.usefixtures("judges")
+def test_what_its_judge_cannot_load_is_not_added(tmp_path: Path, folder: Path) -> None:
+    mine = tmp_path / "mine.bin"
+    mine.write_bytes(b"another's")
+    result = invoke("add", "toy", str(mine))
+    assert isinstance(result.exception, JudgeError)
+    assert str(result.exception) == f"toy not added: judge stranger: {mine}: expected a toy"
+    assert not folder.exists()
+    absent = invoke("add", "toy", str(tmp_path / "absent"))
+    assert isinstance(absent.exception, JudgeError)
+    assert "expected a file with the weights toy" in str(absent.exception)
+
+
+def test_what_no_judge_can_load_here_is_added_untried(
+    judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine.bin"
+    mine.write_bytes(b"another's")
+    lacking = replace(judges, packages=("no_such_package",))
+    found = (Plugin(JUDGES, "stranger", "theirs", lacking, None),)
+    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
+    result = invoke("add", "toy", str(mine))
+    assert result.exit_code == 0, result.output
+    assert "toy: not tried, for judge stranger lacks package no_such_package" in result.stderr
+    assert invoke("path", "toy").output.strip() == str(mine)
+
+
+def test_a_known_hash_says_enough(judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "mine.bin"
+    mine.write_bytes(b"another's")
+    [option] = judges.options
+    [toy] = option.weights
+    pinned = replace(toy, files=(replace(toy.files[0], sha256=sha256(b"another's")),))
+    judge = replace(judges, options=(replace(option, weights=(pinned,)),))
+    found = (Plugin(JUDGES, "stranger", "theirs", judge, None),)
+    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
+    assert invoke("add", "toy", str(mine)).exit_code == 0, "its judge would not have loaded it"
 
 
 @pytest.mark.usefixtures("judges")

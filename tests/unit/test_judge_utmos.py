@@ -1,8 +1,10 @@
 """UTMOS against the package utmos-pytorch, on weights of the true shape drawn at random."""
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,11 +141,34 @@ def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     embedding = state.pop("output_layers.0.judge_embedding.weight")
     torch.save(state, path)
     # The package would rate with an embedding drawn at random.
-    with pytest.raises(JudgeError, match=r"found no tensor output_layers\.0\.judge_embedding\.weight"):
+    with pytest.raises(
+        JudgeError, match=r"found no tensor output_layers\.0\.judge_embedding\.weight .* among its"
+    ):
         Utmos(weights=str(path))
     torch.save({**state, "output_layers.0.judge_embedding.weight": embedding[:7]}, path)
     with pytest.raises(JudgeError, match=r"found \[7, 128\] for output_layers\.0\.judge_embedding.weight"):
         Utmos(weights=str(path))
+
+
+class Executed:
+    """What executes something where a pickle is read without care."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
+
+
+def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
+    path, mark = tmp_path / "weights.pt", tmp_path / "mark"
+    path.write_bytes(pickle.dumps({"weight": Executed(mark)}))
+    with pytest.raises(JudgeError, match="of more than tensors"):
+        Utmos(weights=str(path))
+    torch.save({"weight": Executed(mark)}, path)
+    with pytest.raises(JudgeError, match="of more than tensors"):
+        Utmos(weights=str(path))
+    assert not mark.exists()
 
 
 def test_a_device_that_is_not_there_is_told(checkpoint: Path) -> None:
