@@ -72,8 +72,10 @@ class OutputSpec:
         name: Its name; empty for the only (or main) output of a judge, which goes by the judge's name.
         title: In words, for the report.
         unit: Its unit ("MOS", "%", "").
-        low: Smallest possible value, or None.
-        high: Largest possible value, or None.
+        low: Smallest possible value, or None; a judgement beyond it is a failure.
+        high: Largest possible value, or None; likewise.
+        scale: Ends of the scale that the number is on, where that is narrower than what is possible (a
+            network that nothing clips may give 5.1 on a scale from 1 to 5).
         higher_is_better: The direction, or None where neither is.
         optional: Whether a scored turn may lack it (a whispered reply has no pitch).
     """
@@ -83,6 +85,7 @@ class OutputSpec:
     unit: str = ""
     low: float | None = None
     high: float | None = None
+    scale: tuple[float, float] | None = None
     higher_is_better: bool | None = True
     optional: bool = False
 

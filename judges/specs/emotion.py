@@ -73,10 +73,18 @@ def _measure(
     *,
     low: float | None = None,
     high: float | None = None,
+    scale: tuple[float, float] | None = None,
     optional: bool = True,
 ) -> OutputSpec:
     return OutputSpec(
-        name=name, title=title, unit=unit, low=low, high=high, higher_is_better=None, optional=optional
+        name=name,
+        title=title,
+        unit=unit,
+        low=low,
+        high=high,
+        scale=scale,
+        higher_is_better=None,
+        optional=optional,
     )
 
 
@@ -87,7 +95,7 @@ PROSODY = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="judges.prosody:Prosody",
     outputs=(
-        _measure("pitch_hz", "median pitch", "Hz", low=40.0, high=1000.0),
+        _measure("pitch_hz", "median pitch", "Hz", low=40.0, high=1000.0, scale=(50.0, 800.0)),
         _measure("pitch_range", "range of the pitch, 5th to 95th percentile", "semitones", low=0.0),
         _measure("declination", "slope of the pitch over phrases", "semitones/s"),
         _measure("pitch_end", "pitch at the end against the median", "semitones"),

@@ -8,16 +8,18 @@ from live_eval.weights import WeightsFile, WeightsSpec
 __all__ = ["DISTILLMOS", "DNSMOS", "NISQA", "NISQA_WEIGHTS", "UTMOS", "UTMOS_WEIGHTS"]
 
 
-def _mos(name: str, title: str) -> OutputSpec:
-    # The scale is 1 to 5. The networks are regressors that nothing clips, so a hostile recording can come
-    # out a little below 1, and a good one a little above 5.
-    return OutputSpec(name=name, title=title, unit="MOS", low=-1.0, high=7.0)
+def _mos(name: str, title: str, low: float, high: float) -> OutputSpec:
+    return OutputSpec(name=name, title=title, unit="MOS", low=low, high=high, scale=(1.0, 5.0))
+
+
+def _dnsmos(name: str, title: str) -> OutputSpec:
+    return _mos(name, title, 0.0, 5.0)
 
 
 def _nisqa(name: str, title: str) -> OutputSpec:
-    # The scale is 1 to 5, and nothing clips. What the last layer weighs was normalised before, which with its
-    # weights allows -6.28 to 6.18 for the widest of the five, and no more.
-    return OutputSpec(name=name, title=title, unit="MOS", low=-6.3, high=6.2)
+    # Nothing clips. What the last layer weighs was normalised before, which with its weights allows -6.28 to
+    # 6.18 for the widest of the five, and no more.
+    return _mos(name, title, -6.3, 6.2)
 
 
 DNSMOS = JudgeSpec(
@@ -27,10 +29,10 @@ DNSMOS = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="judges.dnsmos:Dnsmos",
     outputs=(
-        OutputSpec(name="ovrl", title="overall quality (P.835)", unit="MOS", low=0.0, high=5.0),
-        OutputSpec(name="sig", title="quality of the speech (P.835)", unit="MOS", low=0.0, high=5.0),
-        OutputSpec(name="bak", title="quality of the background (P.835)", unit="MOS", low=0.0, high=5.0),
-        OutputSpec(name="p808", title="overall quality (P.808)", unit="MOS", low=0.0, high=5.0),
+        _dnsmos("ovrl", "overall quality (P.835)"),
+        _dnsmos("sig", "quality of the speech (P.835)"),
+        _dnsmos("bak", "quality of the background (P.835)"),
+        _dnsmos("p808", "overall quality (P.808)"),
     ),
     needs=frozenset({Need.REPLY_AUDIO}),
     packages=("onnx", "onnxruntime", "speechmos"),
@@ -45,7 +47,7 @@ DISTILLMOS = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="judges.distillmos:DistillMos",
     # The network ends in 1 + 4 sigmoid(x).
-    outputs=(OutputSpec(name="", title="overall quality (DistillMOS)", unit="MOS", low=1.0, high=5.0),),
+    outputs=(_mos("", "overall quality (DistillMOS)", 1.0, 5.0),),
     needs=frozenset({Need.REPLY_AUDIO}),
     on_device=True,
     packages=("distillmos", "torch", "torchaudio"),
@@ -118,7 +120,9 @@ UTMOS = JudgeSpec(
     title="UTMOS22 strong: naturalness of the reply's sound",
     kind=JudgeKind.LOCAL,
     implementation="judges.utmos:Utmos",
-    outputs=(_mos("", "naturalness (UTMOS22 strong)"),),
+    # A regressor that nothing clips: a hostile recording can come out a little below 1, a good one a little
+    # above 5.
+    outputs=(_mos("", "naturalness (UTMOS22 strong)", -1.0, 7.0),),
     needs=frozenset({Need.REPLY_AUDIO}),
     options=(
         OptionSpec(

@@ -97,6 +97,7 @@ def _output(spec: JudgeSpec, output: OutputSpec) -> dict[str, Any]:
         "unit": output.unit,
         "low": output.low,
         "high": output.high,
+        "scale": output.scale,
         "higher_is_better": output.higher_is_better,
         "optional": output.optional,
     }
@@ -125,7 +126,8 @@ def _lines(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _score_line(output: dict[str, Any]) -> str:
-    low, high = (("…" if value is None else f"{value:g}") for value in (output["low"], output["high"]))
+    ends = output["scale"] or (output["low"], output["high"])
+    low, high = ("…" if value is None else f"{value:g}" for value in ends)
     better = {True: ", higher is better", False: ", lower is better", None: ""}[output["higher_is_better"]]
     unit = f" {output['unit']}" if output["unit"] else ""
     return f"{output['score']} = {output['title']} ({low} to {high}{unit}{better})"

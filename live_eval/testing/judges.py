@@ -221,6 +221,9 @@ def _check_spec(spec: JudgeSpec) -> None:
     for output in spec.outputs:
         if output.low is not None and output.high is not None:
             assert output.low < output.high, f"{spec.name}.{output.name}: {output.low} to {output.high}"
+        for end in output.scale or ():
+            checked = check_judgement(replace(spec, outputs=(output,)), Scored({output.name: end}))
+            assert isinstance(checked, Scored), f"{spec.name}.{output.name}: scale {output.scale}: {checked}"
 
 
 def _check_local(spec: JudgeSpec, judge: LocalJudge, turns: Sequence[JudgedTurn], tolerance: float) -> None:
