@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import click
 
 from live_eval.cli._flags import overlay, table_options
 from live_eval.runfile import JudgesTable, validate
 from live_eval.store import RunReader
 
-__all__ = ["judge_flags", "judges_table"]
+__all__ = ["judge_flags", "judges_table", "scoring_flags"]
+
+_NAMES = "judges__names"
+
+
+def scoring_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags of the run file's table ``[judges]``; for `judges_table`."""
+    return _given(command, table_options("judges"))
 
 
 def judge_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags of the run file's table ``[judges]``; for `judges_table`."""
-    for option in reversed(table_options("judges")):
+    """Give a command that is about one judge the same flags, but for the judges' names."""
+    return _given(command, [option for option in table_options("judges") if option.name != _NAMES])
+
+
+def _given(command: Callable[..., Any], options: Sequence[click.Parameter]) -> Callable[..., Any]:
+    for option in reversed(options):
         # As click's own decorators do: the innermost is collected first.
         vars(command).setdefault("__click_params__", []).append(option)
     return command
@@ -26,7 +39,7 @@ def judges_table(run: Path, flags: Mapping[str, Any]) -> JudgesTable:
 
     Args:
         run: The run's folder.
-        flags: As `judge_flags` gives them; None or empty where not given.
+        flags: As `scoring_flags` or `judge_flags` gives them; None or empty where not given.
 
     Raises:
         StoreError: There is no run.

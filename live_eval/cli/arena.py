@@ -11,7 +11,6 @@ import click
 
 from live_eval.cli import FAILED
 from live_eval.cli._judges import judge_flags, judges_table
-from live_eval.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,8 +84,6 @@ def command(
     from live_eval.cli._scoring_progress import ScoringProgress
     from live_eval.comparison import read_runs
 
-    if flags.pop("judges__names") is not None:
-        raise UsageError("--judges: an arena has one judge, which --judge names")
     plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
     options = judge_options(judges_table(runs[0], flags))
     with ScoringProgress() as progress:

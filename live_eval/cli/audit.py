@@ -16,7 +16,6 @@ from live_eval.cli import FAILED
 from live_eval.cli._judges import judge_flags, judges_table
 from live_eval.cli._listing import print_details, print_listing
 from live_eval.cli._scoring_progress import ScoringProgress
-from live_eval.errors import UsageError
 from live_eval.store import StoredAudit
 from live_eval.summary import audit_in_words
 
@@ -90,8 +89,6 @@ def command(
 
     Exit status: 0; 3 when the judge failed at a turn; 1 when it lacks something here; 2 for wrong usage.
     """
-    if flags.pop("judges__names") is not None:
-        raise UsageError("--judges: an audit is of the one judge that is named first")
     plan = AuditPlan(
         parts=tuple(part.strip() for part in parts.split(",") if part.strip()) if parts else None,
         repeats=repeats,

@@ -12,7 +12,7 @@ import click
 
 from live_eval.bench import judge_options
 from live_eval.cli import FAILED
-from live_eval.cli._judges import judge_flags, judges_table
+from live_eval.cli._judges import judges_table, scoring_flags
 from live_eval.cli._listing import print_listing
 from live_eval.cli._scoring_progress import ScoringProgress
 from live_eval.scoring import score_run
@@ -36,7 +36,7 @@ _COLUMNS = {
 
 @click.command(short_help="Score a run, again or with other judges.")
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@judge_flags
+@scoring_flags
 @click.option("--again", is_flag=True, help="Score anew what these versions of the judges have scored.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
