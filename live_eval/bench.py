@@ -23,6 +23,7 @@ from live_eval.judging import (
     JudgeSpec,
     LlmJudge,
     LocalJudge,
+    Need,
     OptionSpec,
     check_judgement,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "LLM_CHOICES",
     "Bench",
     "JudgeOptions",
+    "as_chosen",
     "check_options",
     "chosen",
     "judge_options",
@@ -158,6 +160,21 @@ def chosen(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
         if choices and value not in choices:
             raise UsageError(f"{spec.name}.{name} = {value!r}: expected one of {', '.join(choices)}")
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
+
+
+def as_chosen(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
+    """Return a judge's specification with what the judge uses under the user's choices.
+
+    Raises:
+        UsageError: As `chosen`.
+
+    >>> from judges.specs import VES
+    >>> as_chosen(VES, JudgeOptions()).uses
+    frozenset()
+    """
+    values = chosen(spec, options)
+    spared = frozenset[Need]().union(*(option.spares.get(values[option.name], ()) for option in spec.options))
+    return replace(spec, uses=spec.uses - spared)
 
 
 def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:

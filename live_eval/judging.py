@@ -104,6 +104,8 @@ class OptionSpec:
         weights: Weights among which it chooses by name. Any other value of such an option is the path of
             the user's own.
         is_file: Whether its value is the path of a file (or empty for none).
+        spares: By value, what of the judge's `uses` is not looked at where it is chosen; no such sound is
+            decoded.
     """
 
     name: str
@@ -112,6 +114,7 @@ class OptionSpec:
     choices: tuple[str, ...] = ()
     weights: tuple[WeightsSpec, ...] = ()
     is_file: bool = False
+    spares: Mapping[str, frozenset[Need]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,15 @@ from typing import TypeAlias
 
 from live_eval import registry
 from live_eval.audio import Audio, read_audio
-from live_eval.bench import Bench, JudgeOptions, check_options, lacks, load_bench, scoring_version
+from live_eval.bench import (
+    Bench,
+    JudgeOptions,
+    as_chosen,
+    check_options,
+    lacks,
+    load_bench,
+    scoring_version,
+)
 from live_eval.clock import SystemClock
 from live_eval.errors import AudioError, LiveEvalError, StoreError, UsageError
 from live_eval.judging import (
@@ -184,7 +192,7 @@ def score_run(
             raise UsageError(f"judge {spec.name!r} compares two replies to a case and cannot score one run")
     check_options(specs, options)
     with RunReader.open(path) as run, ScoreStore.open(path) as store, ExitStack() as stack:
-        works = [_begin(spec, store, options, again=again) for spec in specs]
+        works = [_begin(as_chosen(spec, options), store, options, again=again) for spec in specs]
         bring = _Bringer(options, store, stack)
         total = len(run)
         tasks = {listed.task for listed in run.turns_by_reply_length()}

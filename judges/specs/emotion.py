@@ -50,6 +50,7 @@ EMOALIGN = JudgeSpec(
             help="what the reply is held against: the reference reply's voice, or a table by cue",
             default="audio",
             choices=("audio", "cue"),
+            spares={"cue": frozenset({Need.REFERENCE_AUDIO})},
         ),
         OptionSpec(
             name="weights",

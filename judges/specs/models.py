@@ -54,6 +54,7 @@ VES = JudgeSpec(
             help="whether the model hears the speaker too",
             default="no",
             choices=("no", "yes"),
+            spares={"no": frozenset({Need.SPEAKER_AUDIO})},
         ),
     ),
     packages=("openai",),

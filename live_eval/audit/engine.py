@@ -14,7 +14,7 @@ from live_eval.audit.asking import ask_pairs, ask_turns
 from live_eval.audit.labels import agreement_json, read_labels
 from live_eval.audit.trials import PairTrials, TurnTrials
 from live_eval.audit.turns import TurnPicker, run_turns
-from live_eval.bench import JudgeOptions, check_options, scoring_version
+from live_eval.bench import JudgeOptions, as_chosen, check_options, scoring_version
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import UsageError
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, Scored, Unscored, missing
@@ -92,6 +92,7 @@ def audit_run(
     plan, options, clock = plan or AuditPlan(), options or JudgeOptions(), clock or SystemClock()
     spec = registry.judge(judge)
     check_options([spec], options)
+    spec = as_chosen(spec, options)
     parts = _parts(spec, plan)
     with ExitStack() as stack:
         run = stack.enter_context(RunReader.open(path))

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from live_eval import registry, scoring
 from live_eval.audio import Audio, write_flac
+from live_eval.bench import JudgeOptions
 from live_eval.cli import cli
 from live_eval.cli.score import command
 from live_eval.errors import FailureKind, JudgeError, PluginError, StoreError, UsageError
@@ -27,6 +28,7 @@ from live_eval.judging import (
     Judgement,
     JudgeSpec,
     Need,
+    OptionSpec,
     OutputSpec,
     Scored,
     Unscored,
@@ -427,6 +429,34 @@ def test_the_users_side_is_read_for_who_looks_at_it(tmp_path: Path) -> None:
     assert heard["there"].duration_ns == 700_000_000
     assert (listener.n, reader.n, reader.n_failed) == (2, 1, 1)
     assert "gone.wav" in rows(path, "reader")["moved"].reason
+
+
+class Choosy(Listener):
+    """A toy that may listen to the user's side."""
+
+    def __init__(self, *, speaker_audio: str) -> None:
+        super().__init__()
+
+
+@pytest.mark.parametrize(("choice", "read"), [("no", False), ("yes", True)])
+def test_the_users_side_is_not_read_where_an_option_spares_it(
+    choice: str, read: bool, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked.flac"
+    write_flac(asked, tone(700).int16(), 24_000)
+    path = tmp_path / "run"
+    with RunWriter.create(path, {}) as writer:
+        writer.commit(spoken_turn(a_case("there", audio_path=asked)))
+        writer.end(finished=True)
+    option = OptionSpec(
+        name="speaker_audio", help="", default="no", spares={"no": frozenset({Need.SPEAKER_AUDIO})}
+    )
+    implementation = f"{__name__}:Choosy"
+    uses = frozenset({Need.SPEAKER_AUDIO})
+    SPECS["listener"] = replace(LISTENER, implementation=implementation, uses=uses, options=(option,))
+    options = JudgeOptions(choices={"listener": {"speaker_audio": choice}})
+    assert score_run(path, ["listener"], options=options).judges[0].n == 1
+    assert (Choosy.batches[0][0].speaker is not None) is read
 
 
 def test_a_judge_that_compares_cannot_score(run: Path) -> None:
