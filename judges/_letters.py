@@ -3,6 +3,7 @@
 A reply is read as clauses. In each clause options are named: by letter ("b", "option B", "bee"), by place
 ("the second option"), or by their text. Options named in one breath ("B or C") are one claim. A claim
 chooses, more or less plainly; or denies ("I doubt it's B", "B doesn't fit"); or leaves open ("if it were B").
+What the assistant says of itself ("I'm happy to help", where "happy" is an option) is no claim.
 Later claims may take earlier ones back. What the plainest claims that are left agree on is the choice.
 """
 
@@ -22,6 +23,8 @@ _Options = Sequence[tuple[str, str]]
 
 # How plainly a claim chooses: not at all; in passing ("which option B has"); by itself; in so many words.
 _UNSAID, _PASSING, _BARE, _PLAIN = range(4)
+# How far before an option its clause is read, in characters: who speaks without a stop does not deny forever.
+_FAR = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,30 +137,33 @@ def _parts(left: str, right: str, *, comma: bool) -> bool:
 
 def _letter_claims(plain: str, clauses: Sequence[_Clause], options: _Options) -> list[_Claim]:
     """Return what is claimed of options by letter and by place."""
-    breaths: list[list[_Mention]] = []
-    for found in phrases.MENTION.finditer(plain):
-        clause = _at(found.start(), clauses)
-        mention = _mention(found, plain, clause, options)
-        if mention is None:
-            continue
-        last = breaths[-1][-1] if breaths else None
-        joined = (
-            last is not None
-            and last.start >= clause.start
-            and phrases.JOINED.match(plain[last.end : mention.start])
-        )
-        if joined:
-            breaths[-1].append(mention)
-        else:
-            breaths.append([mention])
+    found = (
+        _mention(each, plain, _at(each.start(), clauses), options) for each in phrases.MENTION.finditer(plain)
+    )
     claims: list[_Claim] = []
-    for breath in breaths:
+    for breath in _breaths([mention for mention in found if mention is not None], plain, clauses):
         clause = _at(breath[0].start, clauses)
         claim = _claim(breath, plain, clause, _letter_strength(breath, plain, clause, options))
         # "It's not only B but C": what is said by itself goes on with the sentence.
         plainly = any(each.strength == _PLAIN and each.clause.sentence == clause.sentence for each in claims)
         claims.append(replace(claim, strength=_PLAIN) if claim.strength == _BARE and plainly else claim)
     return claims
+
+
+def _breaths(mentions: Sequence[_Mention], plain: str, clauses: Sequence[_Clause]) -> list[list[_Mention]]:
+    """Return the mentions, in their order, those together that one breath names: "B or C"."""
+    breaths: list[list[_Mention]] = []
+    for mention in mentions:
+        last = breaths[-1][-1] if breaths else None
+        if (
+            last is not None
+            and last.start >= _at(mention.start, clauses).start
+            and phrases.JOINED.match(plain[last.end : mention.start])
+        ):
+            breaths[-1].append(mention)
+        else:
+            breaths.append([mention])
+    return breaths
 
 
 def _mention(found: re.Match[str], plain: str, clause: _Clause, options: _Options) -> _Mention | None:
@@ -171,7 +177,7 @@ def _mention(found: re.Match[str], plain: str, clause: _Clause, options: _Option
     raw = found["letter"] or found["heard"]
     letter = phrases.HEARD.get(raw.lower(), raw.upper())
     start, end = found.start("letter" if found["letter"] else "heard"), found.end()
-    said = found["named"] is not None or phrases.SAID_BEFORE.search(plain[clause.start : start]) is not None
+    said = found["named"] is not None or phrases.SAID_BEFORE.search(_before(start, plain, clause)) is not None
     if raw.lower() == "i":
         word = not phrases.ENDS.match(plain, end)
     elif raw == "A" and said:
@@ -197,7 +203,7 @@ def _begins_another(rest: str, letter: str, options: _Options) -> bool:
 def _letter_strength(breath: Sequence[_Mention], plain: str, clause: _Clause, options: _Options) -> int:
     """Return how plainly letters that are named in one breath are chosen."""
     start, end = breath[0].start, breath[-1].end
-    before, after = plain[clause.start : start], plain[end:]
+    before, after = _before(start, plain, clause), plain[end:]
     led = phrases.LED.search(before) is not None  # not "Vitamin C is best"
     if phrases.SAID_BEFORE.search(before) or (led and phrases.SAID_AFTER.match(after)):
         return _PLAIN
@@ -213,7 +219,7 @@ def _letter_strength(breath: Sequence[_Mention], plain: str, clause: _Clause, op
 
 def _bare(start: int, end: int, plain: str, clause: _Clause) -> bool:
     """Return whether nothing but filler stands beside a place, up to the next commas, or to a denial."""
-    before = plain[clause.start : start].rpartition(",")[2]
+    before = _before(start, plain, clause).rpartition(",")[2]
     after = plain[end : clause.end].partition(",")[0]
     denial = phrases.NOT_BEFORE.search(after)
     beside = before + " " + (after[: denial.start()] if denial else after)
@@ -221,46 +227,72 @@ def _bare(start: int, end: int, plain: str, clause: _Clause) -> bool:
 
 
 def _text_claims(plain: str, clauses: Sequence[_Clause], options: _Options) -> list[_Claim]:
-    """Return what is claimed of options by their texts, word for word; one within another gives way."""
+    """Return what is claimed of options by their texts; one within another gives way."""
+    mentions = _text_mentions(plain, clauses, options)
+    widest = [
+        each
+        for each in sorted(mentions, key=lambda mention: mention.start)
+        if not any(
+            o.start <= each.start and each.end <= o.end and o.end - o.start > each.end - each.start
+            for o in mentions
+        )
+    ]
+    claims = []
+    for breath in _breaths(widest, plain, clauses):
+        clause = _at(breath[0].start, clauses)
+        claim = _claim(breath, plain, clause, _PLAIN)
+        none_such = re.search(r"\bno\s+$", _before(breath[0].start, plain, clause), re.IGNORECASE)
+        claims.append(replace(claim, denied=claim.denied or none_such is not None))
+    return claims
+
+
+def _text_mentions(plain: str, clauses: Sequence[_Clause], options: _Options) -> list[_Mention]:
+    """Return where options are named by their texts, word for word but for the article, and not in chat."""
     mentions: list[_Mention] = []
     for letter, text in options:
         words = _words(text)
         if words:
-            pattern = r"\W+".join(map(re.escape, words.split()))
+            said = r"\W+".join(map(re.escape, words.split()))
+            pattern = re.sub(r"^(an?|the)\\W\+", r"(?:\1\\W+)?", said)
             for found in re.finditer(rf"(?<!\w)(?<!\w'){pattern}(?!\w|'\w)", plain, re.IGNORECASE):
                 clause = _at(found.start(), clauses)
-                if words not in phrases.INTERJECTIONS or _interjected(found, plain, clause):
+                answers = _interjected if words in phrases.INTERJECTIONS else _means_it
+                if answers(found, plain, clause):
                     mentions.append(_Mention(letter, found.start(), found.end(), True))
-    claims = []
-    for each in sorted(mentions, key=lambda mention: mention.start):
-        within = (
-            o.start <= each.start and each.end <= o.end and o.end - o.start > each.end - each.start
-            for o in mentions
-        )
-        if not any(within):
-            clause = _at(each.start, clauses)
-            claim = _claim([each], plain, clause, _PLAIN)
-            none_such = re.search(r"\bno\s+$", plain[clause.start : each.start], re.IGNORECASE)
-            claims.append(replace(claim, denied=claim.denied or none_such is not None))
-    return claims
+    return mentions
+
+
+def _means_it(found: re.Match[str], plain: str, clause: _Clause) -> bool:
+    """Return whether an option's text is no word of chat, as in "I'm happy to help" or "let's slow down"."""
+    before = _before(found.start(), plain, clause)
+    if phrases.SAID_BEFORE.search(before):
+        return True
+    courteous = phrases.COURTESY.match(plain, found.end()) and not phrases.VERB.search(before)
+    return not (courteous or phrases.OF_ITSELF.search(before) or phrases.WISH.search(before))
 
 
 def _interjected(found: re.Match[str], plain: str, clause: _Clause) -> bool:
-    """Return whether a "yes" or "no" answers: "No, it doesn't", but neither "no one" nor "oh no"."""
-    before = plain[clause.start : found.start()]
+    """Return whether a "yes" or "no" answers: "No, it doesn't"; not "no one", "oh no", "yes, I can help"."""
+    before = re.sub(r"\ba\s+$", "", _before(found.start(), plain, clause))
     if re.search(r"\boh\W*$", before, re.IGNORECASE) and found[0].lower() == "no":
         return False
     leads = phrases.FILLER.fullmatch(before.rpartition(",")[2]) is not None
     follows = phrases.AFTER_INTERJECTION.match(plain, found.end()) is not None
-    return follows and (leads or phrases.SAID_BEFORE.search(before) is not None)
+    offers = phrases.OFFER.match(plain, found.end()) is not None
+    return follows and not offers and (leads or phrases.SAID_BEFORE.search(before) is not None)
 
 
 def _claim(breath: Sequence[_Mention], plain: str, clause: _Clause, strength: int) -> _Claim:
     """Return what a clause says of the options that it names in one breath."""
-    before, after = plain[clause.start : breath[0].start], plain[breath[-1].end :]
-    denied = bool(phrases.NOT_BEFORE.search(before) or phrases.NOT_AFTER.match(after))
+    before, after = _before(breath[0].start, plain, clause), plain[breath[-1].end :]
+    denied_after = phrases.NOT_AFTER.match(after) is not None
+    denied = denied_after or phrases.NOT_BEFORE.search(before) is not None
     asks = plain.startswith("?", clause.end) and phrases.ASKS.match(before)
-    if asks or phrases.LEFT_OPEN.search(before):
+    excepted = phrases.EXCEPT.search(before)
+    if excepted:  # of what is denied it is chosen: "everything except B is wrong", "none except B fits"
+        denials = denied_after + len(phrases.NOT_BEFORE.findall(before, 0, excepted.start()))
+        denied, strength = denials % 2 == 0, _PLAIN
+    elif asks or phrases.LEFT_OPEN.search(before) or phrases.LEFT_OPEN_AFTER.match(after):
         strength = _UNSAID
     return _Claim(frozenset(mention.letter for mention in breath), clause, strength, denied)
 
@@ -279,7 +311,7 @@ def _settled(claims: Sequence[_Claim], plain: str, clauses: Sequence[_Clause]) -
             if claim.denied:
                 chosen = [replace(each, letters=each.letters - claim.letters) for each in chosen]
             elif claim.strength > _UNSAID:
-                if taken_back or here:
+                if taken_back or (here and claim.strength > _PASSING):
                     chosen, taken_back, here = [], False, False
                 if len(claim.letters) == 1:  # "B or C. Rather B."
                     chosen = [each for each in chosen if not claim.letters < each.letters]
@@ -287,6 +319,10 @@ def _settled(claims: Sequence[_Claim], plain: str, clauses: Sequence[_Clause]) -
     chosen = [each for each in chosen if each.letters]
     plainest = max((each.strength for each in chosen), default=_UNSAID)
     return {letter for each in chosen if each.strength == plainest for letter in each.letters}
+
+
+def _before(start: int, plain: str, clause: _Clause) -> str:
+    return plain[max(clause.start, start - _FAR) : start]
 
 
 def _at(place: int, clauses: Sequence[_Clause]) -> _Clause:

@@ -14,24 +14,7 @@ from judges.mcq import Mcq
 from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Scored, Unscored
 from live_eval.types import Case, Question, Task, Variant
-
-OPTIONS = (
-    ("A", "The speaker yawns while speaking."),
-    ("B", "The speaker sighs while speaking."),
-    ("C", "The speaker laughs while speaking."),
-    ("D", "The speaker coughs while speaking."),
-)
-YES_NO = (("A", "Yes"), ("B", "No"))
-SEX = (("A", "Male"), ("B", "Female"))
-SOUNDS = (("A", "Rain"), ("B", "A dog barking"), ("C", "An alarm clock"))
-FEELINGS = (("A", "Angry"), ("B", "Happy"), ("C", "Sad"), ("D", "Fearful"))
-COUNTS = (("A", "Two."), ("B", "A crowd."), ("C", "One."))
-REPLIES = (
-    ("A", "Calm down, there is no need to cry."),
-    ("B", "You should see a doctor about that cough."),
-    ("C", "Who is shouting there behind you?"),
-    ("D", "Well done. Shall we unpack together?"),
-)
+from tests.unit.options import COUNTS, FEELINGS, OPTIONS, REPLIES, SEX, SOUNDS, YES_NO
 
 # How it is said, of which options, and the letter that is chosen, or why there is none.
 PHRASINGS = (
@@ -159,7 +142,7 @@ PHRASINGS = (
     ("No I don't think so.", YES_NO, "B"),
     ("Yes, no other person is speaking.", YES_NO, "A"),
     ("Not yes.", YES_NO, "none"),
-    ("It isn't a yes, it's a no.", YES_NO, "none"),
+    ("It isn't a yes, it's a no.", YES_NO, "B"),
     ("There's no rain, there's a dog barking.", SOUNDS, "B"),
     ("I don't hear rain; I hear an alarm clock.", SOUNDS, "C"),
     ("Rain isn't heard. An alarm clock is.", SOUNDS, "C"),
@@ -314,10 +297,10 @@ PHRASINGS = (
     ("The speaker doesn't sound angry or sad, but happy.", FEELINGS, "B"),
     ("Not angry but fearful.", FEELINGS, "D"),
     ("It's neither angry nor sad; it's fearful.", FEELINGS, "D"),
-    ("I'm happy to help! The speaker is sad.", FEELINGS, "several"),
+    ("I'm happy to help! The speaker is sad.", FEELINGS, "C"),
     ("Angry? No, sad.", FEELINGS, "C"),
     ("Sad, I'd say.", FEELINGS, "C"),
-    ("The speaker seems more sad than angry.", FEELINGS, "several"),
+    ("The speaker seems more sad than angry.", FEELINGS, "C"),
     ("I'm not sure, maybe sad.", FEELINGS, "C"),
     ("They sound happy, don't they?", FEELINGS, "B"),
     ("Happy, not sad.", FEELINGS, "B"),
@@ -526,6 +509,8 @@ PIECES = (
     "bee ",
     "no ",
     "wait ",
+    "now ",
+    "everything but ",
     "and ",
     "yes ",
     "是",
