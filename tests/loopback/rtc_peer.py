@@ -24,6 +24,7 @@ from av.stream import Stream
 from live_eval.clock import SystemClock
 from live_eval.rtc_tap import RtcTap
 from live_eval.rtp import RtpPacket
+from tests.loopback.serving import listening
 
 __all__ = ["Handler", "Peer", "endpoint", "served"]
 
@@ -133,13 +134,8 @@ async def served(post: Handler, patch: Handler | None = None) -> AsyncIterator[s
     app.router.add_post("/{path:.*}", post)
     if patch is not None:
         app.router.add_patch("/{path:.*}", patch)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/offer"
-    finally:
-        await runner.cleanup()
+    async with listening(app) as address:
+        yield f"http://{address}/offer"
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aiohttp import web
 
 from live_eval.audio import frames_of
 from live_eval.capture import TurnRecord, finish
@@ -17,17 +16,15 @@ from live_eval.clock import SystemClock
 from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.loop import LoopProbe
-from live_eval.reference.answering import ToneAnswering
-from live_eval.reference.app import Endpoint
-from live_eval.reference.hearing import Hearing
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.settings import Cadence, Fault
 from live_eval.reference.signals import calibration_speech
-from live_eval.reference.truth import TrueTurn, TruthFile, read_truth
+from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, UserTurn
 from live_eval.timeline import ResponseStatus
 from live_eval.turn import TurnLimits
 from live_eval.types import Case, Secret, SpeechEdges, TurnMode, Variant
+from tests.loopback.serving import reference
 
 MS = 1_000_000
 LIMITS = TurnLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
@@ -89,24 +86,9 @@ class Served:
 @asynccontextmanager
 async def endpoint(folder: Path, *, token: str | None = None, **settings: Any) -> AsyncIterator[Served]:
     """Serve in this process; the truth is whole once the context has ended."""
-    hearing = await asyncio.to_thread(Hearing, None, "there is no recogniser in this test")
     path = folder / "truth.jsonl"
-    truth = await asyncio.to_thread(TruthFile, path)
-    serving = Endpoint(
-        ReferenceSettings(calibrate=True, **{"reply_ms": 300, **settings}),
-        hearing,
-        ToneAnswering(),
-        token=Secret(token) if token else None,
-        truth=truth,
-    )
-    runner = web.AppRunner(serving.application(), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield Served(f"ws://127.0.0.1:{runner.addresses[0][1]}", path)
-    finally:
-        await runner.cleanup()
-        await asyncio.to_thread(truth.close)
+    async with reference(token=token, truth=path, calibrate=True, **{"reply_ms": 300, **settings}) as address:
+        yield Served(f"ws://{address}", path)
 
 
 def user_turn(family: Family, *, speech_ms: int = 400, again_after_ms: int | None = None) -> UserTurn:

@@ -16,6 +16,7 @@ from clients.http import EventStream, HttpTransport
 from live_eval.clock import SystemClock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from tests.loopback.serving import listening
 
 KEY = "sk-test-5e4f1b"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -35,13 +36,8 @@ def dial(port: int, scheme: str = "http") -> Dial:
 async def endpoint(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     application = web.Application(client_max_size=64 << 20)
     application.router.add_post("/v1/chat/completions", handler)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with listening(application, tls=tls) as address:
+        yield int(address.partition(":")[2])
 
 
 @contextlib.asynccontextmanager

@@ -43,6 +43,7 @@ from live_eval.scoring import JudgeSummary, score_run
 from live_eval.store import RunWriter, ScoreReader, ScoreRow
 from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Secret, Variant
+from tests.loopback.serving import listening
 
 KEY = "sk-test-3fb1c0de"
 PAYLOAD = b"RIFF....WAVE"
@@ -219,16 +220,11 @@ async def server() -> AsyncIterator[Server]:
     server = Server()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", server.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    server.base_url = f"http://{host}:{port}/v1"
-    yield server
-    if server.hold is not None:
-        server.hold.set()
-    await runner.cleanup()
+    async with listening(app) as address:
+        server.base_url = f"http://{address}/v1"
+        yield server
+        if server.hold is not None:
+            server.hold.set()
 
 
 @asynccontextmanager

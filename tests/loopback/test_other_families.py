@@ -26,6 +26,7 @@ from live_eval.session import Session, UserTurn
 from live_eval.timeline import ResponseStatus
 from live_eval.turn import TurnLimits
 from live_eval.types import Case, Secret, SpeechEdges, Variant
+from tests.loopback.serving import listening
 
 MS = 1_000_000
 KEY = "secret-of-the-vendor"
@@ -39,13 +40,8 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def serving(handler: Handler) -> AsyncIterator[str]:
     application = web.Application(client_max_size=1 << 24)
     application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with listening(application) as address:
+        yield f"http://{address}"
 
 
 def tone(rate_hz: int, length_ms: int, hz: float = 440.0) -> NDArray[np.int16]:

@@ -6,16 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import web
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from live_eval.codecs import OggOpusEncoder
-from live_eval.reference.answering import ToneAnswering
-from live_eval.reference.app import Endpoint
-from live_eval.reference.hearing import Hearing
-from live_eval.reference.settings import ReferenceSettings
-from live_eval.types import Secret
+from tests.loopback.serving import reference
 
 GEMINI = "/ws/google.ai.generativelanguage.{}.GenerativeService.BidiGenerateContent"
 
@@ -23,20 +18,8 @@ GEMINI = "/ws/google.ai.generativelanguage.{}.GenerativeService.BidiGenerateCont
 @asynccontextmanager
 async def endpoint(token: str | None = None) -> AsyncIterator[str]:
     """Serve in this process; give the address."""
-    hearing = await asyncio.to_thread(Hearing, None, "there is no recogniser in this test")
-    serving = Endpoint(
-        ReferenceSettings(calibrate=True),
-        hearing,
-        ToneAnswering(),
-        token=Secret(token) if token else None,
-    )
-    runner = web.AppRunner(serving.application(), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"ws://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with reference(token=token, calibrate=True) as address:
+        yield f"ws://{address}"
 
 
 async def test_moshi_has_one_session_at_a_time_and_others_wait_for_their_handshake() -> None:

@@ -22,48 +22,26 @@ from live_eval.reference.answering import (
     ChatReplier,
     Line,
     ScriptReplier,
-    ToneAnswering,
 )
-from live_eval.reference.app import Endpoint, is_loopback
-from live_eval.reference.hearing import Hearing
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.app import is_loopback
+from live_eval.reference.settings import Fault
 from live_eval.reference.signals import calibration_speech
-from live_eval.reference.truth import TrueTurn, TruthFile, read_truth
+from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.types import Secret
+from tests.loopback.serving import NO_RECOGNISER, listening, reference
 
 SAMPLE = Path(__file__).parents[2] / "live_eval/sample/data_synthesis/audio"
 SPOKEN = SAMPLE / "whisper/le_103_whisper_technology_neutral.flac"
-NO_RECOGNISER = "there is no recogniser in this test"
 
 Json = dict[str, Any]
 Start = Callable[..., Any]
 
 
 @asynccontextmanager
-async def endpoint(
-    answering: Answering | None = None,
-    *,
-    token: str | None = None,
-    truth: TruthFile | None = None,
-    **settings: Any,
-) -> AsyncIterator[str]:
+async def endpoint(answering: Answering | None = None, **settings: Any) -> AsyncIterator[str]:
     """Serve in this process; give the base URL."""
-    hearing = await asyncio.to_thread(Hearing, None, NO_RECOGNISER)
-    serving = Endpoint(
-        ReferenceSettings(**settings),
-        hearing,
-        answering or ToneAnswering(),
-        token=Secret(token) if token else None,
-        truth=truth,
-    )
-    runner = web.AppRunner(serving.application(), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with reference(answering, **settings) as address:
+        yield f"ws://{address}/v1"
 
 
 @asynccontextmanager
@@ -103,13 +81,11 @@ def types(events: list[Json]) -> list[str]:
 
 async def test_a_calibrated_turn_has_its_truth(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
-    truth = await asyncio.to_thread(TruthFile, path)
     query = {"delay_ms": 80, "lead_silence_ms": 30, "chunk_ms": 20, "reply_ms": 200}
-    async with endpoint(truth=truth, calibrate=True) as url, session(url, **query) as socket:
+    async with endpoint(truth=path, calibrate=True) as url, session(url, **query) as socket:
         created = await event(socket)
         await say_marked(socket)
         events = await until(socket, "response.done")
-    await asyncio.to_thread(truth.close)
     (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
     assert turn.session_id == created["session"]["id"]
     assert turn.response_id == events[-1]["response"]["id"]
@@ -131,12 +107,10 @@ async def test_a_calibrated_turn_has_its_truth(tmp_path: Path) -> None:
 
 async def test_realtime_cadence_keeps_its_deadlines(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
-    truth = await asyncio.to_thread(TruthFile, path)
     query = {"cadence": "realtime", "chunk_ms": 20, "reply_ms": 300}
-    async with endpoint(truth=truth, calibrate=True) as url, session(url, **query) as socket:
+    async with endpoint(truth=path, calibrate=True) as url, session(url, **query) as socket:
         await say_marked(socket)
         await until(socket, "response.done")
-    await asyncio.to_thread(truth.close)
     (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
     first_ns = turn.chunk_sent_ns[0]
     for number, sent_ns in enumerate(turn.chunk_sent_ns):
@@ -274,8 +248,7 @@ async def test_an_endpoint_is_never_ready() -> None:
 
 async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
-    truth = await asyncio.to_thread(TruthFile, path)
-    async with endpoint(truth=truth, calibrate=True) as url:
+    async with endpoint(truth=path, calibrate=True) as url:
         async with session(url, fault="close_mid_reply") as socket:
             await say_marked(socket)
             received: list[Json] = []
@@ -284,7 +257,6 @@ async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
                     received.append(json.loads(message))
             assert socket.close_code == 1011
         assert types(received).count("response.output_audio.delta") == 5
-    await asyncio.to_thread(truth.close)
     (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
     assert isinstance(turn, TrueTurn)
     assert (turn.status, len(turn.chunk_samples)) == ("open", 5)
@@ -330,13 +302,8 @@ async def chat_server(status: int = 200) -> AsyncIterator[tuple[str, list[Json]]
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", complete)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1", asked
-    finally:
-        await runner.cleanup()
+    async with listening(app) as address:
+        yield f"http://{address}/v1", asked
 
 
 async def ask(socket: ClientConnection, text: str) -> Json:

@@ -11,18 +11,14 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from aiohttp import web
 from aiortc.exceptions import OperationError
 from numpy.typing import NDArray
 
-from live_eval.reference.answering import ToneAnswering
-from live_eval.reference.app import Endpoint
-from live_eval.reference.hearing import Hearing
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.settings import Fault
 from live_eval.reference.signals import calibration_speech
-from live_eval.reference.truth import TrueTurn, TruthFile, read_truth
-from live_eval.types import Secret
+from live_eval.reference.truth import TrueTurn, read_truth
 from tests.loopback.rtc_stranger import Json, Stranger, calling, offered
+from tests.loopback.serving import reference
 
 SESSION = {"type": "realtime", "instructions": "Be brief."}
 MANUAL = {"type": "realtime", "audio": {"input": {"turn_detection": None}}}
@@ -54,23 +50,9 @@ class Served:
 @asynccontextmanager
 async def endpoint(folder: Path, *, token: str | None = None, **settings: Any) -> AsyncIterator[Served]:
     """Serve in this process; the truth is whole once the context has ended."""
-    hearing = await asyncio.to_thread(Hearing, None, "there is no recogniser in this test")
-    truth = await asyncio.to_thread(TruthFile, folder / "truth.jsonl")
-    serving = Endpoint(
-        ReferenceSettings(calibrate=True, **{"reply_ms": 200, **settings}),
-        hearing,
-        ToneAnswering(),
-        token=Secret(token) if token else None,
-        truth=truth,
-    )
-    runner = web.AppRunner(serving.application(), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield Served(f"http://127.0.0.1:{runner.addresses[0][1]}", folder / "truth.jsonl")
-    finally:
-        await runner.cleanup()
-        await asyncio.to_thread(truth.close)
+    path = folder / "truth.jsonl"
+    async with reference(token=token, truth=path, calibrate=True, **{"reply_ms": 200, **settings}) as address:
+        yield Served(f"http://{address}", path)
 
 
 def speech(duration_ms: int = 300) -> NDArray[np.int16]:

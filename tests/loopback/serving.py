@@ -1,0 +1,74 @@
+"""Servers in the process of a test: any application of aiohttp, and the reference endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from live_eval.reference.answering import Answering, ToneAnswering
+from live_eval.reference.app import Endpoint
+from live_eval.reference.hearing import Hearing
+from live_eval.reference.settings import ReferenceSettings
+from live_eval.reference.truth import TruthFile
+from live_eval.types import Secret
+
+NO_RECOGNISER = "there is no recogniser in this test"
+
+
+@asynccontextmanager
+async def listening(
+    application: web.Application, *, tls: ssl.SSLContext | None = None, patience_s: float = 0.1
+) -> AsyncIterator[str]:
+    """Serve an application; give its host and port.
+
+    Args:
+        application: What is served.
+        tls: Its certificate, where it speaks TLS.
+        patience_s: How long those who are connected at the end may take to leave.
+    """
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    try:
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def reference(
+    answering: Answering | None = None,
+    *,
+    token: str | None = None,
+    truth: Path | None = None,
+    **settings: Any,
+) -> AsyncIterator[str]:
+    """Serve the reference endpoint without a recogniser; give its host and port.
+
+    Args:
+        answering: Who answers; tones where None.
+        token: The key that it asks for.
+        truth: Where it writes its truth, which is whole once the context has ended.
+        settings: Of `ReferenceSettings`.
+    """
+    hearing = await asyncio.to_thread(Hearing, None, NO_RECOGNISER)
+    file = await asyncio.to_thread(TruthFile, truth) if truth is not None else None
+    endpoint = Endpoint(
+        ReferenceSettings(**settings),
+        hearing,
+        answering or ToneAnswering(),
+        token=Secret(token) if token else None,
+        truth=file,
+    )
+    try:
+        async with listening(endpoint.application(), patience_s=1) as address:
+            yield address
+    finally:
+        if file is not None:
+            await asyncio.to_thread(file.close)
