@@ -253,13 +253,7 @@ def open_database(path: Path, version: int) -> sqlite3.Connection:
         SchemaVersionError: It has another version.
         StoreError: It is no database.
     """
-    db = _connect(path)
-    try:
-        _check_version(db, path, version)
-    except BaseException:
-        db.close()
-        raise
-    return db
+    return _checked(_connect(path), path, version)
 
 
 def open_for_reading(path: Path, version: int) -> sqlite3.Connection:
@@ -271,13 +265,7 @@ def open_for_reading(path: Path, version: int) -> sqlite3.Connection:
     """
     if not path.is_file():
         raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
-    db = _connect_to_read(path)
-    try:
-        _check_version(db, path, version)
-    except BaseException:
-        db.close()
-        raise
-    return db
+    return _checked(_connect_to_read(path), path, version)
 
 
 def has_tables(path: Path) -> bool:
@@ -357,13 +345,17 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _check_version(db: sqlite3.Connection, path: Path, version: int) -> None:
+def _checked(db: sqlite3.Connection, path: Path, version: int) -> sqlite3.Connection:
+    """Return a connection to a database of this version; one to any other is closed."""
     try:
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.Error as error:
+        db.close()
         raise StoreError(f"{path}: expected a database of live-eval: {error}") from None
     if found != version:
+        db.close()
         raise SchemaVersionError(
             f"{path}: expected schema version {version}, found {found}; read it with the version of "
             "live-eval that wrote it"
         )
+    return db
