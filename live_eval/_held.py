@@ -1,4 +1,4 @@
-"""A turn in the hands of a session: what happens in it while it is held, and what is kept of it."""
+"""The turns in the hands of a session: what happens in them while they are held, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from live_eval._wire import WireRecord
 from live_eval.capture import TurnCapture
+from live_eval.cassettes import Turn
 from live_eval.clock import Pacer
-from live_eval.dialect import Message
+from live_eval.dialect import Event, Message
+from live_eval.errors import FailureKind
 from live_eval.loop import ProbeReading
 from live_eval.rtp import MediaStats
 from live_eval.timeline import TurnTrace
 from live_eval.turn import TurnState
-from live_eval.types import SpeechEdges
+from live_eval.types import Failure, SpeechEdges
 
-__all__ = ["HeldTurn"]
+__all__ = ["HeldTurn", "HeldTurns"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -61,9 +64,9 @@ class HeldTurn:
         self.late_speech_frames = -pacer.late_speech_frames
         self.skipped_silence_frames = -pacer.skipped_silence_frames
 
-    def ended(self, reading: ProbeReading | None, sent_stats: MediaStats | None) -> None:
+    def ended(self, reading: ProbeReading | None) -> None:
         """Nothing of what comes is the turn's any more, but what is known to be its own."""
-        self.reading, self.sent_stats = reading, sent_stats
+        self.reading = reading
         if self.pacer is not None:
             self.late_speech_frames += self.pacer.late_speech_frames
             self.skipped_silence_frames += self.pacer.skipped_silence_frames
@@ -125,6 +128,69 @@ class HeldTurn:
             sent_packets=_since(sent.sent_packets, before.sent_packets if before is not None else None),
             sent_lost=_since(sent.sent_lost, before.sent_lost if before is not None else None),
             round_trip_ns=sent.round_trip_ns,
+        )
+
+
+class HeldTurns:
+    """The turns of a session so far, of which the last is being held.
+
+    Args:
+        wire: Keeps what is told to a turn's state.
+    """
+
+    def __init__(self, wire: WireRecord) -> None:
+        self._wire = wire
+        self.held: list[HeldTurn] = []
+        """All of them, in order."""
+        self.lost: Failure | None = None
+        """Why no further turn can be held."""
+
+    @property
+    def current(self) -> HeldTurn:
+        """The turn that is being held."""
+        return self.held[-1]
+
+    @property
+    def before(self) -> HeldTurn | None:
+        """The turn before that."""
+        return self.held[-2] if len(self.held) > 1 else None
+
+    def begin(self, turn: HeldTurn) -> None:
+        """From here on what happens belongs to this turn; it goes on in the session of the one before."""
+        if self.held:
+            before = self.current
+            turn.state.session_id, turn.state.model = before.state.session_id, before.state.model
+            turn.sent_before = before.sent_stats
+        self.held.append(turn)
+
+    def owner(self, event: Event) -> HeldTurn:
+        """Return the turn that an event belongs to: an earlier one's response may say something yet."""
+        earlier = (turn for turn in reversed(self.held[:-1]) if turn.state.owns(event))
+        return next(earlier, self.current)
+
+    def failed(self, kind: FailureKind, message: str, at_ns: int, retry_after_s: float | None = None) -> None:
+        """The turn that is being held failed; the first failure stays."""
+        state = self.current.state
+        self._wire.keep(Turn, at_ns, "failed", {"kind": kind.value, "message": message})
+        state.fail(kind, message, at_ns)
+        state.retry_after_s = retry_after_s or state.retry_after_s
+
+    def not_reached(self, at_ns: int, *, continuous: bool) -> TurnCapture:
+        """Return what is kept of a turn that the session did not come to.
+
+        Args:
+            at_ns: Now.
+            continuous: Whether energy decides what is a reply.
+        """
+        first, last = self.held[0], self.current.state
+        why = last.failure.message if last.failure is not None else "it was over"
+        message = f"the dialogue ended at turn {len(self.held)}: {why}"
+        return TurnCapture(
+            trace=TurnTrace(dial_ns=at_ns, continuous=continuous),
+            session_id=last.session_id,
+            model=last.model,
+            wall_ns=first.wall_ns + at_ns - first.begun_ns,
+            failure=Failure(FailureKind.DIALOGUE_ENDED, message, at_ns),
         )
 
 

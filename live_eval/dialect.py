@@ -228,7 +228,7 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection."""
+    """Close the connection; timers lapse with it."""
 
     code: int = 1000
     reason: str = ""
@@ -421,7 +421,7 @@ class EndpointProblem:
     Args:
         kind: What it counts as.
         message: What was expected, what came.
-        fatal: Whether the session can go on.
+        fatal: Whether it ends the session.
         code: The endpoint's own code for it.
         retry_after_s: Seconds after which it asks us to try again.
     """
@@ -470,8 +470,8 @@ class Dialect(Protocol):
 
     The order of calls: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt`, `timer` in any order as things happen; `finish` when we are
-    done; `closed` when the connection has ended, after which nothing more is called. No method raises on what
-    an endpoint sends: a broken message becomes an `EndpointProblem`.
+    done; `closed` when the connection ended before that. After the end nothing more is called, `finish`
+    neither. No method raises on what an endpoint sends: a broken message becomes an `EndpointProblem`.
     """
 
     @property
@@ -501,7 +501,7 @@ class Dialect(Protocol):
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
-            at_ns: Now.
+            at_ns: When it is due; somewhat earlier than now where the event loop was late.
         """
         ...
 
@@ -525,7 +525,7 @@ class Dialect(Protocol):
         ...
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """The connection has ended, by either side."""
+        """The connection has ended, not by us, and the transport cannot say why beyond the close's code."""
         ...
 
     def redact(self, message: Message) -> dict[str, Any]:

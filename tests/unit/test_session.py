@@ -316,3 +316,109 @@ async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.STALLED
     assert "the endpoint took no more" in capture.failure.message
+
+
+class Limited(ToyDialect):
+    """Knows ``limited``: an error that says when to come again."""
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        if message != "limited":
+            return super().received(message, at_ns)
+        return [EndpointProblem(FailureKind.RATE_LIMITED, "too many", True, retry_after_s=12.0)]
+
+
+async def test_when_to_come_again_outlasts_the_connection() -> None:
+    async def limits(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+        peer.send("ready")
+        await clock.sleep_until(500 * MS)
+        peer.send("limited")
+        peer.close(1013, "busy")
+
+    capture, _, _ = await hold(limits, dialect=Limited())
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.RATE_LIMITED
+    assert capture.retry_after_s == 12.0
+
+
+class Waiting(ToyDialect):
+    """Knows ``wait``: a timer that is set before the session is ready."""
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        if message != "wait":
+            return super().received(message, at_ns)
+        return [SetTimer("poll", at_ns + 200 * MS)]
+
+
+async def test_a_timer_set_before_the_session_is_ready_fires_in_time() -> None:
+    async def waits(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+        await clock.sleep_until(100 * MS)
+        peer.send("wait")
+        while "timer poll" not in [message for _, message in heard]:
+            await clock.sleep_until(clock.now_ns() + MS)
+        await answers(peer, clock, heard)
+
+    capture, heard, _ = await hold(waits, dialect=Waiting())
+    assert [at_ns for at_ns, message in heard if message == "timer poll"] == [300 * MS]
+    assert capture.failure is None
+
+
+class Attentive(ToyDialect):
+    """Keeps which of its methods were called."""
+
+    def __init__(self) -> None:
+        super().__init__(poll_ns=640 * MS)
+        self.calls: list[str] = []
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        self.calls.append("frame")
+        return super().frame(pcm, at_ns)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        self.calls.append("timer")
+        return super().timer(name, at_ns)
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        self.calls.append("finish")
+        return super().finish(at_ns)
+
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        self.calls.append("closed")
+        return super().closed(code, reason, at_ns)
+
+
+async def test_nothing_is_asked_of_a_dialect_after_the_end() -> None:
+    async def ends(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+        peer.send("ready")
+        await clock.sleep_until(635 * MS)
+        peer.close(1011, "internal error")
+
+    dialect = Attentive()
+    capture, _, _ = await hold(ends, dialect=dialect)
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.CLOSED
+    assert dialect.calls[-2:] == ["frame", "closed"]
+
+
+async def test_a_farewell_that_the_endpoint_does_not_take_costs_the_turn_nothing() -> None:
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    send, close, closed = transport.send, transport.close, asyncio.Event()
+
+    async def clogged(message: Message) -> None:
+        if message == "bye":
+            await closed.wait()
+        await send(message)
+
+    async def closing(code: int = 1000, reason: str = "") -> None:
+        closed.set()
+        await close(code, reason)
+
+    transport.send, transport.close = clogged, closing  # type: ignore[method-assign]
+    heard: Heard = []
+    session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    listening = asyncio.create_task(ears(peer, heard))
+    playing = asyncio.create_task(answers(peer, clock, heard))
+    capture = await session.hold(TURN)
+    await asyncio.gather(playing, listening)
+    assert capture.failure is None
+    assert clock.now_ns() <= capture.trace.frame_sent_ns[-1] + 5_040 * MS

@@ -181,6 +181,33 @@ async def test_a_new_connection_that_is_refused_fails_the_turn() -> None:
     assert "could not be resumed" in capture.failure.message
 
 
+async def test_a_refusal_to_resume_says_when_to_come_again() -> None:
+    refuse = ConnectError(FailureKind.RATE_LIMITED, "429", retry_after_s=7.0)
+    capture, _, _ = await hold([says((0, "ready"), (300, "move"))], refuse=refuse)
+    assert capture.retry_after_s == 7.0
+
+
+async def test_a_session_that_cannot_become_ready_is_not_waited_for() -> None:
+    refuse = ConnectError(FailureKind.CONNECTION_REFUSED, "nobody is there")
+    capture, _, ended_ns = await hold([says((300, "move"))], refuse=refuse)
+    assert capture.failure is not None
+    assert capture.failure.kind is FailureKind.CONNECTION_REFUSED
+    assert ended_ns <= 850 * MS
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [None, ConnectError(FailureKind.CONNECTION_REFUSED, "nobody is there")],
+    ids=["taken", "refused"],
+)
+async def test_a_move_under_way_is_given_up_when_the_turn_is_over(refuse: ConnectError | None) -> None:
+    endpoint = says((0, "ready"), (1_500, "reply"), (1_550, "move"))
+    capture, heard, _ = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS), refuse=refuse)
+    assert capture.failure is None
+    assert heard[0][-1][1] == "leaving"
+    assert heard[1] == []
+
+
 async def test_a_farewell_is_heard_and_is_no_part_of_the_turn() -> None:
     endpoint = says((0, "ready"), (1_000, "reply"), (1_600, "more"), (1_900, "bye"))
     capture, heard, ended_ns = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS))
