@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+import pybase64
 
 from live_eval.dialect import Message
 
@@ -141,6 +142,18 @@ class Fields:
         if not value:
             raise MalformedError(f"{self._where}: expected {name!r} to be a name, but an empty string came")
         return value
+
+    def need_bytes(self, name: str) -> bytes:
+        """Return what a string holds in base64.
+
+        Raises:
+            MalformedError: There is no string, or it is no base64.
+        """
+        text = self.need_text(name)
+        try:
+            return pybase64.b64decode(text, validate=True)
+        except ValueError as error:
+            raise MalformedError(f"{self._where}: expected base64 in {name!r}: {error}") from None
 
     def _miss(self, name: str, expected: str, value: object) -> None:
         self.wrong.append(self._defect(name, expected, value))

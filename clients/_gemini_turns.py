@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pybase64
-
 from clients._fields import Fields, MalformedError
 from clients._gemini_wire import pcm_rate_hz, usage_of
 from clients._responses import Replies, Reply
@@ -190,12 +188,7 @@ class Turns:
         if rate_hz != self._codec.rate_hz:
             text = f"expected the reply at {self._codec.rate_hz} Hz, but it is announced as {came!r}"
             return [EndpointProblem(FailureKind.WRONG_RATE, text, fatal=True)]
-        try:
-            data = pybase64.b64decode(blob.need_text("data"), validate=True)
-        except ValueError as error:
-            if isinstance(error, MalformedError):
-                raise
-            raise MalformedError(f"inlineData: expected base64 in 'data': {error}") from None
+        data = blob.need_bytes("data")
         outputs = self._begin()
         reply = self._current
         late = reply.received(None, self._part, len(data) // 2, rate_hz, at_ns)

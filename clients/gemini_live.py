@@ -224,8 +224,11 @@ class GeminiLive:
             return ()
         self._over = True
         due = not self._ready or self._turns.owed or self._turns.active is not None
-        when = "before the session was ready" if not self._ready else "after the reply was done"
-        if self._ready and due:
+        if not self._ready:
+            when = "before the session was ready"
+        elif not due:
+            when = "after the reply was done"
+        else:
             when = "before the reply was done" if self._open else "before the session was resumed"
         kind = failure_in(reason) or self._meaning(code)
         announced = ", as it had announced (goAway)" if self._ends_at_ns is not None else ""

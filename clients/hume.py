@@ -261,10 +261,7 @@ class HumeEvi:
         return outputs
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        try:
-            data = pybase64.b64decode(event.need_text("data"), validate=True)
-        except ValueError as error:
-            raise MalformedError(f"audio_output: expected base64 in 'data': {error}") from None
+        data = event.need_bytes("data")
         if data[:4] != b"RIFF" or data[8:16] != b"WAVEfmt ":
             raise MalformedError(
                 f"audio_output: expected a WAV file, but {len(data)} bytes came that are none"

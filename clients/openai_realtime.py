@@ -257,7 +257,8 @@ class OpenAIRealtime:
         kind = fatal_kind(word, said=reason)
         if kind is not None:
             message = f"the endpoint closed the connection: {said}"
-            return (EndpointProblem(kind, message, fatal=True, code=word),)
+            wait_s = retry_after_s(reason)
+            return (EndpointProblem(kind, message, fatal=True, code=word, retry_after_s=wait_s),)
         if self._server_error is not None:
             message = f"the endpoint closed the connection ({said}) after an error: {self._server_error}"
             return (EndpointProblem(FailureKind.ENDPOINT_ERROR, message, fatal=True),)
@@ -399,19 +400,11 @@ class OpenAIRealtime:
 
     def _on_response_created(self, event: Fields, at_ns: int) -> list[Output]:
         outputs: list[Output] = []
-        reply = self._reply(event.child("response"), "id", outputs)
-        self._create_asked = False
-        self._server_error = None
-        if self._cancel_next:
-            self._cancel_next = False
-            outputs.append(self._request("response.cancel", response_id=reply.response_id))
+        self._reply(event.child("response"), "id", outputs)
         return outputs
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        try:
-            data = pybase64.b64decode(event.need_text("delta"), validate=True)
-        except ValueError as error:
-            raise MalformedError(f"{self._audio_delta}: expected base64 in 'delta': {error}") from None
+        data = event.need_bytes("delta")
         outputs: list[Output] = []
         reply = self._reply(event, "response_id", outputs)
         item_id, codec = event.text("item_id"), self._output
@@ -487,7 +480,12 @@ class OpenAIRealtime:
         reply = self._replies.get(response_id)
         if reply is None:
             reply = self._replies.begin(response_id)
+            self._create_asked = False
+            self._server_error = None
             outputs.append(ResponseStarted(response_id))
+            if self._cancel_next:
+                self._cancel_next = False
+                outputs.append(self._request("response.cancel", response_id=response_id))
         return reply
 
     def _request(self, name: str, **fields: object) -> Send:

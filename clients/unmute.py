@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import pybase64
 
-from clients._fields import Fields, MalformedError
+from clients._fields import Fields
 from clients._openai_session import SessionShape, SessionTerms
 from clients._responses import Reply
 from clients.openai_realtime import Handler
@@ -148,10 +148,7 @@ class Unmute(OpenAIRealtimeBeta):
         return outputs
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        try:
-            data = pybase64.b64decode(event.need_text("delta"), validate=True)
-        except ValueError as error:
-            raise MalformedError(f"{self._audio_delta}: expected base64 in 'delta': {error}") from None
+        data = event.need_bytes("delta")
         outputs: list[Output] = []
         reply = self._reply(event, "", outputs)
         return [*outputs, ReplyAudio(reply.response_id, data, _OUTPUT)]

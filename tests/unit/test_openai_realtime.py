@@ -511,7 +511,36 @@ def test_an_interruption_of_a_response_that_waits_for_another() -> None:
     assert not sent(endpoint.done(response_id="other"))
 
 
+def test_a_response_that_nobody_announced_answers_the_request_for_one() -> None:
+    endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
+    endpoint.dialect.end_turn(0)
+    endpoint.audio()
+    endpoint.done()
+    again = [event["type"] for event in sent(endpoint.dialect.end_turn(0))]
+    assert again == ["input_audio_buffer.commit", "response.create"]
+
+
+def test_an_interruption_before_a_response_that_nobody_announces() -> None:
+    endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
+    endpoint.dialect.end_turn(0)
+    endpoint.dialect.interrupt("", 0, 0)
+    (cancel,) = sent(endpoint.audio())
+    assert (cancel["type"], cancel["response_id"]) == ("response.cancel", "r1")
+    assert not sent(endpoint.audio())
+
+
 # -- Errors -----------------------------------------------------------------------------------------------
+
+
+def test_audio_that_is_missing_is_told_once() -> None:
+    told = problem(Endpoint().say("response.output_audio.delta", response_id="r1"))
+    assert told.message == "response.output_audio.delta: expected 'delta' to be a string, but nothing came"
+
+
+def test_a_close_says_when_to_come_again() -> None:
+    reason = "tokens.rate_limit_exceeded: Please try again in 20s."
+    told = problem(list(Endpoint().dialect.closed(4000, reason, 0)))
+    assert (told.kind, told.retry_after_s) == (FailureKind.RATE_LIMITED, 20)
 
 
 @pytest.mark.parametrize("ready", [False, True])
