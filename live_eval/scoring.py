@@ -45,6 +45,7 @@ from live_eval.judging import (
 )
 from live_eval.llm import LlmUsage
 from live_eval.store import RunReader, ScoreStore, StoredTurn
+from live_eval.summary import TURN_FAILED
 
 __all__ = [
     "AUDIO_NEEDS",
@@ -286,7 +287,7 @@ def _read(run: RunReader, turn: StoredTurn, need: Need) -> Audio | None:
 def before_asking(spec: JudgeSpec, item: ReadTurn) -> Judgement | None:
     """Return the verdict on a turn about which a judge cannot be asked, or None where it can."""
     if item.failure is not None:
-        return Unscored(f"the turn failed: {item.failure}")
+        return Unscored(f"{TURN_FAILED}: {item.failure}")
     for need, reason in item.broken.items():
         if need in spec.needs:
             return Failed(f"{need.value.replace('_', ' ')} cannot be read: {reason}")

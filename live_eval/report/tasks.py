@@ -118,7 +118,11 @@ def _question_row(
 
 
 def _of_answered(figures: QuestionFigures) -> str:
-    return f"{number(figures.of_answered, 1)} % of those that were answered" if figures.failed else ""
+    if not figures.failed:
+        return ""
+    if figures.of_answered is None:
+        return "none was answered"
+    return f"{number(figures.of_answered, 1)} % of those that were answered"
 
 
 def _transcription(runs: Sequence[RunView]) -> Table:

@@ -76,7 +76,8 @@ class ScoreTable:
         columns: The numbers.
         rows: What each judge said, by turn and judge.
         problems: Judges that could not run when they were last asked to.
-        answers_judged: Whether any answer to a question was scored.
+        answers_judged: Whether questions were judged: an answer was scored, or there was none, since every
+            turn failed.
     """
 
     columns: tuple[ScoreColumn, ...]
@@ -155,8 +156,10 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
         names.sort(key=lambda name: told.index(name) if name in told else len(told))
         tasks = spec.tasks if isinstance(spec, JudgeSpec) else frozenset(Task)
         columns.extend(_column(judge, known[judge], name, outputs.get(name), tasks) for name in names)
-    judged = any(_MCQ in judges and judges[_MCQ].status == "scored" for judges in rows.values())
-    return ScoreTable(tuple(columns), rows, problems, judged)
+    answers = [judges[_MCQ] for judges in rows.values() if _MCQ in judges]
+    scored = any(row.status == "scored" for row in answers)
+    unanswered = bool(answers) and all(row.reason.startswith(TURN_FAILED) for row in answers)
+    return ScoreTable(tuple(columns), rows, problems, scored or unanswered)
 
 
 def _column(

@@ -15,9 +15,11 @@ from live_eval.comparison import series_of
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Judgement, Scored, Unscored
+from live_eval.leaderboard import build_board
 from live_eval.levels import ASKS_FOR, Levels, relate
 from live_eval.report import write_report
 from live_eval.report.charts import level_charts
+from live_eval.scoring import score_run
 from live_eval.statistics import MIN_CLUSTERS
 from live_eval.store import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.summary import RunSummary, TaskFigures, summarise
@@ -185,6 +187,50 @@ def test_a_question_whose_turn_failed_is_wrong_wherever_it_is_told(tmp_path: Pat
     assert (summary.scores["mcq.accuracy"].n_unscored, summary.scores["mcq.parsed"].n) == (1, 1)
     values = series_of(summary.turns, summary.table)["mcq.accuracy"].values
     assert list(values.values()) == [100.0, 0.0, None]
+
+
+def unanswered_run(path: Path) -> Path:
+    """A run whose every question failed at the endpoint."""
+    with RunWriter.create(path, {}) as run:
+        for number in range(SCRIPTS):
+            failure = Failure(FailureKind.NO_RESPONSE, "none came")
+            run.commit(
+                spoken_turn(case(Task.UNDERSTANDING, number), TurnPlan(first_byte_ms=None, failure=failure))
+            )
+        run.end(finished=True)
+    return path
+
+
+def test_where_no_question_was_answered_none_is_right_wherever_it_is_told(tmp_path: Path) -> None:
+    path = unanswered_run(tmp_path / "run")
+    score_run(path, ["mcq"])
+    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+        summary = summarise(reader, scores)
+    everything = summary.tasks[0].questions[0]
+    accuracy = everything.accuracy
+    assert (accuracy.value, accuracy.n) == (0.0, SCRIPTS)
+    assert accuracy.interval is not None
+    assert accuracy.interval.low == 0.0
+    assert accuracy.interval.high == pytest.approx(100 * (1 - 0.025 ** (1 / SCRIPTS)))
+    assert (everything.failed, everything.of_answered) == (SCRIPTS, None)
+    assert summary.scores["mcq.accuracy"].mean == accuracy
+    assert set(series_of(summary.turns, summary.table)["mcq.accuracy"].values.values()) == {0.0}
+    [row] = [row for row in build_board([path]).tables[0].rows if not row.published]
+    told = [cell.estimate for cell in row.cells if cell.estimate is not None and cell.estimate.n]
+    assert [(each.value, each.n) for each in told] == [(0.0, SCRIPTS)]
+    page = write_report([path])
+    assert page is not None
+    assert "none was answered" in page
+
+
+def test_questions_that_nobody_judged_have_no_accuracy(tmp_path: Path) -> None:
+    path = unanswered_run(tmp_path / "run")
+    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+        assert summarise(reader, scores).tasks[0].questions[0].accuracy.value is None
+    with ScoreStore.open(path) as store:
+        store.put("mcq", "1", case(Task.UNDERSTANDING, 0).case_id, Unscored("the judge cannot run"))
+    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+        assert summarise(reader, scores).tasks[0].questions[0].accuracy.value is None
 
 
 # -- Levels ------------------------------------------------------------------------------------------------
