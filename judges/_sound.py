@@ -10,7 +10,7 @@ from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Unscored
 from live_eval.timeline import AUDIBLE_DBFS, audible_onset
 
-__all__ = ["SHORTEST_S", "thread_count", "unrateable"]
+__all__ = ["SHORTEST_S", "as_it_came", "thread_count", "unrateable"]
 
 SHORTEST_S = 0.5
 """Shorter replies are not rated. Networks that listen to longer windows make up the rest: DNSMOS would rate a
@@ -24,6 +24,18 @@ def thread_count() -> int:
     """Return how many threads may compute features: as many as this process has cores, 16 at most."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_MOST_THREADS, cores)
+
+
+def as_it_came(turn: JudgedTurn) -> dict[str, float]:
+    """Return what judges of quality keep beside the scores of a reply that can be rated.
+
+    Returns:
+        ``rate_hz``, at which the reply came (8 000 is a telephone's), and
+        ``full_scale_share``, 0 to 1, of its samples: hardly any unless it was clipped.
+    """
+    assert turn.reply is not None  # else it is unrateable
+    full_scale = np.abs(turn.reply.samples) >= 32767 / 32768
+    return {"rate_hz": turn.reply.rate_hz, "full_scale_share": float(full_scale.mean())}
 
 
 def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from judges._sound import unrateable
+from judges._sound import as_it_came, unrateable
 from judges._torch import exact_inference, import_torchaudio, torch_device
 from live_eval.errors import JudgeError
 from live_eval.judging import JudgedTurn, Judgement, Scored
@@ -77,7 +77,7 @@ class DistillMos:
         places = [place for place, judgement in enumerate(judgements) if judgement is None]
         sounds = [self._at_rated_rate(batch[place]) for place in places]
         for place, ratings in zip(places, self.rate(sounds), strict=True):
-            detail = {"windows": len(ratings), "sha256": _SHA256}
+            detail = {"windows": len(ratings), **as_it_came(batch[place]), "sha256": _SHA256}
             judgements[place] = Scored({"": float(np.mean(ratings))}, detail)
         return [judgement for judgement in judgements if judgement is not None]
 

@@ -27,7 +27,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from judges._mel import hann, mel_filters
-from judges._sound import thread_count, unrateable
+from judges._sound import as_it_came, thread_count, unrateable
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
@@ -123,7 +123,7 @@ class Dnsmos:
     Unscored are replies for which the metric has no meaning: without an audible sample (the networks give
     digital silence a 1.8), or shorter than 0.5 s (they would rate a buzz of 18 repetitions or more). A reply
     at another rate is resampled to 16 kHz; from 8 kHz its upper band is empty, which DNSMOS hears. Clipped
-    replies are rated, and the share of their samples at full scale is kept beside the score.
+    replies are rated. The reply's rate and the share of its samples at full scale are kept beside the score.
 
     Args:
         workers: Threads that rate; as many as there are cores (at most 16) where None. Each runs a network
@@ -281,15 +281,12 @@ def _plan(turn: JudgedTurn) -> RatedClip | Unscored | Failed:
 
 
 def _scored(turn: JudgedTurn, clip: RatedClip, windows: Sequence[dict[str, float]]) -> Scored:
-    assert turn.reply is not None
-    full_scale = np.abs(turn.reply.samples) >= 32767 / 32768
     return Scored(
         {name: float(np.mean([window[name] for window in windows])) for name in windows[0]},
         {
             "windows": len(windows),
             "copies": clip.copies,
-            "rate_hz": turn.reply.rate_hz,
-            "full_scale_share": float(full_scale.mean()),
+            **as_it_came(turn),
             "sha256": _SHA256,
         },
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from judges._mel import hann, mel_filters
-from judges._sound import unrateable
+from judges._sound import as_it_came, unrateable
 from judges._torch import batches_by_length, exact_inference, torch_device
 from judges.specs.sound import NISQA, NISQA_WEIGHTS
 from live_eval.audio import Audio
@@ -88,7 +88,7 @@ class Nisqa:
             means = np.average([ratings[number] for number in mine], axis=0, weights=weights)
             judgements[place] = Scored(
                 {output.name: float(mean) for output, mean in zip(NISQA.outputs, means, strict=True)},
-                {"pieces": len(mine), "sha256": self._sha256},
+                {"pieces": len(mine), **as_it_came(batch[place]), "sha256": self._sha256},
             )
         return [judgement for judgement in judgements if judgement is not None]
 

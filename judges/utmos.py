@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from judges._checkpoint import fill, read_tensors
-from judges._sound import unrateable
+from judges._sound import as_it_came, unrateable
 from judges._torch import batches_by_length, exact_inference, padded, torch_device
 from judges._wav2vec import ConvStack, Layer
 from judges.specs.sound import UTMOS_WEIGHTS
@@ -79,7 +79,7 @@ class Utmos:
         most_samples = _MOST_SECONDS[self._device.type] * RATE_HZ
         for together in batches_by_length([len(sound) for sound in sounds], most_samples):
             for one, mos in zip(together, self.rate([sounds[one] for one in together]), strict=True):
-                detail = {"rate_hz": RATE_HZ, "sha256": self._sha256}
+                detail = {**as_it_came(batch[places[one]]), "sha256": self._sha256}
                 judgements[places[one]] = Scored({"": mos}, detail)
         return [judgement for judgement in judgements if judgement is not None]
 

@@ -52,6 +52,8 @@ def test_a_real_reply_gets_the_packages_number(judge: DistillMos, package: Any) 
     scored = [judgement for judgement in judgements if isinstance(judgement, Scored)]
     assert [judgement.values[""] for judgement in scored] == pytest.approx(theirs, abs=1e-5)
     assert scored[2].detail["windows"] == 4
+    assert [judgement.detail["rate_hz"] for judgement in scored] == [sound.rate_hz for sound in sounds]
+    assert scored[0].detail["full_scale_share"] == 0
 
 
 def test_a_reply_at_an_odd_rate_is_rated(judge: DistillMos) -> None:

@@ -81,6 +81,7 @@ def test_a_reply_beyond_what_the_network_takes_is_rated_in_pieces(judge: Nisqa) 
     assert isinstance(short, Scored)
     assert isinstance(long, Scored)
     assert (short.detail["pieces"], long.detail["pieces"]) == (1, 2)
+    assert (long.detail["rate_hz"], long.detail["full_scale_share"]) == (16_000, 0)
     assert long.values["mos"] == pytest.approx(short.values["mos"], abs=0.2)
 
 

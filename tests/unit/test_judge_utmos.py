@@ -92,6 +92,16 @@ def test_pieces_of_convolutions_join(judge: Utmos, checkpoint: Path) -> None:
     torch.testing.assert_close(pieces, whole, rtol=0, atol=2e-6)
 
 
+def test_a_telephones_band_and_clipping_are_kept_beside_the_score(judge: Utmos) -> None:
+    clear = speechlike(1.0, 8_000)
+    clipped = Audio(np.clip(20 * clear.samples, -1, 1), clear.rate_hz)
+    for sound, least, most in ((clear, 0.0, 0.0), (clipped, 0.05, 0.5)):
+        [judgement] = judge.score(turns([sound]))
+        assert isinstance(judgement, Scored)
+        assert judgement.detail["rate_hz"] == 8_000
+        assert least <= judgement.detail["full_scale_share"] <= most
+
+
 def test_what_cannot_be_rated(judge: Utmos) -> None:
     ordinary = ordinary_turn()
     silent = Audio(np.zeros(RATE_HZ, np.float32), RATE_HZ)
