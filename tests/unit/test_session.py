@@ -422,3 +422,30 @@ async def test_a_farewell_that_the_endpoint_does_not_take_costs_the_turn_nothing
     await asyncio.gather(playing, listening)
     assert capture.failure is None
     assert clock.now_ns() <= capture.trace.frame_sent_ns[-1] + 5_040 * MS
+
+
+@pytest.mark.parametrize("at_ms", [10, 500, 1_300])
+async def test_a_session_that_is_cancelled_closes_its_connection_and_leaves_no_task(at_ms: int) -> None:
+    """While it connects, while the user speaks, while the reply is waited for."""
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    connect = transport.connect
+
+    async def slow(dial: Dial, timeout_s: float) -> None:
+        await clock.sleep_until(20 * MS)
+        await connect(dial, timeout_s)
+
+    transport.connect = slow  # type: ignore[method-assign]
+    peer.send("ready")
+    session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    before = asyncio.all_tasks()
+    holding = asyncio.create_task(session.hold(TURN))
+    await clock.sleep_until(at_ms * MS)
+    holding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+    heard: Heard = []
+    await ears(peer, heard)  # which ends with the connection
+    assert bool(heard) == (at_ms > 20)
+    await clock.sleep_until(clock.now_ns() + 10_000 * MS)
+    assert asyncio.all_tasks() - before <= {clock._jumper}
