@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from clients._fields import Fields
-from clients._settings import merged
+from clients._settings import bearer, merged
 from live_eval.audio import Codec, CodecName
 from live_eval.dialect import EndpointSettings
 from live_eval.types import Modality, TurnMode
@@ -47,8 +47,7 @@ class SessionShape:
 
     def headers(self, settings: EndpointSettings) -> dict[str, str]:
         """Return the headers of the handshake."""
-        key = settings.key
-        return {"Authorization": f"Bearer {key.reveal()}"} if key is not None else {}
+        return bearer(settings)
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
         """Return the `session` object to ask for, before the user's ``extra``."""

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from live_eval.dialect import EndpointSettings
 from live_eval.errors import UsageError
 
-__all__ = ["http_url", "merged", "websocket_url"]
+__all__ = ["bearer", "http_url", "merged", "websocket_url"]
 
 _WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+
+
+def bearer(settings: EndpointSettings) -> dict[str, str]:
+    """Return the header that carries the key; none where there is no key."""
+    key = settings.key
+    return {"Authorization": f"Bearer {key.reveal()}"} if key is not None else {}
 
 
 def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:

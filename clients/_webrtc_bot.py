@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from clients._dialect import NAME_CHARACTERS, BaseDialect
 from clients._fields import Fields, MalformedError, parse_object
-from clients._redact import hide, redact_object, redact_raw
-from clients._settings import http_url
+from clients._redact import redact_object, redact_raw
+from clients._settings import bearer, http_url
 from live_eval.dialect import (
     Close,
     Dial,
@@ -30,11 +31,9 @@ __all__ = ["WebRtcBot"]
 
 _READY = "ready"
 _READY_NS = 2_000_000_000
-_TEXT_CHARACTERS = 500
-_NAME_CHARACTERS = 100
 
 
-class WebRtcBot:
+class WebRtcBot(BaseDialect):
     """One session's protocol state; a `Dialect` once the methods that raise here say what the bot does.
 
     Args:
@@ -56,9 +55,8 @@ class WebRtcBot:
     """Types of messages that say nothing we need; they are in the log all the same."""
 
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._url = http_url(settings.base_url, self.path, {})
-        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
         self._is_ready = False
 
     @property
@@ -96,16 +94,15 @@ class WebRtcBot:
 
     def problem(self, kind: FailureKind, message: str, *, fatal: bool = False) -> EndpointProblem:
         """Return a problem, its message without what must not be told."""
-        return EndpointProblem(kind, hide(message, self._secrets)[:_TEXT_CHARACTERS], fatal=fatal)
+        return EndpointProblem(kind, self._clean(message), fatal=fatal)
 
     # -- The contract ------------------------------------------------------------------------------------
 
     def dial(self) -> Dial:
         """Return where to send the offer, and how."""
-        key = self.settings.key
         return Dial(
             self._url,
-            {"Authorization": f"Bearer {key.reveal()}"} if key is not None else {},
+            bearer(self.settings),
             signalling=Signalling(
                 offer=SdpBody.JSON,
                 answer=SdpBody.JSON,
@@ -133,9 +130,9 @@ class WebRtcBot:
         try:
             outputs = self.handle(name, fields)
         except MalformedError as error:
-            return (self.problem(FailureKind.MALFORMED_MESSAGE, str(error)),)
+            return (self._malformed(str(error)),)
         if outputs is None:
-            outputs = [] if name in self.known else [UnknownEvent(name[:_NAME_CHARACTERS])]
+            outputs = [] if name in self.known else [UnknownEvent(name[:NAME_CHARACTERS])]
         elif not all(isinstance(output, EndpointProblem) for output in outputs):
             outputs = [*self.ready(), *outputs]  # a bot that takes part in a session has one
         if fields.wrong:

@@ -37,17 +37,18 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import orjson
 import pybase64
 
+from clients._dialect import NAME_CHARACTERS, BaseDialect, Handler
 from clients._fields import Fields, MalformedError
 from clients._gemini_setup import dial, setup
 from clients._gemini_turns import CONTENT, SILENT_AFTER_INTERRUPTION, Turns
 from clients._gemini_wire import duration_ns, failure_in, parse_message, retry_after_s
-from clients._redact import hide, redact_object, redact_raw
+from clients._redact import redact_object, redact_raw
 from live_eval.dialect import (
     Close,
     Dial,
@@ -68,11 +69,7 @@ from live_eval.types import Modality, TurnMode
 
 __all__ = ["GeminiLive"]
 
-_Handler: TypeAlias = Callable[[Fields, int], list[Output]]
-
 _SECOND_NS = 1_000_000_000
-_TEXT_CHARACTERS = 500
-_NAME_CHARACTERS = 100
 _MIME_TYPE = "audio/pcm;rate=16000"
 _ACTIVITY_START = '{"realtimeInput":{"activityStart":{}}}'
 _ACTIVITY_END = '{"realtimeInput":{"activityEnd":{}}}'
@@ -89,7 +86,7 @@ _HANDLES = ("handle", "newHandle", "new_handle")
 _RAW_HANDLE = re.compile(r'((?:handle|newHandle|new_handle)"\s*:\s*")[^"]*')
 
 
-class GeminiLive:
+class GeminiLive(BaseDialect):
     """One session's protocol state; a `Dialect`.
 
     Args:
@@ -102,14 +99,12 @@ class GeminiLive:
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._dial = dial(settings)
         self._setup = setup(settings)
         self._manual = settings.turn_mode is TurnMode.MANUAL
-        key = settings.key.reveal() if settings.key is not None else ""
-        self._secrets = {key} if key else set()
         self._turns = Turns(speaks=settings.modality is Modality.AUDIO, clean=self._clean)
-        self._handlers: dict[str, _Handler] = {
+        self._handlers: dict[str, Handler] = {
             "usageMetadata": self._turns.on_usage,  # before the content that ends the turn
             "voiceActivity": self._on_voice_activity,
             "voiceActivityDetectionSignal": self._on_voice_signal,
@@ -171,7 +166,7 @@ class GeminiLive:
             elif not self._ready:
                 text = f"{name} came before the session was ready; it is ignored"
                 outputs.append(EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False))
-        outputs.extend(UnknownEvent(name[:_NAME_CHARACTERS]) for name in self._unknown(values))
+        outputs.extend(UnknownEvent(name[:NAME_CHARACTERS]) for name in self._unknown(values))
         if event.wrong:
             outputs.append(self._malformed("; ".join(event.wrong)))
         self._over |= any(isinstance(output, EndpointProblem) and output.fatal for output in outputs)
@@ -373,12 +368,3 @@ class GeminiLive:
             self._turns.user_spoke()
             return [SpeechStarted(audio_ms)]
         return [SpeechStopped(audio_ms)] if kind in ("ACTIVITY_END", "VAD_SIGNAL_TYPE_EOS") else []
-
-    # -- Helpers -----------------------------------------------------------------------------------------
-
-    def _malformed(self, message: str) -> EndpointProblem:
-        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
-
-    def _clean(self, text: str) -> str:
-        """Return a text of the endpoint as it may be shown."""
-        return hide(text, sorted(self._secrets, key=len, reverse=True))[:_TEXT_CHARACTERS]

@@ -24,14 +24,15 @@ There are no manual turns, incomplete responses, usage or rate limit messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 import pybase64
 
+from clients._dialect import NAME_CHARACTERS, EventDialect
 from clients._fields import Fields, MalformedError, parse_object
-from clients._redact import hide, redact_object, redact_raw
+from clients._redact import redact_object, redact_raw
 from clients._responses import Replies, Reply
 from clients._settings import merged, websocket_url
 from live_eval.audio import Codec, CodecName
@@ -54,15 +55,12 @@ from live_eval.dialect import (
     Send,
     SessionReady,
     SpeechStarted,
-    UnknownEvent,
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timeline import ResponseStatus
 from live_eval.types import Modality, TurnMode
 
 __all__ = ["HumeEvi"]
-
-_Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 
 _INPUT = {"encoding": "linear16", "sample_rate": 24_000, "channels": 1}
 _OUTPUT = Codec(CodecName.WAV, 48_000)
@@ -75,10 +73,7 @@ _QUERY = (
     "verbose_transcription",
 )
 _TEXT_CHARACTERS = 500
-_NAME_CHARACTERS = 100
 _SECRET_FIELDS = ("language_model_api_key",)
-_KNOWN = frozenset({"assistant_prosody", "session_settings", "tool_error", "tool_response"})
-_BEFORE_READY = ("chat_metadata", "error")
 
 # By words, since the codes of several of these are not documented.
 _FATAL: Mapping[FailureKind, re.Pattern[str]] = {
@@ -92,7 +87,7 @@ _FATAL: Mapping[FailureKind, re.Pattern[str]] = {
 }
 
 
-class HumeEvi:
+class HumeEvi(EventDialect):
     """One session's protocol state; a `Dialect`.
 
     Args:
@@ -104,8 +99,11 @@ class HumeEvi:
             model, a detector, a bound on the reply, another format of audio.
     """
 
+    before_ready = frozenset({"chat_metadata", "error"})
+    known = frozenset({"assistant_prosody", "session_settings", "tool_error", "tool_response"})
+
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         query = {"verbose_transcription": "true"}
         query |= {name: _parameter(name, settings.extra[name]) for name in _QUERY if name in settings.extra}
         self._url = websocket_url(settings.base_url, "chat", query)
@@ -113,8 +111,7 @@ class HumeEvi:
         self._session = merged(_asked(settings), laid_over)
         if self._session["audio"] != _INPUT:
             raise UsageError(f"endpoint.extra.audio: expected {_INPUT}, which we send, or nothing")
-        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
-        self._handlers: dict[str, _Handler] = {
+        self._handlers = {
             "chat_metadata": self._on_metadata,
             "user_message": self._on_user_message,
             "user_interruption": self._on_interruption,
@@ -130,7 +127,6 @@ class HumeEvi:
         self._user_items = 0
         self._user_speaks = False
         self._error: str | None = None  # the last one after which nothing was answered
-        self._ready = False
         self._over = False  # we took leave, or the session failed: its end is no news
 
     @property
@@ -151,27 +147,6 @@ class HumeEvi:
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Say how the session is to be."""
         return (Send(orjson.dumps({"type": "session_settings", **self._session}).decode()),)
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle a message of the endpoint."""
-        try:
-            event = parse_object(message)
-            name = event.get("type")
-            if not isinstance(name, str):
-                raise MalformedError("expected a message with a 'type', but one without a name for it came")
-            handler = self._handlers.get(name)
-            if handler is None:
-                return () if name in _KNOWN else (UnknownEvent(name[:_NAME_CHARACTERS]),)
-            if not self._ready and name not in _BEFORE_READY:
-                text = f"{name} came before chat_metadata; it is ignored"
-                return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False),)
-            fields = Fields(name, event)
-            outputs = handler(fields, at_ns)
-        except MalformedError as error:
-            return (self._malformed(str(error)),)
-        if fields.wrong:
-            outputs.append(self._malformed("; ".join(fields.wrong)))
-        return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         """Send a frame; written out by hand, since this is done fifty times a second in every session."""
@@ -287,7 +262,7 @@ class HumeEvi:
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         if event.flag("response_required") is False:
             return []
-        name = self._clean(event.text("name") or "without a name")[:_NAME_CHARACTERS]
+        name = self._clean(event.text("name") or "without a name")[:NAME_CHARACTERS]
         text = f"the model calls the tool {name!r}, and nobody answers it: take it out of the configuration"
         return [EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False)]
 
@@ -325,13 +300,6 @@ class HumeEvi:
     def _fatal(self, kind: FailureKind, message: str, code: str | None = None) -> EndpointProblem:
         self._over = True
         return EndpointProblem(kind, message, fatal=True, code=code)
-
-    def _malformed(self, message: str) -> EndpointProblem:
-        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
-
-    def _clean(self, text: str) -> str:
-        """Return a text of the endpoint as it may be shown."""
-        return hide(text, self._secrets)[:_TEXT_CHARACTERS]
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:

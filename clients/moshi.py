@@ -25,10 +25,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from clients._dialect import BaseDialect
 from clients._fields import Fields, MalformedError, parse_object
 from clients._openai_errors import fatal_kind
-from clients._redact import hide, redact_object, redact_raw
-from clients._settings import websocket_url
+from clients._redact import redact_object, redact_raw
+from clients._settings import bearer, websocket_url
 from live_eval.audio import Codec, CodecName
 from live_eval.codecs import OPUS_RATE_HZ, OggOpusEncoder
 from live_eval.dialect import (
@@ -54,7 +55,6 @@ _Handler: TypeAlias = Callable[[bytes, int], list[Output]]
 
 _RATE_HZ = 24_000
 _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
-_TEXT_CHARACTERS = 500
 _SECOND_NS = 1_000_000_000
 _NO_HANDSHAKE = "no handshake"
 _PATIENCE_S = 10
@@ -66,7 +66,7 @@ _VERSIONS_BYTES = 8
 _EXPIRED = re.compile(r"lasted as long as it may")
 
 
-class Moshi:
+class Moshi(BaseDialect):
     """One session's protocol state; a `Dialect`.
 
     Args:
@@ -78,10 +78,9 @@ class Moshi:
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         _check(settings)
         self._url = websocket_url(settings.base_url, "api/chat", _query(settings.extra))
-        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
         self._encoder = OggOpusEncoder(_RATE_HZ)  # not with the first frame, which it would delay
         self._unsent = self._encoder.headers()
         self._handlers: dict[int, _Handler] = {
@@ -111,8 +110,7 @@ class Moshi:
 
     def dial(self) -> Dial:
         """Return where and how to connect."""
-        key = self.settings.key
-        return Dial(self._url, {"Authorization": f"Bearer {key.reveal()}"} if key is not None else {})
+        return Dial(self._url, bearer(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Wait for the handshake."""
@@ -238,13 +236,6 @@ class Moshi:
     def _fatal(self, kind: FailureKind, message: str) -> EndpointProblem:
         self._over = True
         return EndpointProblem(kind, message, fatal=True)
-
-    def _malformed(self, message: str) -> EndpointProblem:
-        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
-
-    def _clean(self, text: str) -> str:
-        """Return a text of the endpoint as it may be shown."""
-        return hide(text, self._secrets)[:_TEXT_CHARACTERS]
 
 
 def _check(settings: EndpointSettings) -> None:

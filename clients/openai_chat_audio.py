@@ -32,10 +32,11 @@ from typing import Any
 import orjson
 import pybase64
 
+from clients._dialect import NAME_CHARACTERS, BaseDialect
 from clients._fields import Fields, MalformedError, parse_object
 from clients._openai_errors import describe, fatal_kind, retry_after_s
-from clients._redact import hide, redact_object, redact_raw
-from clients._settings import http_url, merged
+from clients._redact import redact_object, redact_raw
+from clients._settings import bearer, http_url, merged
 from live_eval.audio import Codec, CodecName
 from live_eval.dialect import (
     Close,
@@ -64,8 +65,6 @@ __all__ = ["OpenAIChatAudio"]
 _RATE_HZ = 24_000
 _RATES_HZ = range(8_000, 192_001)
 _FORMATS = ("pcm16", "wav")
-_TEXT_CHARACTERS = 500
-_NAME_CHARACTERS = 100
 _AUDIO = "audio"
 _DONE = "[DONE]"
 _UNANNOUNCED_END = "no [DONE]"
@@ -74,7 +73,7 @@ _UNNAMED = "reply_1"
 _STATUSES = {401: FailureKind.AUTHENTICATION, 403: FailureKind.AUTHENTICATION, 429: FailureKind.RATE_LIMITED}
 
 
-class OpenAIChatAudio:
+class OpenAIChatAudio(BaseDialect):
     """One turn's protocol state; a `Dialect`.
 
     Args:
@@ -85,7 +84,7 @@ class OpenAIChatAudio:
     """
 
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._url = http_url(settings.base_url, "chat/completions", {})
         self._body = merged(_asked(settings), settings.extra)
         if self._body.get("stream") is not True and "stream_options" not in settings.extra:
@@ -96,7 +95,6 @@ class OpenAIChatAudio:
             raise UsageError(
                 f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', which we play, but it is {came!r}"
             )
-        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
         self._frames: list[bytes] = []
         self._asked = False
         self._response_id: str | None = None
@@ -118,10 +116,7 @@ class OpenAIChatAudio:
     def dial(self) -> Dial:
         """Return where requests go, and with which headers."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
-        key = self.settings.key
-        return Dial(
-            self._url, headers | ({"Authorization": f"Bearer {key.reveal()}"} if key is not None else {})
-        )
+        return Dial(self._url, headers | bearer(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Tell that the user may speak: there is no session to wait for."""
@@ -207,7 +202,7 @@ class OpenAIChatAudio:
             return [self._error(event)]
         if "choices" not in event and not kind.startswith("chat.completion"):
             return [
-                UnknownEvent((kind or event.text("type") or "an object without choices")[:_NAME_CHARACTERS])
+                UnknownEvent((kind or event.text("type") or "an object without choices")[:NAME_CHARACTERS])
             ]
         outputs: list[Output] = []
         name = self._begin(event.text("id"), outputs)
@@ -292,15 +287,6 @@ class OpenAIChatAudio:
             code=code,
             retry_after_s=retry_after_s(text),
         )
-
-    # -- Helpers -----------------------------------------------------------------------------------------
-
-    def _malformed(self, message: str) -> EndpointProblem:
-        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
-
-    def _clean(self, text: str) -> str:
-        """Return a text of the endpoint as it may be shown."""
-        return hide(text, self._secrets)[:_TEXT_CHARACTERS]
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:

@@ -27,9 +27,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from clients._dialect import Handler
 from clients._fields import Fields, MalformedError
 from clients._openai_session import RATES_HZ, SessionShape, SessionTerms
-from clients.openai_realtime import Handler, OpenAIRealtime
+from clients.openai_realtime import OpenAIRealtime
 from clients.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
 from live_eval.audio import CodecName
 from live_eval.dialect import EndpointSettings, InputTranscript, Output, ResponseDone

@@ -26,16 +26,17 @@ Manual turns, barge-in events, cancelled and incomplete responses and rate limit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 import pybase64
 
+from clients._dialect import EventDialect
 from clients._fields import Fields, MalformedError, parse_object
 from clients._openai_errors import describe, error_in, fatal_kind, retry_after_s
-from clients._redact import hide, redact_object, redact_raw
-from clients._settings import merged, websocket_url
+from clients._redact import redact_object, redact_raw
+from clients._settings import bearer, merged, websocket_url
 from live_eval.audio import Codec, CodecName
 from live_eval.dialect import (
     Close,
@@ -50,23 +51,17 @@ from live_eval.dialect import (
     SetTimer,
     StreamAudio,
     StreamText,
-    UnknownEvent,
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.types import Modality
 
 __all__ = ["OpenAILive"]
 
-_Handler: TypeAlias = Callable[[Fields], list[Output]]
-
-_TEXT_CHARACTERS = 500
-_NAME_CHARACTERS = 100
 _FORMAT = {"type": "audio/pcm", "rate": 24_000}
 _CODEC = Codec(CodecName.PCM16, 24_000)
 _START, _CLOSE = "session.start", "session.close"
 _FAREWELL = "farewell"
 _FAREWELL_NS = 2_000_000_000
-_BEFORE_READY = ("session.started", "session.closed", "error")
 _ENDS: Mapping[str, tuple[FailureKind, str]] = {
     "expired": (FailureKind.SESSION_EXPIRED, "its time was up"),
     "content": (FailureKind.ENDPOINT_ERROR, "a safety filter ended it"),
@@ -100,7 +95,7 @@ _KNOWN = frozenset(
 )
 
 
-class OpenAILive:
+class OpenAILive(EventDialect):
     """One session's protocol state; a `Dialect`.
 
     Args:
@@ -112,25 +107,26 @@ class OpenAILive:
             a detector, a bound on the reply.
     """
 
+    before_ready = frozenset({"session.started", "session.closed", "error"})
+    known = _KNOWN
+
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._url = websocket_url(settings.base_url, "live/sessions", {})
         self._session = merged(_asked(settings), settings.extra)
         if _format_in(self._session) not in (None, _FORMAT):
             raise UsageError(f"endpoint.extra.audio.format: expected {_FORMAT}, which we send, or nothing")
-        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
-        self._handlers: dict[str, _Handler] = {
+        self._handlers = {
             "session.started": self._on_started,
             "session.output_audio.delta": self._on_audio,
-            "session.output_transcript.delta": lambda event: [StreamText(event.need_text("delta"))],
-            "session.input_transcript.delta": lambda event: [
+            "session.output_transcript.delta": lambda event, at_ns: [StreamText(event.need_text("delta"))],
+            "session.input_transcript.delta": lambda event, at_ns: [
                 InputTranscript(event.need_text("delta"), final=False)
             ],
             "session.delegation.created": self._on_delegation,
             "session.closed": self._on_closed,
             "error": self._on_error,
         }
-        self._ready = False
         self._leaving = False  # we asked the session to close
         self._over = False  # it is over, or we took leave: its end is no news
 
@@ -146,33 +142,11 @@ class OpenAILive:
 
     def dial(self) -> Dial:
         """Return where and how to connect."""
-        key = self.settings.key
-        return Dial(self._url, {"Authorization": f"Bearer {key.reveal()}"} if key is not None else {})
+        return Dial(self._url, bearer(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Start the session: the client speaks first."""
         return (_event(_START, session=self._session),)
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the endpoint."""
-        try:
-            event = parse_object(message)
-            name = event.get("type")
-            if not isinstance(name, str):
-                raise MalformedError("expected an event with a 'type', but one without a name for it came")
-            handler = self._handlers.get(name)
-            if handler is None:
-                return () if name in _KNOWN else (UnknownEvent(name[:_NAME_CHARACTERS]),)
-            if not self._ready and name not in _BEFORE_READY:
-                text = f"{name} came before the session was ready; it is ignored"
-                return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False),)
-            fields = Fields(name, event)
-            outputs = handler(fields)
-        except MalformedError as error:
-            return (self._malformed(str(error)),)
-        if fields.wrong:
-            outputs.append(self._malformed("; ".join(fields.wrong)))
-        return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         """Send a frame; written out by hand, since this is done fifty times a second in every session."""
@@ -224,7 +198,7 @@ class OpenAILive:
 
     # -- Events of the endpoint --------------------------------------------------------------------------
 
-    def _on_started(self, event: Fields) -> list[Output]:
+    def _on_started(self, event: Fields, at_ns: int) -> list[Output]:
         session = event.child("session")
         if self._ready:
             return []
@@ -239,16 +213,16 @@ class OpenAILive:
         self._ready = True
         return [SessionReady(session.text("id"), session.text("model"))]
 
-    def _on_audio(self, event: Fields) -> list[Output]:
+    def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
         return [StreamAudio(event.need_bytes("delta"), _CODEC)]
 
-    def _on_delegation(self, event: Fields) -> list[Output]:
+    def _on_delegation(self, event: Fields, at_ns: int) -> list[Output]:
         if event.child("delegation").text("target") not in (None, "client"):
             return []
         text = "the model delegated work to the client, and nobody does it (see endpoint.extra.delegation)"
         return [EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False)]
 
-    def _on_closed(self, event: Fields) -> list[Output]:
+    def _on_closed(self, event: Fields, at_ns: int) -> list[Output]:
         reason = event.text("reason") or ""
         if self._leaving:
             return [SetTimer(_FAREWELL, None), Close()]
@@ -260,7 +234,7 @@ class OpenAILive:
         # The connection ends next, and the session knows whether the reply was whole by then.
         return [EndpointProblem(FailureKind.CLOSED, text, fatal=not self._ready, code=reason or None)]
 
-    def _on_error(self, event: Fields) -> list[Output]:
+    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         error = event.child("error")
         code, kind_of_error = error.text("code"), error.text("type")
         text = self._clean(describe(error)) or "the endpoint reported an error and did not say which"
@@ -279,13 +253,6 @@ class OpenAILive:
     ) -> EndpointProblem:
         self._over = True
         return EndpointProblem(kind, message, fatal=True, code=code, retry_after_s=retry_after_s)
-
-    def _malformed(self, message: str) -> EndpointProblem:
-        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
-
-    def _clean(self, text: str) -> str:
-        """Return a text of the endpoint as it may be shown."""
-        return hide(text, self._secrets)[:_TEXT_CHARACTERS]
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:

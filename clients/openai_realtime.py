@@ -17,17 +17,18 @@ Decisions that the documentation leaves open:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import orjson
 import pybase64
 
+from clients._dialect import EventDialect, Handler
 from clients._fields import Fields, MalformedError, parse_object
 from clients._openai_errors import describe, error_in, fatal_kind, hint, retry_after_s
 from clients._openai_events import rate_limits_of, text_of, usage_of
 from clients._openai_session import SessionShape, SessionTerms
-from clients._redact import hide, redact_object, redact_raw
+from clients._redact import redact_object, redact_raw
 from clients._responses import Replies, Reply
 from clients._settings import merged, websocket_url
 from live_eval.audio import Codec, CodecName
@@ -51,17 +52,12 @@ from live_eval.dialect import (
     SessionReady,
     SpeechStarted,
     SpeechStopped,
-    UnknownEvent,
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timeline import ResponseStatus
 
-__all__ = ["Handler", "OpenAIRealtime", "SessionShape"]
+__all__ = ["OpenAIRealtime", "SessionShape"]
 
-Handler: TypeAlias = Callable[[Fields, int], list[Output]]
-
-_TEXT_CHARACTERS = 500
-_NAME_CHARACTERS = 100
 _CREATE_REFUSALS = 5
 _ACTIVE_RESPONSE = "conversation_already_has_active_response"
 _COMMIT, _CREATE = "input_audio_buffer.commit", "response.create"
@@ -72,7 +68,6 @@ _STATUSES = {
     "failed": ResponseStatus.FAILED,
 }
 _AUDIO_DELTA = "response.output_audio.delta"
-_BEFORE_READY = ("session.created", "session.updated", "error", "rate_limits.updated")
 
 # Events that say nothing we need; they are in the log all the same.
 _KNOWN = frozenset(
@@ -105,7 +100,7 @@ _KNOWN = frozenset(
 )
 
 
-class OpenAIRealtime:
+class OpenAIRealtime(EventDialect):
     """One session's protocol state, GA dialect; a `Dialect`.
 
     Args:
@@ -117,6 +112,8 @@ class OpenAIRealtime:
         UsageError: The settings cannot be: a base URL that is none, an audio format that is unknown.
     """
 
+    before_ready = frozenset({"session.created", "session.updated", "error", "rate_limits.updated"})
+    known = _KNOWN
     shape: ClassVar[SessionShape] = SessionShape()
     """How settings are written and read."""
     spellings: ClassVar[Mapping[str, str]] = {}
@@ -131,7 +128,7 @@ class OpenAIRealtime:
     """Whether the endpoint takes ``conversation.item.truncate``."""
 
     def __init__(self, settings: EndpointSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
         model = {"model": settings.model} if settings.model is not None else {}
         self._url = websocket_url(settings.base_url, "realtime", {**model, **self.query})
         self._session = merged(self.shape.write(settings), settings.extra)
@@ -139,14 +136,12 @@ class OpenAIRealtime:
         terms = self._asked_terms()
         self._output = terms.output or Codec(CodecName.PCM16, self.shape.output_rate_hz)
         self._interrupts = terms.interrupts
-        self._secrets = (settings.key.reveal(),) if settings.key is not None and settings.key.reveal() else ()
         self._handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
         self._audio_delta = self.spellings.get(_AUDIO_DELTA, _AUDIO_DELTA)
         self._replies = Replies()
         self._session_id: str | None = None
         self._model: str | None = None
         self._updating = False
-        self._ready = False
         self._over = False  # we took leave, or the session failed: its end is no news
         self._owed = True  # the endpoint owes a reply to what the user said or is about to say
         self._create_asked = False
@@ -174,27 +169,6 @@ class OpenAIRealtime:
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Wait where the endpoint speaks first; else say what the session is to be."""
         return (self._update(),) if self.speaks_first else ()
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the endpoint."""
-        try:
-            event = parse_object(message)
-            name = event.get("type")
-            if not isinstance(name, str):
-                raise MalformedError("expected an event with a 'type', but one without a name for it came")
-            handler = self._handlers.get(name)
-            if handler is None:
-                return () if self._says_nothing(name) else (UnknownEvent(name[:_NAME_CHARACTERS]),)
-            if not self._ready and name not in _BEFORE_READY:
-                message = f"{name} came before the session was ready; it is ignored"
-                return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, message, fatal=False),)
-            fields = Fields(name, event)
-            outputs = handler(fields, at_ns)
-        except MalformedError as error:
-            return (self._malformed(str(error)),)
-        if fields.wrong:
-            outputs.append(self._malformed("; ".join(fields.wrong)))
-        return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         """Send a frame; written out by hand, since this is done fifty times a second in every session."""
@@ -467,7 +441,7 @@ class OpenAIRealtime:
 
     def _says_nothing(self, name: str) -> bool:
         """Return whether an event is known to say nothing we need."""
-        return name in _KNOWN or name in self.silent or f"{name.partition('.')[0]}." in self.silent
+        return name in self.known or name in self.silent or f"{name.partition('.')[0]}." in self.silent
 
     def _update(self) -> Send:
         """Say what the session is to be."""
@@ -504,13 +478,6 @@ class OpenAIRealtime:
     ) -> EndpointProblem:
         self._over = True
         return EndpointProblem(kind, message, fatal=True, code=code, retry_after_s=retry_after_s)
-
-    def _malformed(self, message: str) -> EndpointProblem:
-        return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self._clean(message), fatal=False)
-
-    def _clean(self, text: str) -> str:
-        """Return a text of the endpoint as it may be shown."""
-        return hide(text, self._secrets)[:_TEXT_CHARACTERS]
 
     def _asked_terms(self) -> SessionTerms:
         """Return what we ask for.

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from clients._dialect import Handler
 from clients._fields import Fields
 from clients._openai_session import SessionShape, SessionTerms
-from clients.openai_realtime import Handler
 from clients.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
 from live_eval.audio import Codec, CodecName
 from live_eval.dialect import Close, EndpointSettings, Output, SetTimer

@@ -25,10 +25,10 @@ from typing import Any, ClassVar
 
 import pybase64
 
+from clients._dialect import Handler
 from clients._fields import Fields
 from clients._openai_session import SessionShape, SessionTerms
 from clients._responses import Reply
-from clients.openai_realtime import Handler
 from clients.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
 from live_eval.audio import Codec, CodecName
 from live_eval.codecs import OPUS_RATE_HZ, OggOpusEncoder
