@@ -66,9 +66,12 @@ async def reference(
         token=Secret(token) if token else None,
         truth=file,
     )
+    probe = asyncio.create_task(endpoint.probe())  # without it the truth has no error bar
     try:
         async with listening(endpoint.application(), patience_s=1) as address:
             yield address
     finally:
+        probe.cancel()
+        await asyncio.wait([probe])
         if file is not None:
             await asyncio.to_thread(file.close)

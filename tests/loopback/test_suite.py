@@ -55,6 +55,15 @@ class Silent:
         self.waits.append(why)
 
 
+class Impatient(Silent):
+    """An observer that presses Ctrl-C once the first turn is there."""
+
+    def turn(self, record: TurnRecord) -> None:
+        super().turn(record)
+        if len(self.turns) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     folder = tmp_path_factory.mktemp("endpoint")
@@ -310,8 +319,7 @@ async def test_an_interrupted_run_goes_on_where_it_stopped(
     settings = values(f"{endpoint}?delay_ms=400&reply_ms=200", manifest, concurrency=1)
     settings["data"]["cases"] = [f"good-{number}" for number in range(4)]
     out = tmp_path / "run"
-    asyncio.get_running_loop().call_later(2.5, os.kill, os.getpid(), signal.SIGINT)
-    first = await run(settings, out)
+    first = await run(settings, out, Impatient())
     assert first.interrupted
     assert 1 <= first.captured < 4
     with pytest.raises(StoreError):

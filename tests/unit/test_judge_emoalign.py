@@ -64,7 +64,10 @@ def funasr_scores(folder: Path) -> list[list[float]]:
         {},
         {"layer_norm_first": True, "scale_per_layer": True, "conv_pos_pre_ln": True, "prenet_depth": 1},
         {"tokens": ("生气/angry", "unuse_0", "难过/sad", "<unk>"), "prefix": ""},
-        pytest.param({"width": 1024, "depth": 16, "prenet_depth": 8, "heads": 16}, marks=pytest.mark.slow),
+        pytest.param(
+            {"width": 1024, "depth": 16, "prenet_depth": 8, "heads": 16},
+            marks=[pytest.mark.slow, pytest.mark.timeout(600)],
+        ),
     ],
     ids=["as published but small", "other settings", "other classes", "as published"],
 )
