@@ -135,6 +135,8 @@ class Exchange:
             return
         now_ns = self._clock.now_ns()
         for name in [name for name, at_ns in self._timers.items() if at_ns <= now_ns]:
+            if self._timers.get(name, now_ns + 1) > now_ns:  # lapsed, or put off, since the one before fired
+                continue
             del self._timers[name]
             self._wire.keep(Call, now_ns, "timer", {"name": name})
             await self._carry_out(self._dialect.timer(name, now_ns), now_ns)
@@ -220,7 +222,7 @@ class Exchange:
             state.closed(message, end.at_ns)
         else:
             self._turns.failed(end.kind, message, end.at_ns)
-        self._turns.lost = Failure(end.kind, message, end.at_ns)
+        self._turns.lost = state.failure or Failure(end.kind, message, end.at_ns)  # the dialect may know why
 
     async def _move(self) -> None:
         """Replace the connection; what the old one still holds is not waited for.

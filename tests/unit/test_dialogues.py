@@ -13,6 +13,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.capture import TurnCapture, finish
 from live_eval.dialect import (
     Committed,
+    EndpointProblem,
     InputTranscript,
     Message,
     Output,
@@ -89,12 +90,18 @@ async def converse(
     mode: TurnMode = TurnMode.SERVER_VAD,
     transcribes: bool = False,
     refuse: ConnectError | None = None,
+    dialect: ToyDialect | None = None,
 ) -> tuple[list[TurnCapture], Stage, Session]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock, refuse=refuse)
     stage = Stage(peer, clock)
     session = Session(
-        TalkingDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS, transcribes=transcribes
+        dialect or TalkingDialect(),
+        lambda _: transport,
+        clock,
+        turn_mode=mode,
+        limits=LIMITS,
+        transcribes=transcribes,
     )
 
     async def act() -> None:
@@ -238,6 +245,26 @@ async def test_a_connection_that_ends_between_turns_costs_the_next_one() -> None
     assert kinds(captures) == [None, FailureKind.CLOSED, FailureKind.DIALOGUE_ENDED]
     assert captures[1].failure is not None
     assert "enough" in captures[1].failure.message
+
+
+class Knowing(TalkingDialect):
+    """Knows what the end of the connection means."""
+
+    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+        return [EndpointProblem(FailureKind.SESSION_EXPIRED, "its time was up", fatal=True)]
+
+
+async def test_what_a_dialect_knows_of_an_end_between_turns_is_told() -> None:
+    async def leaves(stage: Stage) -> None:
+        await stage.spoken(1)
+        stage.reply("a")
+        await stage.after(500)
+        stage.peer.close(1001, "bye")
+
+    captures, _, _ = await converse(leaves, dialect=Knowing())
+    assert kinds(captures) == [None, FailureKind.SESSION_EXPIRED, FailureKind.DIALOGUE_ENDED]
+    assert captures[1].failure is not None
+    assert captures[1].failure.message == "its time was up"
 
 
 async def test_no_connection_fails_every_turn() -> None:

@@ -362,6 +362,36 @@ async def test_a_timer_set_before_the_session_is_ready_fires_in_time() -> None:
     assert capture.failure is None
 
 
+class Twofold(ToyDialect):
+    """Knows ``both``: two timers for one moment, of which the first decides what becomes of the second."""
+
+    def __init__(self, *, second_ns: int | None) -> None:
+        super().__init__()
+        self._second_ns = second_ns
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        if message != "both":
+            return super().received(message, at_ns)
+        return [SetTimer("first", at_ns + 30 * MS), SetTimer("second", at_ns + 30 * MS)]
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        fired = super().timer(name, at_ns)
+        return [SetTimer("second", self._second_ns), *fired] if name == "first" else fired
+
+
+@pytest.mark.parametrize("second_ns", [None, 400 * MS], ids=["taken back", "put off"])
+async def test_a_timer_may_decide_about_another_that_is_due(second_ns: int | None) -> None:
+    async def waits(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+        peer.send("both")
+        await clock.sleep_until(500 * MS)
+        await answers(peer, clock, heard)
+
+    capture, heard, _ = await hold(waits, dialect=Twofold(second_ns=second_ns))
+    assert capture.failure is None
+    fired = [(at_ns, message) for at_ns, message in heard if isinstance(message, str) and "timer" in message]
+    assert fired == [(30 * MS, "timer first"), *([(second_ns, "timer second")] if second_ns else [])]
+
+
 class Attentive(ToyDialect):
     """Keeps which of its methods were called."""
 
