@@ -71,7 +71,7 @@ class Prompt:
         """
         file = Path(path) if path else _PROMPTS / usual
         try:
-            text = file.read_text("utf-8")
+            text = file.read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise JudgeError(f"{file}: cannot be read as a prompt: {error}") from error
         found = set(_PLACEHOLDER.findall(text))

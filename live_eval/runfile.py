@@ -196,7 +196,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
         RunFileError: It is not there or is no TOML.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RunFileError(f"{path}: cannot be read as a run file: {error}") from None
     try:
@@ -218,7 +218,7 @@ def validate(values: dict[str, Any], path: Path | None = None) -> RunConfig:
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        text = path.read_text("utf-8") if path is not None else ""
+        text = path.read_text("utf-8-sig") if path is not None else ""
         mistakes = [_explain(dict(mistake), text, path) for mistake in error.errors()]
         raise RunFileError("\n".join(mistakes)) from None
 
@@ -233,7 +233,7 @@ def located(key: str, path: Path | None) -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        line = _line_of(key.split("."), path.read_text("utf-8")) if path is not None else None
+        line = _line_of(key.split("."), path.read_text("utf-8-sig")) if path is not None else None
         if line is None:
             raise
         raise RunFileError(f"{path}:{line}: {key}: {error}") from None

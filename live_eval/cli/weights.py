@@ -120,7 +120,8 @@ def _try(weights: WeightsSpec, path: Path) -> None:
     for judge, option, mine in _uses():
         if mine.name != weights.name:
             continue
-        options = JudgeOptions(choices={judge.name: {option.name: str(path)}})
+        # Absolute, since a judge takes what is spelled as the weights' name for those that are recorded.
+        options = JudgeOptions(choices={judge.name: {option.name: str(path.absolute())}})
         problem = lacks(judge, options)
         if problem is None:
             try:

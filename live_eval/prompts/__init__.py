@@ -81,7 +81,7 @@ def load_prompt(name: str) -> Prompt:
     """
     path = _FOLDER / f"{name}.txt" if name in PROMPTS else Path(name)
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"prompt {name!r}: expected one of {', '.join(PROMPTS)}, or a text file: {error}"

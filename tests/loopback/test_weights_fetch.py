@@ -510,6 +510,17 @@ def test_what_its_judge_cannot_load_is_not_added(tmp_path: Path, folder: Path) -
     assert "expected a file with the weights toy" in str(absent.exception)
 
 
+@pytest.mark.usefixtures("judges")
+def test_what_lies_under_the_weights_own_name_is_tried_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("toy").write_bytes(b"another's")
+    result = invoke("add", "toy", "toy")
+    assert isinstance(result.exception, JudgeError)
+    assert str(result.exception) == f"toy not added: judge stranger: {tmp_path / 'toy'}: expected a toy"
+
+
 def test_what_no_judge_can_load_here_is_added_untried(
     judges: JudgeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

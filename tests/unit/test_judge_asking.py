@@ -43,6 +43,12 @@ def test_values_are_filled_in_as_they_are(tmp_path: Path) -> None:
     assert filled == r'"a {reply_text} \1 %s": {"score": {1}} {(not given)} { reply_text }'
 
 
+def test_a_byte_order_mark_is_none_of_the_prompt(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("{delivery}", "utf-8-sig")
+    assert load(file).text == "{delivery}"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -141,9 +141,10 @@ def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="expected a file"):
         Utmos(weights=str(tmp_path / "none.pt"))
     path = tmp_path / "weights.pt"
-    path.write_bytes(b"garbage")
-    with pytest.raises(JudgeError, match="a checkpoint that torch can load"):
-        Utmos(weights=str(path))
+    for garbage in (b"garbage", b"junk", b"hello\n", b""):
+        path.write_bytes(garbage)
+        with pytest.raises(JudgeError, match=r"weights\.pt: expected a checkpoint that torch can load"):
+            Utmos(weights=str(path))
     torch.save([1, 2], path)
     with pytest.raises(JudgeError, match="found none"):
         Utmos(weights=str(path))

@@ -66,9 +66,11 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     prompt = load_prompt(str(file))
     assert prompt.name == "mine.txt"
     assert prompt.fill(CASE) == 'About family.\nIt sounds like sigh sound.\nAnswer as {"json": 1}.'
+    file.write_text("Reply about {topic}.", "utf-8-sig")
+    assert load_prompt(str(file)).fill(CASE) == "Reply about family.", "without the byte order mark"
     file.write_text("{weather}")
     empty = tmp_path / "empty.txt"
-    empty.write_text(" \n")
+    empty.write_text(" \n", "utf-8-sig")
     with pytest.raises(UsageError, match="the file is empty; for nothing: no"):
         load_prompt(str(empty))
     with pytest.raises(UsageError, match=r"unknown place \{weather\}.*\{topic\}"):

@@ -90,6 +90,15 @@ def test_no_toml_and_no_file(tmp_path: Path) -> None:
         read_run_file(tmp_path / "absent.toml")
 
 
+def test_a_byte_order_mark_is_none_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("[turns]\nrepeat = 3\n", "utf-8-sig")
+    assert validate(read_run_file(path), path).turns.repeat == 3
+    path.write_text("[turns]\nrepeat = 0\n", "utf-8-sig")
+    with pytest.raises(RunFileError, match=r"my\.toml:2: turns\.repeat"):
+        validate(read_run_file(path), path)
+
+
 def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
     keys = {
         f"{table}.{key}"
