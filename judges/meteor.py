@@ -66,8 +66,11 @@ class Meteor:
         if path.suffix == ".zip":  # nltk reads archives too, but leaves them open
             unpacked = tempfile.mkdtemp(prefix="wordnet-")
             weakref.finalize(self, shutil.rmtree, unpacked, ignore_errors=True)
-            with zipfile.ZipFile(path) as archive:
-                archive.extractall(unpacked)
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    archive.extractall(unpacked)
+            except (OSError, zipfile.BadZipFile) as error:
+                raise JudgeError(f"{path}: expected WordNet's files: {error}. {_HELP}") from error
             path = find_wordnet(unpacked)
         self._wordnet = open_wordnet(path)
         self._release = self._wordnet.get_version()

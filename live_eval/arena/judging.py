@@ -13,7 +13,7 @@ from typing import TypeAlias
 from live_eval import registry
 from live_eval.audit.asking import PairAsker, ask_pairs
 from live_eval.audit.turns import TurnPicker
-from live_eval.bench import JudgeOptions, check_options, lacks, scoring_version
+from live_eval.bench import JudgeOptions, as_chosen, check_options, lacks, scoring_version
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, Judgement, JudgeSpec, Scored, Unscored
 from live_eval.llm import LlmUsage
@@ -120,6 +120,7 @@ def judge_pairs(
     if spec.kind is not JudgeKind.PAIRWISE:
         raise UsageError(f"judge {spec.name!r} judges single turns, expected one that compares two replies")
     check_options([spec], options)
+    spec = as_chosen(spec, options)
     lacking = lacks(spec, options)
     if lacking is not None:
         raise JudgeError(f"judge {spec.name!r} cannot be asked here: lacks {lacking}")

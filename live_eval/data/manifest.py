@@ -233,7 +233,8 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
             else:
                 yield _Line(where, record)
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: no CSV: {error}") from None
+        # The reader of rows counts those that it has read, the one below it also the one that it could not.
+        raise DataError(f"{path}, line {reader.reader.line_num}: no CSV: {error}") from None
 
 
 def _check_fields(path: Path, lines: list[_Line], fields: FieldMap) -> None:

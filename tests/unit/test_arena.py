@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from live_eval.arena import ArenaPlan, judge_pairs, play_arena, read_votes, writ
 from live_eval.bench import JudgeOptions
 from live_eval.cli import cli
 from live_eval.comparison import read_runs
-from live_eval.errors import DataError, FailureKind, JudgeError, UsageError
+from live_eval.errors import AudioError, DataError, FailureKind, JudgeError, UsageError
 from live_eval.judging import (
     ChatRequest,
     Failed,
@@ -23,6 +24,7 @@ from live_eval.judging import (
     Judgement,
     JudgeSpec,
     Need,
+    OptionSpec,
     OutputSpec,
     Scored,
 )
@@ -119,6 +121,37 @@ def test_a_judge_rates_runs_and_its_place_is_taken_out(runs: list[Path]) -> None
     assert again.judge is not None
     assert again.judge.judged.usage.cached == 2 * 58
     assert again.judge.ratings == arena.judge.ratings
+
+
+class Choosy(Better):
+    """May listen to the speaker, too."""
+
+    def __init__(self, *, speaker_audio: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("choice", "read"), [("no", False), ("yes", True)])
+def test_sound_that_an_option_spares_is_not_read(
+    choice: str, read: bool, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Path] = []
+
+    def read_audio(path: Path) -> None:
+        heard.append(path)
+        raise AudioError(FailureKind.AUDIO_MISSING, "it is gone")
+
+    monkeypatch.setattr("live_eval.scoring.read_audio", read_audio)
+    spares = {"no": frozenset({Need.SPEAKER_AUDIO})}
+    choosy = replace(
+        TOY,
+        implementation=f"{__name__}:Choosy",
+        uses=frozenset({Need.SPEAKER_AUDIO}),
+        options=(OptionSpec(name="speaker_audio", help="", default="no", spares=spares),),
+    )
+    monkeypatch.setattr(registry, "judge", lambda _: choosy)
+    options = replace(OPTIONS, choices={"toy": {"speaker_audio": choice}})
+    assert len(judge_pairs({run.name: run for run in runs[:2]}, PLAN, options).pairs) == 20
+    assert bool(heard) is read
 
 
 def test_a_judge_that_likes_the_first_place_finds_all_alike(runs: list[Path]) -> None:

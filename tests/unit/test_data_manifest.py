@@ -188,7 +188,8 @@ class TestTables:
                 "no row names a recording; expected one of the columns audio, .*sound, text",
             ),
             ("audio,audio\na,b\n", "the header names 'audio' more than once"),
-            ('audio,text\n"a.wav,b\n', "no CSV: unexpected end of data"),
+            ('audio,text\na.wav,b\n"c.wav,d\n', "line 3: no CSV: unexpected end of data"),
+            ('audio,text\na.wav,b\n"c"d,e\n', "line 3: no CSV: ',' expected after"),
         ],
     )
     def test_what_is_no_table(self, tmp_path: Path, text: str, message: str) -> None:

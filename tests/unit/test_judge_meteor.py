@@ -106,6 +106,9 @@ def test_without_wordnet_it_says_how_to_come_by_it(tmp_path: Path) -> None:
     (broken / "data.adj").unlink()
     with pytest.raises(JudgeError, match="expected WordNet's files"):
         Meteor(wordnet=str(broken))
+    (tmp_path / "wordnet.zip").write_bytes(b"no archive")
+    with pytest.raises(JudgeError, match=r"wordnet\.zip: expected WordNet's files: File is not a zip file"):
+        Meteor(wordnet=str(tmp_path / "wordnet.zip"))
 
 
 def test_what_is_no_reply_is_unscored(tmp_path: Path) -> None:
