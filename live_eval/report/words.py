@@ -43,14 +43,14 @@ DEFINITIONS = (
     ),
     (
         "n, and turns without",
-        "percentiles rest on n captured turns whose end of speech is certain; turns whose end is uncertain "
-        "stand apart; turns without the latency (failed or unanswered ones) are counted and are in no "
-        "percentile. The three add up to the turns of the run. Negative latencies stay",
+        "percentiles rest on n captured turns; of latencies from the end of speech, turns whose end is "
+        "uncertain stand apart; turns without the latency (failed or unanswered ones) are counted and are in "
+        "no percentile. The three add up to the turns of the run. Negative latencies stay",
     ),
     (
         "scores",
         "means over the turns scored; unscored turns lacked what the judge needs (failed turns among them), "
-        "failed ones broke the judge. n, unscored and failed add up to the turns of the run",
+        "failed ones broke the judge. n, unscored and failed add up to the turns of the judge's tasks",
     ),
     (
         "intervals",
