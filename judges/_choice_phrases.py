@@ -24,6 +24,9 @@ __all__ = [
     "NOT_BEFORE",
     "OFFER",
     "OF_ITSELF",
+    "ONE_BEFORE",
+    "ONE_OF",
+    "OPENS",
     "PLACES",
     "PLURAL",
     "SAID_AFTER",
@@ -61,12 +64,15 @@ MENTION = _any_case(
     rf"(?:\b(?:the\s+)?(?P<named>{_NOUN})\s+)?\(?{_ALONE_BEFORE}"
     rf"(?:(?P<letter>[a-z])|(?P<heard>{_HEARD_WORDS})){_ALONE_AFTER}"
     rf"|\b(?:(?:option|choice)(?:\s+number)?|number)\s+(?P<count>{_COUNT}|[1-6])\b"
-    rf"|(?:\bthe\s+|(?<!and )(?<!or )\b)(?P<ordinal>{_ORDINAL}|last)\s+(?P<noun>option|choice|one|answer)\b"
+    rf"|(?:\bthe\s+|(?<!and )(?<!or )(?<!my )(?<!to )(?<!second )(?<!third )\b)"
+    rf"(?P<ordinal>{_ORDINAL}|last)\s+(?P<noun>option|choice|one|answer)\b"
 )
+# A letter by itself at the head of a reply; "A:" may stand for "answer".
+OPENS = _any_case(rf"\W*(?:(?:option|choice)\s+)?(?:[a-z]|{_HEARD_WORDS}){_ALONE_AFTER}(?!\s*[:?])")
 # "a" and the words that letters are heard as are words too: what may follow them where they are letters.
 ENDS = re.compile(r"\s*(?:$|[)\]}$.,;:!?\n])")
 GOES_ON = _any_case(
-    r"\s*(?:$|[)\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|"
+    r"\s*(?:$|[()\]}$.,;:!?\n/&-]|(?:because|since|or|and|but|nor|is|was|are|would|could|does|\w+n't|"
     r"seems|sounds|fits|matches|makes|over|rather|instead|not|it\s+is|I\s+(?:think|guess|believe|hear|heard)|"
     r"the\s+speaker)\b)"
 )
@@ -98,10 +104,13 @@ SAID_BEFORE = _any_case(
     r"|(?:答案|选择?|選擇?|选项)\s*(?:应该|應該)?\s*[是为為]?|(?:认为|觉得)是|^\W*是)"
     rf"\s+{_SURELY}$"
 )
+# What makes of "the best option" another, and of "likely" its contrary.
+_LESSER = r"(?:second|next|least|less|worst|weakest|poor(?:est)?)"
 SAID_AFTER = _any_case(
-    rf"\)?,?\s+(?:it\s+is\b|(?:(?:{_IS}|sounds?|seems?|looks?)\s+(?:[\w']+\s+){{0,3}}?"
+    rf"\)?,?\s+(?:it\s+is\b|(?:(?:{_IS}|sounds?|seems?|looks?)\s+"
+    rf"(?:(?!{_LESSER}\b|is\b|[b-h]\b)[\w']+\s+){{0,3}}?"
     r"(?:correct|right|best|better|likely|accurate|fitting|appropriate|true|it|"
-    r"(?:answer|choice|option|pick)(?!\s+\(?[a-z]\b)|"
+    r"answer|pick|(?:choice|option)(?!\s+\(?[a-z]\b)|"
     r"what|closest|the\s+one)\b)"
     r"|(?:\w+ly\s+|also\s+|best\s+)*(?:fits|matches|applies|describes|corresponds|"
     r"makes\s+(?:the\s+)?(?:most\s+)?sense|does(?=\s*(?:$|[.,;!?])))\b)"
@@ -118,18 +127,25 @@ LED = _any_case(
 )
 
 NOT_BEFORE = _any_case(
-    r"\b(?:not|never|none|nothing|neither|nor|cannot|without|unlike|unable|doubt\w*|unlikely|hardly|"
-    r"wrong|incorrect|"
-    r"(?:do|does|is|are|was|would|could|should|ca|can|wo|did)nt|"
+    r"\b(?:not|never|none|nothing|nobody|neither|nor|cannot|without|unlike|unable|doubt\w*|unlikely|hardly|"
+    r"wrong|incorrect|(?:refuse|hesitate|mistake)\s+to|(?:worst|weakest|poor(?:est)?)\s+"
+    rf"(?:option|choice|answer|one)(?=\s+{_IS}\s)|"
+    r"least\s+(?:likely|plausible|fitting)|least(?=\s+(?:is|was|would\s+be)\b)|"
+    r"(?:do|does|is|are|was|were|would|could|should|ca|can|wo|did|has|have|ai)nt|"
+    # Of what follows at once.
+    r"(?:(?:far|long\s+way)\s+from|nowhere\s+near|opposite\s+of|too\s+\w+\s+(?:for|to\s+be))"
+    rf"(?=\s+(?:being\s+)?(?:(?:an?|the|{_NOUN})\s+)*$)|"
     r"(?:less\s+likely|rather|other)\s+(?:than|to)|instead\s+of|anything\s+except|less(?=\s+$)|opposed\s+to|"
     r"rul(?:e|es|ed|ing)\s+out|(?:eliminat|exclud|discard|reject|dismiss|avoid)(?:e|es|ed|ing)?|"
     r"no\s+(?!(?:wait|sorry|it|that|this|there|i|the|actually|[a-z])\b)\w+)\b|n't\b|不"
 )
 NOT_AFTER = _any_case(
     r"(?:\s*\([^)]*\)|,[^,.;:!?\n]*,)?[)\]]?\s+(?:(?:\w+ly|all|both|just|also|then|still|either)\s+)*"
-    rf"(?:\w+n't\b|cannot\b|(?:{_IS}|do|does|did|can|could|would|should|may|might|has|have|seems?|sounds?|looks?|"
+    r"(?:\w+n't\b|(?:do|does|did|is|are|was|would|ca)nt\b|cannot\b|"
+    rf"(?:{_IS}|do|does|did|can|could|would|should|may|might|has|have|seems?|sounds?|looks?|"
     r"feels?|appears?)\s+(?:(?:\w+ly\s+)?not\b|(?:out|off)\b(?!\s+of)|(?:[\w']+\s+){0,2}?(?:wrong|incorrect|false|"
-    r"unlikely|impossible|inaccurate|less|ruled\s+out|eliminated|excluded|implausible|inconsistent|mistaken)\b)"
+    r"unlikely|impossible|inaccurate|less|ruled\s+out|eliminated|excluded|implausible|inconsistent|mistaken|"
+    r"worst|weakest|least|too\s+\w+\s+(?:for|to\s+be))\b)"
     r"|(?:fails?|contradicts?|conflicts?|lacks?)\b)"
 )
 # "Everything but B", with "but" in plain words; and what stands before the option that is excepted.
@@ -147,7 +163,7 @@ _NO_APOSTROPHE = _any_case(
 _RESTART = _any_case(
     rf"\b(?:(?:[a-h]|{_HEARD_WORDS})(?=\s+(?:(?:it(?:'s|\s+is)|that's)\s+\w|the\s+(?:\w+\s+)?answer\s+is\b|"
     r"I\s+(?:think|believe|guess|would|choose)\b|I'd\b|I'm\b|no\s+[a-h]\b))"
-    r"|(?:wrong|incorrect|out)(?=\s+(?:option\s+)?[a-h]\s+(?:is|isn't|does|doesn't)\b))"
+    r"|(?:wrong|incorrect|out|right|close)(?=\s+(?:option\s+)?[a-h]\s+(?:is|isn't|does|doesn't)\b))"
 )
 # Denials that deny nothing, and "B as in boy".
 _EMPTY = _any_case(
@@ -159,6 +175,9 @@ _GUESS = r"(?:answer|choice|guess|pick|thought|instinct|impression)"
 LEFT_OPEN = _any_case(
     r"^\W*(?:(?:so|but|and|even)\s+)*(?:if|unless|suppose)\b|\bwhether\b|\bat\s+first\b"
     r"|\b(?:initially|originally|previously|earlier|used\s+to)\b|\bI\s+(?:first\s+|had\s+)?thought\b"
+    rf"|\b(?:second|next)(?:\s+best)?\s+{_GUESS}\s+{_IS}|\btempt\w+\s+to\b|\b(?:was|were)\s+leaning\b"
+    r"|^\W*otherwise\b|\b(?:text|words|wording|script|content)\s+alone\b"
+    r"|\b(?:normally|usually)\s+(?:I|it|that)(?:\s+would|'d)\b"
     rf"|\b{_EARLIER}\s+{_GUESS}\s+(?:was|would\s+have\s+been)\b|\balmost\s+(?:said|say|chose|picked)\b"
     r"|\byou\s+(?:said|asked|want\w*)\b|\b(?:you|some|people|others)\s+(?:would|could|might|may)"
     r"\s+(?:have\s+)?(?:think|thought|expect\w*|argue|say|said|choose|chosen|pick|picked|guess)\b"
@@ -222,16 +241,34 @@ OF_ITSELF = _any_case(
     r"(?:\b(?:(?:I|we)(?:'m|'re|'d\s+be|'ll\s+be|\s+(?:am|are|was|were|feel|felt|would\s+be|will\s+be))"
     r"|ma[dk]es?\s+me)|^\W*to\s+be)\s+(?:(?:so|very|really|quite|just|always|also|more\s+than|\w+ly)\s+)*$"
 )
-COURTESY = _any_case(r"\s+(?:to\s+(?!me\b)\w|(?:for|that)\s+you\b|birthday|anniversary|holidays?|new\s+year)")
-WISH = _any_case(r"\b(?:hope|wish|let's|let\s+(?:me|us))\b|^\W*(?:\w+\W+){0,2}?have\s+an?\b")
+COURTESY = _any_case(
+    r"\s+(?:to\s+(?!me\b)\w|(?:for|that)\s+you\b|birthday|anniversary|holidays?|new\s+year|\w+day\b)"
+)
+WISH = _any_case(
+    r"\b(?:hop(?:e|ing)|wish|let's|let\s+(?:me|us))\b|^\W*(?:\w+\W+){0,2}?have\s+an?\b"
+    r"|^\W*(?:be|stay|how|are\s+you)\s+$"
+    r"|\b(?:okay|ok|all\s*right|normal|natural|easy)\s+to\s+(?:be|feel|get)\b"
+)
+# "One" may count nothing: "this is a hard one", "one of them coughs".
+ONE_BEFORE = _any_case(r"\b(?:this|that|which|the|each|every|any|an?\s+\w+)\s+$")
+ONE_OF = _any_case(r"\s+(?:of|moment|second|thing|with|who|that|which)\b")
 OFFER = _any_case(
     r"\W*(?:(?:of\s+course|sure|certainly|absolutely|please)\W+)*(?:"
     r"I(?:'m|\s+am|'d\s+be|\s+would\s+be|'ll\s+be)\s+(?:\w+\s+)?"
-    r"(?:(?:happy|glad)(?!\s+to\s+(?:say|report|confirm))|here|listening)\b"
+    r"(?:(?:happy|glad)(?!\s+to\s+(?:say|report|confirm))|here|listening|ready)\b"
+    r"|go\s+ahead\b|please\b|hello\b|I\s+(?:hear|heard|understand|understood)\s+(?:you|your|the\s+question)\b"
+    r"|(?:sorry\W+)?I\s+(?:can't|cannot|can\s+not|couldn't)\s+(?:really\s+)?(?:tell|say|answer|hear)"
+    r"(?:\s+(?:you|it|that|this))?\s*(?:$|[.,!?;])"
     r"|I(?:\s+can|'ll|\s+will|'d\s+love\s+to)\s+(?:\w+ly\s+)?(?:help|assist|do\s+that|try|listen|hear\s+you)\b"
     r"|let\s+me\s+(?:listen|help|check|hear|think|try)\b|(?:happy|glad)\s+to\b|(?:how|what)\s+(?:can|may)\s+I\b)"
 )
 
+# "The answer: B", but not "C is my answer, B is close".
+_LEADS_ON = _any_case(
+    rf"(?P<told>(?:\b{_IS}|'s)\s+(?:my|the)\s+(?:\w+\s+){{0,2}}?(?:answer|choice|option|pick)\s*,)"
+    r"|(?P<leads>\b(?:is|are|be|answer|choice|option|letter|pick)|'s)\s*(?:[:=…]|,|\.{2,}|-|\n)\s*"
+    rf"(?=\(?(?:[a-z]|the|option|choice|{_HEARD_WORDS})\b)"
+)
 _DRESS = str.maketrans('*_`"“”<>。，：；（）‘’', " " * 8 + ".,:;()''")
 
 
@@ -241,13 +278,8 @@ def plain(reply: str) -> str:
     text = re.sub(r"(?<!\w)'|'(?!\w)", " ", text)
     text = re.sub(r"\\+boxed\s*\{", " the answer is ", text)
     text = re.sub(r"(?<=[\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3400-\u9fff])", " ", text)
-    text = re.sub(
-        r"(\b(?:is|are|be|answer|choice|option|letter|pick)|'s)\s*(?:[:=…]|,|\.{2,}|-|\n)\s*"
-        r"(?=\(?(?:[a-z]|the|option|choice|" + rf"{_HEARD_WORDS})\b)",
-        r"\1 ",
-        text,
-        flags=re.IGNORECASE,
-    )
+    text = _LEADS_ON.sub(lambda found: found[0] if found["told"] else f"{found['leads']} ", text)
+    text = re.sub(r"\beven\s+though\b", "even if", text, flags=re.IGNORECASE)  # what it concedes is no choice
     text = _WRONG_ONES.sub(r"\1 ", text)
     text = _ALL_BUT.sub(r"\1\2 except", text)
     text = _NO_APOSTROPHE.sub(r"\1's", text)

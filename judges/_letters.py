@@ -140,13 +140,19 @@ def _letter_claims(plain: str, clauses: Sequence[_Clause], options: _Options) ->
     found = (
         _mention(each, plain, _at(each.start(), clauses), options) for each in phrases.MENTION.finditer(plain)
     )
+    breaths = _breaths([mention for mention in found if mention is not None], plain, clauses)
     claims: list[_Claim] = []
-    for breath in _breaths([mention for mention in found if mention is not None], plain, clauses):
+    for breath in breaths:
         clause = _at(breath[0].start, clauses)
         claim = _claim(breath, plain, clause, _letter_strength(breath, plain, clause, options))
         # "It's not only B but C": what is said by itself goes on with the sentence.
         plainly = any(each.strength == _PLAIN and each.clause.sentence == clause.sentence for each in claims)
         claims.append(replace(claim, strength=_PLAIN) if claim.strength == _BARE and plainly else claim)
+    # "B. Otherwise I'd say A" opens with its answer, where it is no list: that is not outdone.
+    opens = phrases.OPENS.match(plain)
+    bare = [claim for claim in claims if claim.strength == _BARE]
+    if opens and bare and bare == claims[:1] and [mention.end for mention in breaths[0]] == [opens.end()]:
+        claims[0] = replace(claims[0], strength=_PLAIN)
     return claims
 
 
@@ -210,7 +216,7 @@ def _letter_strength(breath: Sequence[_Mention], plain: str, clause: _Clause, op
     own = next(_words(text) for letter, text in options if letter == breath[-1].letter)
     follows = bool(own) and f"{_words(after)} ".startswith(f"{own} ")
     if _bare(start, end, plain, clause) or (
-        not re.search(r"\w", before) and (follows or re.match(r"\s*[)\]]", after))
+        not re.search(r"\w", before) and (follows or re.match(r"\s*[()\]]", after))
     ):
         return _BARE
     several = led and len(breath) > 1 and not re.search(r"\b[a-z]\b", plain[start:end])
@@ -265,6 +271,9 @@ def _text_mentions(plain: str, clauses: Sequence[_Clause], options: _Options) ->
 def _means_it(found: re.Match[str], plain: str, clause: _Clause) -> bool:
     """Return whether an option's text is no word of chat, as in "I'm happy to help" or "let's slow down"."""
     before = _before(found.start(), plain, clause)
+    counts = not (phrases.ONE_BEFORE.search(before) or phrases.ONE_OF.match(plain, found.end()))
+    if found[0].lower() == "one" and not counts:
+        return False
     if phrases.SAID_BEFORE.search(before):
         return True
     courteous = phrases.COURTESY.match(plain, found.end()) and not phrases.VERB.search(before)

@@ -3,7 +3,7 @@
 import pytest
 
 from judges._letters import choose
-from tests.unit.options import CLEAR, FEELINGS, OPTIONS, PACE, REPLIES, SOUNDS, YES_NO
+from tests.unit.options import CLEAR, COUNTS, FEELINGS, OPTIONS, PACE, REPLIES, SEX, SOUNDS, YES_NO
 
 # How it is said, of which options, and the letter that is chosen, or why there is none.
 SPOKEN = (
@@ -199,6 +199,66 @@ SPOKEN = (
     ("I'd say be yourself.", OPTIONS, "none"),
     ("It's not going to be B.", OPTIONS, "none"),
     ("It's never gonna be A, it's D.", OPTIONS, "D"),
+    # An answer by itself at the head is not outdone by what is said of others.
+    ("B. Otherwise it would be A.", OPTIONS, "B"),
+    ("B. Had there been a laugh, it would be C.", OPTIONS, "several"),
+    ("B. Laughter means C.", OPTIONS, "several"),
+    ("B. I was leaning towards A.", OPTIONS, "B"),
+    ("B. My second choice would be A.", OPTIONS, "B"),
+    ("B (A is close)", OPTIONS, "B"),
+    ("B? The answer is C.", OPTIONS, "C"),
+    ("A: the answer is C.", OPTIONS, "C"),
+    ("I think B. The answer is C.", OPTIONS, "C"),
+    ("A. yawns. B. sighs. C. laughs. The answer is D.", OPTIONS, "D"),
+    ("C is my final answer, D is too strong.", OPTIONS, "C"),
+    ("C is my choice, A is close.", OPTIONS, "C"),
+    ("c is the answer b is for sighing", OPTIONS, "C"),
+    ("although c is close b is correct", OPTIONS, "B"),
+    ("So B, even though C fits the words.", OPTIONS, "B"),
+    ("The text alone suggests C, so B.", OPTIONS, "B"),
+    # Second best, worst.
+    ("My second choice is A.", OPTIONS, "none"),
+    ("Definitely B, the second choice would be C.", OPTIONS, "B"),
+    ("I think B. C is my second choice.", OPTIONS, "B"),
+    ("The second choice is right.", OPTIONS, "B"),
+    ("The second to last option.", OPTIONS, "none"),
+    ("The last option.", OPTIONS, "D"),
+    ("B. The worst option is A.", OPTIONS, "B"),
+    ("c is the worst option the answer is b", OPTIONS, "B"),
+    ("the least likely option is A", OPTIONS, "none"),
+    ("the option that fits least is A", OPTIONS, "none"),
+    ("A is the best option.", OPTIONS, "A"),
+    # Denials.
+    ("It would be a mistake to say A.", OPTIONS, "none"),
+    ("nobody would pick a", OPTIONS, "none"),
+    ("I hesitate to say A.", OPTIONS, "none"),
+    ("I'm tempted to say A, but it's B.", OPTIONS, "B"),
+    ("Normally I'd say A.", OPTIONS, "none"),
+    ("a isnt right b is right", OPTIONS, "B"),
+    ("The tone is far from happy.", FEELINGS, "none"),
+    ("nowhere near angry", FEELINGS, "none"),
+    ("the opposite of happy so sad", FEELINGS, "C"),
+    ("the speaker aint happy", FEELINGS, "none"),
+    ("Too slow to be angry, so sad.", FEELINGS, "C"),
+    ("The voice is too deep for a female, so male.", SEX, "A"),
+    # Chat.
+    ("Yes, go ahead.", YES_NO, "none"),
+    ("Yes, please repeat the question.", YES_NO, "none"),
+    ("yes i'm ready", YES_NO, "none"),
+    ("Yes, I heard you. What is the question?", YES_NO, "none"),
+    ("Yes, I heard another person.", YES_NO, "A"),
+    ("No, sorry, I can't hear that.", YES_NO, "none"),
+    ("No, I can't hear anyone else.", YES_NO, "B"),
+    ("No, I can't answer that.", YES_NO, "refused"),
+    ("Happy Friday!", FEELINGS, "none"),
+    ("Stay happy!", FEELINGS, "none"),
+    ("How sad!", FEELINGS, "none"),
+    ("It's okay to be sad.", FEELINGS, "none"),
+    ("This one is hard.", COUNTS, "none"),
+    ("That's a hard one. Two.", COUNTS, "A"),
+    ("One of them coughs.", COUNTS, "none"),
+    ("Only one.", COUNTS, "C"),
+    ("There is one speaker.", COUNTS, "C"),
 )
 
 
