@@ -161,6 +161,8 @@ class HeldTurns:
             before = self.current
             turn.state.session_id, turn.state.model = before.state.session_id, before.state.model
             turn.sent_before = before.sent_stats
+            if self.lost is not None:  # it fails by what the one before heard
+                turn.state.retry_after_s = before.state.retry_after_s
         self.held.append(turn)
 
     def owner(self, event: Event) -> HeldTurn:

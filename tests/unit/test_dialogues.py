@@ -251,7 +251,7 @@ class Knowing(TalkingDialect):
     """Knows what the end of the connection means."""
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        return [EndpointProblem(FailureKind.SESSION_EXPIRED, "its time was up", fatal=True)]
+        return [EndpointProblem(FailureKind.SESSION_EXPIRED, "its time was up", True, retry_after_s=12.0)]
 
 
 async def test_what_a_dialect_knows_of_an_end_between_turns_is_told() -> None:
@@ -265,6 +265,7 @@ async def test_what_a_dialect_knows_of_an_end_between_turns_is_told() -> None:
     assert kinds(captures) == [None, FailureKind.SESSION_EXPIRED, FailureKind.DIALOGUE_ENDED]
     assert captures[1].failure is not None
     assert captures[1].failure.message == "its time was up"
+    assert captures[1].retry_after_s == 12.0
 
 
 async def test_no_connection_fails_every_turn() -> None:
