@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from live_eval.statistics import Estimate, estimate_figure
+from live_eval.statistics import Estimate, estimate_figure, rows_in_order
 
 __all__ = ["Level", "kendall", "krippendorff", "spearman"]
 
@@ -37,13 +37,14 @@ def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], 
         clusters: The script of each turn.
         seed: Seed of the resampling.
     """
-    one, other = _Order(_values(first)), _Order(_values(second))
+    x, y, clusters = _pairs(first, second, clusters)
+    one, other = _Order(x), _Order(y)
 
     def figure(drawn: _Figures) -> _Figures:
         total = drawn.sum(axis=1, keepdims=True)
         ranks = [order.ranks(drawn) for order in (one, other)]
-        x, y = (rank - (drawn * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
-        products = [(drawn * a * b).sum(axis=1) for a, b in ((x, y), (x, x), (y, y))]
+        u, v = (rank - (drawn * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
+        products = [(drawn * a * b).sum(axis=1) for a, b in ((u, v), (u, u), (v, v))]
         return _ratio(products[0], np.sqrt(products[1] * products[2]))
 
     return estimate_figure(figure, clusters, seed=seed)
@@ -61,7 +62,7 @@ def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *
         clusters: The script of each turn.
         seed: Seed of the resampling.
     """
-    x, y = _values(first), _values(second)
+    x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
 
     def figure(drawn: _Figures) -> _Figures:
@@ -103,14 +104,16 @@ def krippendorff(
     kept = [cluster for cluster, keep in zip(clusters, paired, strict=True) if keep]
     if not kept:
         return Estimate(None, 0, 0, reason="no unit has two ratings")
+    order = rows_in_order(kept, *table.T)
+    table, kept = table[order], [kept[place] for place in order]
     there = ~np.isnan(table)
     sizes = there.sum(axis=1).astype(np.float64)
     unit, values = np.nonzero(there)[0], table[there]
-    order = _Order(values)
+    ranked = _Order(values)
 
     def figure(drawn: _Figures) -> _Figures:
         by_rating = drawn[:, unit]
-        placed = order.ranks(by_rating) if level == "ordinal" else values[None, :]
+        placed = ranked.ranks(by_rating) if level == "ordinal" else values[None, :]
         # Centred, so that the sums of squares below lose no digits.
         count = by_rating.sum(axis=1)
         centred = placed - (by_rating * placed).sum(axis=1, keepdims=True) / count[:, None]
@@ -152,8 +155,13 @@ class _Order:
         return np.asarray(drawn.sum(axis=1) ** 2 - np.square(self._counts(drawn)).sum(axis=1), np.float64)
 
 
-def _values(values: ArrayLike) -> NDArray[np.float64]:
-    return np.asarray(values, np.float64)
+def _pairs(
+    first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Sequence[Hashable]]:
+    """Return two values of each turn and its script, in an order that does not depend on theirs."""
+    x, y = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    order = rows_in_order(clusters, x, y)
+    return x[order], y[order], [clusters[place] for place in order]
 
 
 def _ratio(over: _Figures, under: _Figures) -> _Figures:

@@ -350,11 +350,11 @@ def _cue_recognised(
     for measure in MEASURES:
         if measure.task is not Task.CONVERSATION or measure.name not in values:
             continue
-        replies = [
+        replies = sorted(
             (value, turn.script_id, right[_recording(turn)] == 100.0)
             for turn, value in _scored(table, turns, columns[measure.score], measure.task)
             if _recording(turn) in right and _recording(turn) in cues
-        ]
+        )
         sides = [[reply for reply in replies if reply[2] is known] for known in (True, False)]
         means = [_mean([value for value, _, _ in side], [script for _, script, _ in side]) for side in sides]
         yield CueRecognised(measure.name, means[0], means[1], _difference(replies, means))

@@ -11,14 +11,16 @@ Intervals resample whole scripts, as all of the project's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure
+from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estimate_share
 
 __all__ = ["Match", "PairRecord", "RatedRun", "Ratings", "bradley_terry", "rate"]
 
@@ -182,14 +184,17 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
         seed: Seed of the resampling.
     """
     places = {name: place for place, name in enumerate(runs)}
-    scripts = {script: row for row, script in enumerate(dict.fromkeys(match.script_id for match in matches))}
+    scripts = {script: row for row, script in enumerate(sorted({match.script_id for match in matches}))}
+    # Of each run against each other, the points of its matches.
+    taken: dict[tuple[int, int], list[tuple[float, str]]] = defaultdict(list)
     points = np.zeros((len(scripts), len(runs), len(runs)))
     # Wins, ties and losses of the row's run.
     counts = np.zeros((3, len(runs), len(runs)), np.int64)
-    for match in matches:
+    for match in sorted(matches, key=attrgetter("verdict")):  # so that sums round alike
         row, one, two = scripts[match.script_id], places[match.first], places[match.second]
-        points[row, one, two] += (1 + match.verdict) / 2
-        points[row, two, one] += (1 - match.verdict) / 2
+        for mine, theirs, verdict in ((one, two, match.verdict), (two, one, -match.verdict)):
+            points[row, mine, theirs] += (1 + verdict) / 2
+            taken[mine, theirs].append(((1 + verdict) / 2, match.script_id))
         outcome = 1 - int(np.sign(match.verdict))
         counts[outcome, one, two] += 1
         counts[2 - outcome, two, one] += 1
@@ -207,12 +212,11 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
             return found
         return Estimate(None, found.n, found.clusters, reason=NO_RATING)
 
-    def win_rate(took: NDArray[np.float64], gave: NDArray[np.float64]) -> Estimate:
-        def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-            mine, theirs = drawn @ took, drawn @ gave
-            return np.asarray(mine / np.where(mine + theirs > 0, mine + theirs, np.nan), np.float64)
-
-        return estimate_figure(figure, range(len(scripts)), seed=seed)
+    def win_rate(mine: int, others: Iterable[int]) -> Estimate:
+        found = [each for other in others for each in taken[mine, other]]
+        return estimate_share(
+            [value for value, _ in found], [script for _, script in found], whole=1.0, seed=seed
+        )
 
     rated = [
         RatedRun(
@@ -220,7 +224,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
             wins=int(counts[0, place].sum()),
             ties=int(counts[1, place].sum()),
             losses=int(counts[2, place].sum()),
-            win_rate=win_rate(points[:, place].sum(axis=-1), points[:, :, place].sum(axis=-1)),
+            win_rate=win_rate(place, places.values()),
             rating=rating_of(place),
         )
         for name, place in places.items()
@@ -232,7 +236,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
             wins=int(counts[0, at, other]),
             ties=int(counts[1, at, other]),
             losses=int(counts[2, at, other]),
-            win_rate=win_rate(points[:, at, other], points[:, other, at]),
+            win_rate=win_rate(at, [other]),
         )
         for one, at in places.items()
         for two, other in places.items()

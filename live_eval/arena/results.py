@@ -18,7 +18,7 @@ from live_eval.bench import JudgeOptions
 from live_eval.comparison import ComparedRun, check_same_data
 from live_eval.errors import StoreError, UsageError
 from live_eval.ratings import Match, Ratings, rate
-from live_eval.statistics import Estimate, estimate_mean
+from live_eval.statistics import Estimate, estimate_mean, estimate_share
 
 __all__ = ["SCHEMA_VERSION", "Arena", "ByJudge", "ByPeople", "play_arena", "write_verdicts"]
 
@@ -190,7 +190,7 @@ def _agreement(
     said, voted = _of_judge(judge.judged.pairs), _of_votes(people.votes, runs)
     both = [key for key in voted if key in said]
     same = [float(np.sign(voted[key]) == np.sign(said[key])) for key in both]
-    return estimate_mean(same, [scripts[case] for case, _, _ in both], seed=seed)
+    return estimate_share(same, [scripts[case] for case, _, _ in both], whole=1.0, seed=seed)
 
 
 def write_verdicts(arena: Arena, path: Path) -> None:

@@ -93,6 +93,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> Consistency:
         return Consistency(
             n=0, identical=None, deviation=None, sd_within=None, sd_between=None, icc=empty, worst=None
         )
+    rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # sums round alike in whatever order
     parts = _Parts.of(rows)
     within, between, _ = parts.variances(np.ones((1, len(rows))))
     worst = max(rows, key=lambda row: row.range)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.audit.figures import estimate_json
-from live_eval.statistics import Estimate, estimate_mean
+from live_eval.statistics import Estimate, estimate_mean, estimate_share
 
 __all__ = ["BothOrders", "OrderEffect", "order_effect"]
 
@@ -67,8 +67,9 @@ def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> OrderEffect:
     """
     scripts = [row.script_id for row in rows]
     verdicts = [verdict for row in rows for verdict in (row.forward, row.backward)]
+    flipped = [float(row.forward != -row.backward) for row in rows]
     return OrderEffect(
-        flipped=estimate_mean([float(row.forward != -row.backward) for row in rows], scripts, seed=seed),
+        flipped=estimate_share(flipped, scripts, whole=1.0, seed=seed),
         position=estimate_mean([(row.forward + row.backward) / 2 for row in rows], scripts, seed=seed),
         preference=estimate_mean([(row.forward - row.backward) / 2 for row in rows], scripts, seed=seed),
         ties=sum(verdict == 0 for verdict in verdicts) / len(verdicts) if verdicts else None,

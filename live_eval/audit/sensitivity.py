@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from live_eval.audit.figures import estimate_json
-from live_eval.statistics import Estimate, paired_difference
+from live_eval.statistics import MIN_CLUSTERS, Estimate, Interval, paired_difference
 
 __all__ = ["Degraded", "Sight", "Verdict", "sight"]
 
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     PREFERS = "prefers"
     """The interval lies on the better side of 0: the judge takes the degradation for an improvement."""
     TOO_FEW = "too few to say"
-    """There is no interval."""
+    """There are too few scripts for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,8 @@ def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> 
     before, after = [row.before for row in rows], [row.after for row in rows]
     difference = paired_difference(before, after, [row.script_id for row in rows], seed=seed)
     found = difference.interval
+    if found is None and difference.value is not None and difference.clusters >= MIN_CLUSTERS:
+        found = Interval(difference.value, difference.value)  # it is the same for all
     if found is None:
         verdict = Verdict.TOO_FEW
     elif found.low <= 0 <= found.high:

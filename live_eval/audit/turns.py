@@ -58,7 +58,8 @@ class TurnPicker:
         self._limit = limit
         self._seed = seed
         self._looks_at = spec.needs | spec.uses | also
-        self._known = list(_known(run))
+        # Not as they finished: the same seed picks the same turns of the same cases.
+        self._known = sorted(_known(run), key=lambda known: known.turn_id)
         self.asked = 0
         """Turns that were handed out so far."""
         self.skipped: Counter[str] = Counter()

@@ -28,6 +28,7 @@ _COLUMNS = {
     "n": "n",
     "verdict": "the other is",
 }
+_OVER_SCRIPTS = "mean over scripts"
 _NONE = "–"
 
 
@@ -55,8 +56,9 @@ def command(
     """Hold runs against the first of them: every latency and score, paired by case.
 
     RUNS are folders of two or more runs of the same data. A script counts once: its variants and repetitions
-    are averaged. p is that of a sign-flip permutation test over scripts, corrected over all metrics of all
-    runs (Holm). Runs that differ in nothing but the prompt are told as such, with the best prompt.
+    are averaged; `show` and `leaderboard` average over turns. p is that of a sign-flip permutation test over
+    scripts, corrected over all metrics of all runs (Holm). Runs that differ in nothing but the prompt are
+    told as such, with the best prompt.
 
     Exit status: 0; 2 where runs cannot be compared.
     """
@@ -88,9 +90,11 @@ def _print_comparison(first: str, comparison: Comparison) -> None:
     for setting in comparison.settings:
         click.echo(f"  {setting.name}: {setting.first or 'none'} → {setting.other or 'none'}")
     click.echo()
+    above = {**dict.fromkeys(_COLUMNS, ""), "first": _OVER_SCRIPTS, "other": _OVER_SCRIPTS}
     headings = {**_COLUMNS, "first": first, "other": comparison.other}
-    _print_table([headings, *map(_row, comparison.differences.values())])
-    for line in (*_denominators(first, comparison), *_methods(comparison), *comparison.notes):
+    _print_table([above, headings, *map(_row, comparison.differences.values())])
+    notes = (*_denominators(first, comparison), *_methods(comparison), *_close(comparison))
+    for line in (*notes, *comparison.notes):
         click.echo(line)
 
 
@@ -162,12 +166,28 @@ def _denominators(first: str, comparison: Comparison) -> Iterator[str]:
 
 
 def _methods(comparison: Comparison) -> Iterator[str]:
+    """Yield how p was found, and why there is p without an interval."""
     methods: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for name, difference in comparison.differences.items():
         if difference.test.p is not None:
             methods.setdefault(difference.test.method, []).append(name)
+            if difference.difference.interval is None:
+                alike.setdefault(difference.difference.reason, []).append(name)
     for method, names in methods.items():
         yield f"p: {method}{_of(names, len(methods))}"
+    for reason, names in alike.items():
+        yield f"no interval of the difference: {reason} ({', '.join(names)})"
+
+
+def _close(comparison: Comparison) -> Iterator[str]:
+    """Yield which verdicts d_z does not bear out."""
+    names = [name for name, difference in comparison.differences.items() if difference.is_close]
+    if names:
+        yield (
+            f"a close call: {', '.join(names)}. The test and the interval of the difference show one, but "
+            "that of d_z, which takes the scripts' differences to be normal, holds 0"
+        )
 
 
 def _of(names: Sequence[str], kinds: int) -> str:

@@ -17,7 +17,12 @@ _RUN = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(short_help="Tell how many scripts it takes to show a difference.")
-@click.option("--detect", type=float, required=True, help="The difference, in the metric's unit.")
+@click.option(
+    "--detect",
+    type=float,
+    required=True,
+    help="The difference, in the metric's unit (of one in %: in percentage points).",
+)
 @click.option("--metric", required=True, help="The metric: rubric.c4, or C4; voice_to_voice.")
 @click.option(
     "--from", "run", type=_RUN, required=True, metavar="RUN", help="A run that tells how much it varies."
@@ -63,7 +68,8 @@ def command(
 
 
 def _print(plan: SamplePlan) -> None:
-    aim, unit = plan.aim, f" {plan.unit}" if plan.unit and plan.unit != "of 5" else ""
+    aim = plan.aim
+    unit = {"": "", "of 5": "", "%": " percentage points"}.get(plan.unit, f" {plan.unit}")
     corrected = f", corrected over {aim.tests} tests" if aim.tests > 1 else ""
     click.echo(
         f"to show a difference of {aim.detect:g}{unit} in {plan.metric} with power {aim.power:g} at alpha "

@@ -16,6 +16,7 @@ from live_eval.comparison.prompts import (
     BestPrompt,
     PromptSensitivity,
     RankedPrompts,
+    averaged,
     prompt_sensitivity,
     rank_prompts,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "RankedPrompts",
     "Series",
     "Verdict",
+    "averaged",
     "check_same_data",
     "check_same_measure",
     "compare_runs",

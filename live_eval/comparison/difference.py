@@ -88,13 +88,21 @@ class Difference:
     def verdict(self) -> Verdict:
         """What may be said: a difference where p as corrected is below `ALPHA` and 0 not in the interval."""
         interval, value = self.difference.interval, self.difference.value
-        if interval is None or value is None or self.p_holm is None:
+        if value is None or self.p_holm is None:
             return Verdict.TOO_FEW
-        if self.p_holm >= ALPHA or interval.low <= 0 <= interval.high:
+        # Where all scripts differ alike there is no interval, and p alone decides.
+        if self.p_holm >= ALPHA or (interval is not None and interval.low <= 0 <= interval.high):
             return Verdict.TOO_FEW if self._out_of_reach else Verdict.NOT_SHOWN
         if self.higher_is_better is None:
             return Verdict.HIGHER if value > 0 else Verdict.LOWER
         return Verdict.BETTER if (value > 0) == self.higher_is_better else Verdict.WORSE
+
+    @property
+    def is_close(self) -> bool:
+        """Whether a difference is shown though the interval of d_z, as if it were normal, holds 0."""
+        effect = self.effect.interval
+        shown = self.verdict not in (Verdict.TOO_FEW, Verdict.NOT_SHOWN)
+        return shown and effect is not None and effect.low <= 0 <= effect.high
 
     @property
     def _out_of_reach(self) -> bool:
@@ -106,7 +114,7 @@ class Difference:
         """The verdict, with its reason where too little is there."""
         if self.verdict is not Verdict.TOO_FEW:
             return self.verdict.value
-        if self._out_of_reach and self.difference.interval is not None:
+        if self._out_of_reach and self.p_holm is not None:
             return (
                 f"{self.verdict.value}: {self.difference.clusters} scripts give no p below "
                 f"{least_p(self.difference.clusters):.2g}, which over {self.tests} tests is too large; "
@@ -130,6 +138,7 @@ class Difference:
             "other": _rounded(self.other),
             "difference": _rounded(self.difference.value),
             "interval": None if interval is None else [_rounded(interval.low), _rounded(interval.high)],
+            "reason": self.difference.reason,
             "p": self.test.p,
             "p_holm": self.p_holm,
             "method": self.test.method,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -18,6 +19,7 @@ __all__ = [
     "BestPrompt",
     "PromptSensitivity",
     "RankedPrompts",
+    "averaged",
     "prompt_sensitivity",
     "rank_prompts",
 ]
@@ -32,8 +34,8 @@ class BestPrompt:
 
     Args:
         metric: The metric.
-        means: Its mean over scripts under each prompt, by the run's name, the best first.
-        best: The run with the best mean; of equal ones the first.
+        means: Its mean over scripts under each prompt, by the name of the first run with it, the best first.
+        best: The first run with the best prompt; None where there is none.
         lead: How the best differs from the next best, its p not corrected; None where `best` is.
         n: Turns with a value under every prompt.
         reason: Why there is no best one; empty where there is.
@@ -64,7 +66,11 @@ class BestPrompt:
         """
         if self.best is None or self.lead is None:
             return f"best prompt by {self.metric}: none: {self.reason}"
-        means = ", ".join(f"{prompts[name]} {mean:.2f}" for name, mean in self.means.items())
+        count = Counter(prompts.values())
+        runs = {prompt: f" over {times} runs" if times > 1 else "" for prompt, times in count.items()}
+        means = ", ".join(
+            f"{prompts[name]} {mean:.2f}{runs[prompts[name]]}" for name, mean in self.means.items()
+        )
         found = self.lead.difference
         assert found.value is not None
         lead = f"{found.value:+.2f}"
@@ -122,22 +128,24 @@ def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptS
     return PromptSensitivity(
         prompts=prompts,
         told=tuple(run.name for run in runs if run not in candidates),
-        best={metric: _best(metric, candidates, seed) for metric in PROMPT_METRICS},
+        best={metric: _best(metric, candidates, prompts, seed) for metric in PROMPT_METRICS},
     )
 
 
-def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
+def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], seed: int) -> BestPrompt:
     def none(reason: str) -> BestPrompt:
         return BestPrompt(metric=metric, means={}, best=None, lead=None, n=0, reason=reason)
 
-    if len(runs) < 2:
+    if len({prompts[run.name] for run in runs}) < 2:
         return none("expected at least two prompts that leave the cue to be heard")
-    series: dict[str, Series] = {run.name: run.series[metric] for run in runs if metric in run.series}
-    if len(series) < len(runs):
-        lacking = ", ".join(run.name for run in runs if run.name not in series)
-        return none(f"{lacking}: not scored by {metric}")
-    if len({one.version for one in series.values()}) > 1:
+    if lacking := [run.name for run in runs if metric not in run.series]:
+        return none(f"{', '.join(lacking)}: not scored by {metric}")
+    if len({run.series[metric].version for run in runs}) > 1:
         return none(f"{metric} is of different versions")
+    repeated: dict[str, list[ComparedRun]] = {}
+    for run in runs:
+        repeated.setdefault(prompts[run.name], []).append(run)
+    series = {same[0].name: averaged([run.series[metric] for run in same]) for same in repeated.values()}
     found = rank_prompts(series, runs[0].scripts)
     if found is None:
         return none(f"no turn has {metric} under every prompt")
@@ -149,6 +157,19 @@ def _best(metric: str, runs: Sequence[ComparedRun], seed: int) -> BestPrompt:
     )
     lead = difference_of(next_best, best, runs[0].scripts, seed=seed)
     return BestPrompt(metric=metric, means=found.means, best=found.best[0], lead=lead, n=len(found.keys))
+
+
+def averaged(series: Sequence[Series]) -> Series:
+    """Return a metric averaged over runs, turn by turn, so that a prompt has one chance however often it ran.
+
+    Args:
+        series: The metric in each run; a turn without it in one of them has none.
+    """
+    values: dict[Key, float | None] = {}
+    for key in series[0].values:
+        found = [value for one in series if (value := one.values.get(key)) is not None]
+        values[key] = fmean(found) if len(found) == len(series) else None
+    return replace(series[0], values=values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
 
     Args:
         run: The run.
-        wanted: Its name, or the end of it (``C4`` for ``rubric.c4``), in whatever case.
+        wanted: Its name, or the end of it (``C4`` for ``rubric.c4``), in whatever case; the task may be left
+            out.
 
     Raises:
         UsageError: There is none, or several; says which there are.
@@ -179,7 +180,7 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
     for name, series in run.series.items():
         if name.casefold() == key:
             return series
-    ends = [name for name in run.series if key in (_output(name), name.casefold().partition(":")[0])]
+    ends = [name for name in run.series if key in _short_names(name.casefold())]
     if len(ends) == 1:
         return run.series[ends[0]]
     there = f"expected one of {', '.join(run.series)}, or what live-eval score adds with another judge"
@@ -187,8 +188,10 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
     raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
 
 
-def _output(name: str) -> str:
-    return name.casefold().rpartition(".")[2]
+def _short_names(name: str) -> tuple[str, ...]:
+    """Return what else a metric may be called: by its end, and without its task."""
+    of_all_tasks = name.partition(":")[0]
+    return of_all_tasks, *(each.rpartition(".")[2] for each in (name, of_all_tasks))
 
 
 def _series(

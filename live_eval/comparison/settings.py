@@ -21,8 +21,6 @@ __all__ = [
 NOT_TOLD = "not told"
 """The name of the prompt of a run that does not tell it."""
 
-# Where an endpoint is, and not what it is.
-_WHERE = frozenset({"endpoint.base_url", "endpoint.key_variable", "endpoint.ice_servers"})
 # What is said of the endpoint beside how it was set up; its prompt is told apart.
 _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
@@ -57,9 +55,13 @@ def _settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether runs differ in nothing of the endpoint but the prompt, and in that."""
+    """Return whether runs differ in nothing of the endpoint but the prompt, and in that.
+
+    An address that the user gave is a setting, for there may be anything; that of a built-in endpoint which
+    was started for the run is not in its manifest.
+    """
     for one, other in combinations(manifests, 2):
-        if not {setting.name for setting in settings_that_differ(one, other)} - _WHERE <= {"prompt"}:
+        if not {setting.name for setting in settings_that_differ(one, other)} <= {"prompt"}:
             return False
     return len({_prompt_hash(manifest) for manifest in manifests}) > 1
 

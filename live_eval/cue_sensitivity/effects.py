@@ -161,7 +161,8 @@ def effect_over(scripts: Sequence[Script], too_few: str, *, seed: int = 0) -> Ef
     exchanged = np.sum([each.exchanged for each in scripts], axis=0)
     # As much as was found, but for the rounding of sums in another order.
     as_much = int((exchanged >= deltas.sum() - 1e-9 * max(1.0, abs(float(deltas.sum())))).sum())
-    estimate = estimate_figure(ratio, [each.script_id for each in scripts], seed=seed)
+    # That the voice changes nothing is found where it changes no script: then the interval has no width.
+    estimate = estimate_figure(ratio, [each.script_id for each in scripts], no_width="", seed=seed)
     if estimate.value is None:
         estimate = Estimate(None, len(scripts), len(scripts), reason=_UNDEFINED)
     return Effect(

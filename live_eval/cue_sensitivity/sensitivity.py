@@ -129,7 +129,10 @@ def cue_sensitivity(
 
 
 def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
-    """Return the captured replies to single conversations, and by reason how many turns are none."""
+    """Return the captured replies to single conversations, and by reason how many turns are none.
+
+    The replies are in the order of their names, whatever finished first: what is drawn depends on it.
+    """
     left_out: Counter[str] = Counter()
     replies: list[Reply] = []
     for turn in run.turns():
@@ -154,6 +157,7 @@ def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
                     told=case.instructions,
                 )
             )
+    replies.sort(key=lambda reply: reply.turn_id)
     return replies, left_out
 
 

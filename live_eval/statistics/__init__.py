@@ -19,6 +19,7 @@ from live_eval.statistics.intervals import (
     estimate_share,
     paired_difference,
     quantile,
+    rows_in_order,
 )
 from live_eval.statistics.paired import (
     ALPHA,
@@ -57,6 +58,7 @@ __all__ = [
     "least_p",
     "paired_difference",
     "quantile",
+    "rows_in_order",
     "sign_flip",
     "standard_deviation",
     "standardised_mean",

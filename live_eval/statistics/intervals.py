@@ -6,8 +6,11 @@ out as Student's t and the factor √(k/(k−1)) for k scripts ask ("expanded pe
 "What Teachers Should Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the
 plain percentile interval is too narrow for few scripts.
 
-An interval is given only where it means something: from `MIN_CLUSTERS` scripts, and for a quantile only where
-at least `MIN_BEYOND` values are expected beyond it (so from 100 turns for the 95th percentile).
+An interval is given only where it means something: from `MIN_CLUSTERS` scripts, for a quantile only where at
+least `MIN_BEYOND` values are expected beyond it (so from 100 turns for the 95th percentile), and for a mean
+only where values differ: such as are all alike do not tell how far others may lie from them.
+
+Scripts are numbered by their names: in which order values come changes nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ __all__ = [
     "finite",
     "paired_difference",
     "quantile",
+    "rows_in_order",
 ]
 
 RESAMPLES = 2_000
@@ -46,6 +50,8 @@ LEVEL = 0.95
 MIN_CLUSTERS = 8
 MIN_BEYOND = 5
 _BLOCK = 250
+# What differs by less is the same but for rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,42 +171,51 @@ def estimate_mean(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int 
     members, count = cluster_numbers(clusters, len(array))
     if not len(array):
         return Estimate(None, 0, 0, reason="no values")
+    order = np.lexsort((array, members))  # sums round alike in whatever order values come
+    members, array = members[order], array[order]
     sums = np.bincount(members, array, count)
     sizes = np.bincount(members, minlength=count).astype(np.float64)
 
     def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray(drawn @ sums / (drawn @ sizes), np.float64)
 
-    interval, reason = _interval(statistic, count, seed)
+    no_width = "all scripts have the same mean" if np.ptp(array) else "all values are alike"
+    interval, reason = _interval(statistic, count, seed, no_width=no_width)
     return Estimate(float(array.mean()), len(array), count, interval, reason)
 
 
-def estimate_share(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
-    """Return the mean of values that are each 0 or 100, with its interval.
+def estimate_share(
+    values: ArrayLike, clusters: Sequence[Hashable], *, whole: float = 100.0, seed: int = 0
+) -> Estimate:
+    """Return the mean of values that lie between nothing (0) and the whole, with its interval.
 
-    Where all are alike every resample is, too, and would tell an interval of no width. Then it is the exact
-    one of a binomial share with a trial for each script (Clopper and Pearson, Biometrika 26:4, 1934): with k
-    scripts it ends at ``100 (α/2)^(1/k)``.
+    Where all are nothing, or all the whole, every resample is, too. Then the interval is the exact one of a
+    binomial share with a trial for each script (Clopper and Pearson, Biometrika 26:4, 1934): with k scripts
+    it ends at ``(α/2)^(1/k)`` of the whole.
 
     Args:
         values: Shape (n,).
         clusters: The script of each value.
+        whole: What the whole is: 100 for per cent.
         seed: Seed of the resampling.
 
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
     """
     found = estimate_mean(values, clusters, seed=seed)
-    if found.interval is None or found.value not in (0.0, 100.0):
+    if found.clusters < MIN_CLUSTERS or found.value not in (0.0, whole):
         return found
-    reach = 100 * ((1 - LEVEL) / 2) ** (1 / found.clusters)
-    return replace(found, interval=Interval(reach, 100.0) if found.value else Interval(0.0, 100 - reach))
+    reach = whole * ((1 - LEVEL) / 2) ** (1 / found.clusters)
+    interval = Interval(reach, whole) if found.value else Interval(0.0, whole - reach)
+    return replace(found, interval=interval, reason="")
 
 
 def estimate_quantile(
     values: ArrayLike, clusters: Sequence[Hashable], share: float, *, seed: int = 0
 ) -> Estimate:
     """Return a quantile of values (as `quantile` does) with its interval.
+
+    Where values around it are tied, the interval may have no width.
 
     Args:
         values: Shape (n,).
@@ -241,9 +256,12 @@ def estimate_figure(
     clusters: Sequence[Hashable],
     *,
     most_undefined: float = 0.05,
+    no_width: str = "all resamples are alike",
     seed: int = 0,
 ) -> Estimate:
     """Return any figure of values with its interval.
+
+    Numbers of scripts do not depend on the order of values; the figure's own sums may, by their rounding.
 
     Args:
         figure: Given how often each value is drawn, shape (resamples, n), returns the figure of each
@@ -251,6 +269,7 @@ def estimate_figure(
         clusters: The script of each value, shape (n,).
         most_undefined: Share of the resamples that may leave the figure undefined, and are then left out;
             with more it has no interval. Pass a smaller one where they would all lie beyond one end.
+        no_width: Why there is no interval where it would have no width; empty to give it all the same.
         seed: Seed of the resampling.
     """
     members, count = cluster_numbers(clusters, len(clusters))
@@ -263,7 +282,7 @@ def estimate_figure(
     def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
         return figure(drawn[:, members].astype(np.float64))
 
-    interval, reason = _interval(statistic, count, seed, most_undefined)
+    interval, reason = _interval(statistic, count, seed, most_undefined, no_width)
     return Estimate(value, len(members), count, interval, reason)
 
 
@@ -284,14 +303,29 @@ def paired_difference(
 def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
     """Return for each value the number of its cluster, and how many clusters there are.
 
+    They are numbered in the order of their names, of which all are of one type.
+
     Raises:
         ValueError: There are not as many clusters as values.
     """
     if len(clusters) != n:
         raise ValueError(f"expected one cluster for each value, but there are {n} and {len(clusters)}")
-    numbers: dict[Hashable, int] = {}
-    members = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
-    return np.asarray(members, np.int64), len(numbers)
+    ordered: list[Any] = list(set(clusters))
+    ordered.sort()
+    numbers = {cluster: number for number, cluster in enumerate(ordered)}
+    return np.asarray([numbers[cluster] for cluster in clusters], np.int64), len(numbers)
+
+
+def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the places of rows by cluster, and by their values from the last column on.
+
+    Figures that are made of rows in this order round alike in whatever order they came.
+
+    Args:
+        clusters: The cluster of each row.
+        columns: Values of each row, each of shape (n,).
+    """
+    return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 
 
 def _position(upto: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -304,6 +338,7 @@ def _interval(
     clusters: int,
     seed: int,
     most_undefined: float = 0.0,
+    no_width: str = "",
 ) -> tuple[Interval | None, str]:
     if clusters < MIN_CLUSTERS:
         return None, f"fewer than {MIN_CLUSTERS} scripts"
@@ -314,6 +349,8 @@ def _interval(
         return None, f"not defined in {undefined} of {RESAMPLES} resamples"
     tail = _tail(clusters)
     low, high = np.nanquantile(figures, [tail, 1 - tail])
+    if no_width and high - low <= _ROUNDING * max(abs(low), abs(high)):
+        return None, no_width
     return Interval(float(low), float(high)), ""
 
 

@@ -105,13 +105,15 @@ def flips_for(tests: int) -> int:
 
 
 def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np.float64]:
-    """Return the mean of each cluster, in the order in which clusters first come.
+    """Return the mean of each cluster, in the order of their names.
 
-    >>> cluster_means([1.0, 3.0, 5.0], ["a", "a", "b"]).tolist()
+    >>> cluster_means([5.0, 1.0, 3.0], ["b", "a", "a"]).tolist()
     [2.0, 5.0]
     """
     array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
+    order = np.lexsort((array, members))
+    members, array = members[order], array[order]
     return np.asarray(np.bincount(members, array, count) / np.bincount(members, minlength=count), np.float64)
 
 
@@ -140,19 +142,21 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
     array = finite(differences)
     if len(array) < MIN_CLUSTERS:
         return SignFlip(None, reason=f"fewer than {MIN_CLUSTERS} scripts")
-    moved = array[array != 0]
+    # Which sign a difference came with does not matter where all are tried, or drawn evenly.
+    sizes = np.sort(np.abs(array))
+    moved = sizes[sizes > 0]
     if not len(moved):
         return SignFlip(1.0)
-    reach = abs(moved.sum()) - _ROUNDING * np.abs(moved).sum()
+    reach = abs(math.fsum(array)) - _ROUNDING * moved.sum()
     if len(moved) <= EXACT_SCRIPTS:
         sums = moved[:1]
         for value in moved[1:]:
             sums = np.concatenate((sums + value, sums - value))
         return SignFlip(float(np.mean(np.abs(sums) >= reach)), 2 * len(sums), exact=True, informative=True)
-    signs = _signs(len(array), flips, seed)
-    rows = max(1, _BLOCK // len(array))
+    signs = _signs(len(sizes), flips, seed)
+    rows = max(1, _BLOCK // len(sizes))
     beyond = sum(
-        int((np.abs(signs[at : at + rows].astype(np.float64) @ array) >= reach).sum())
+        int((np.abs(signs[at : at + rows].astype(np.float64) @ sizes) >= reach).sum())
         for at in range(0, flips, rows)
     )
     return SignFlip((beyond + 1) / (flips + 1), flips + 1, informative=True)
@@ -192,7 +196,7 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
     Raises:
         ValueError: A difference is not finite.
     """
-    array = finite(differences)
+    array = np.sort(finite(differences))
     count = len(array)
     if not count:
         return Estimate(None, 0, 0, reason="no values")
@@ -231,7 +235,7 @@ def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
     Raises:
         ValueError: A value is not finite.
     """
-    array = finite(values)
+    array = np.sort(finite(values))
     return estimate_figure(lambda drawn: _spread(array, drawn), range(len(array)), seed=seed)
 
 

@@ -87,8 +87,9 @@ class TestOrder:
     def test_a_judge_that_always_prefers_the_first(self) -> None:
         found = order_effect([BothOrders(f"t{i}", f"s{i}", 1, 1) for i in range(20)])
         assert (found.flipped.value, found.position.value, found.preference.value) == (1, 1, 0)
-        assert found.position.interval is not None
-        assert found.position.interval.low == 1
+        assert (found.position.interval, found.position.reason) == (None, "all values are alike")
+        assert found.flipped.interval is not None
+        assert 0.8 < found.flipped.interval.low < found.flipped.interval.high == 1
 
     def test_a_tie_that_becomes_none_is_a_flip(self) -> None:
         rows = [BothOrders("a", "a", 0, 1), BothOrders("b", "b", 1, -1)]
@@ -97,6 +98,15 @@ class TestOrder:
 
 
 class TestSensitivity:
+    @pytest.mark.parametrize(
+        ("effect", "verdict"), [(-1.0, Verdict.SEES), (0.0, Verdict.BLIND), (1.0, Verdict.PREFERS)]
+    )
+    def test_the_same_difference_everywhere_is_seen(self, effect: float, verdict: Verdict) -> None:
+        found = sight([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(8)])
+        assert (found.verdict, found.difference.reason) == (verdict, "all values are alike")
+        few = sight([Degraded(f"s{i}", 3.0, 3.0 + effect) for i in range(7)])
+        assert few.verdict is Verdict.TOO_FEW
+
     @pytest.mark.parametrize(
         ("effect", "verdict"), [(-1.0, Verdict.SEES), (0.0, Verdict.BLIND), (1.0, Verdict.PREFERS)]
     )

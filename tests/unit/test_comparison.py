@@ -53,7 +53,7 @@ def made_run(
             "endpoint": ENDPOINT,
             "data": data or {"name": "d", "fingerprint": "f" * 64},
             "prompt": {"name": prompt, "sha256": prompt * 8},
-            "config": {"endpoint": {"name": "reference", "base_url": f"ws://{name}"}},
+            "config": {"endpoint": {"name": "reference", "base_url": None}},
         },
         ended=True,
         scripts={key: key[0].partition("/")[0] for key in keys},
@@ -135,6 +135,29 @@ def test_a_verdict_heeds_the_direction(higher: bool | None, shift: float, expect
     assert found.corrected(0.05, 2).verdict is Verdict.NOT_SHOWN
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, Verdict.NOT_SHOWN), (1.0, Verdict.BETTER)])
+def test_scripts_that_all_differ_alike_have_a_verdict_without_an_interval(
+    shift: float, verdict: Verdict
+) -> None:
+    values = {(f"s{script}/t", 0): float(script) for script in range(8)}
+    moved = {key: value + shift for key, value in values.items()}
+    found = difference_of(series("x", values), series("x", moved), {key: key[0][:2] for key in values})
+    assert (found.difference.interval, found.verdict) == (None, verdict)
+    assert (found.as_json()["interval"], found.as_json()["reason"]) == (None, "all values are alike")
+
+
+@pytest.mark.parametrize(("far", "close"), [(8.0, True), (1.0, False)])
+def test_a_difference_that_d_z_does_not_bear_out_is_a_close_call(far: float, close: bool) -> None:
+    values = {(f"s{script}/t", 0): 0.0 for script in range(8)}
+    # All on one side, so that no sign flip is as far out; but one of them so far that no spread is normal.
+    moved = dict(zip(values, (1.0, 1.1, 0.9, 1.2, 0.8, 1.3, 0.7, far), strict=True))
+    found = difference_of(series("x", values), series("x", moved), {key: key[0][:2] for key in values})
+    assert found.verdict is Verdict.BETTER
+    assert found.is_close is close
+    assert found.effect.interval is not None
+    assert (found.effect.interval.low <= 0) is close
+
+
 @pytest.mark.parametrize(("metrics", "verdict"), [(1, "better"), (6, "better"), (7, "too few to say")])
 def test_what_so_few_scripts_cannot_show_is_not_said_to_be_no_difference(metrics: int, verdict: str) -> None:
     names = [f"m{number}" for number in range(metrics)]
@@ -213,7 +236,11 @@ def test_other_versions_other_endings_and_lacking_metrics_are_said() -> None:
     other = made_run("b", {"x": drawn(2), "z": drawn(3)})
     other = replace(
         other,
-        manifest={**other.manifest, "endpoint": {**ENDPOINT, "turn_mode": "manual"}},
+        manifest={
+            **other.manifest,
+            "endpoint": {**ENDPOINT, "turn_mode": "manual"},
+            "config": {"endpoint": {"base_url": "ws://127.0.0.1:8000/v1"}},
+        },
         series={**other.series, "x": replace(other.series["x"], version="2")},
     )
     [comparison] = compare_runs([first, other]).comparisons
@@ -241,6 +268,13 @@ def test_a_metric_is_found_by_the_end_of_its_name() -> None:
     both = made_run("a", {"rubric.c4": drawn(1), "mine.c4": drawn(1)})
     with pytest.raises(UsageError, match=r"could be rubric.c4, mine.c4"):
         find_series(both, "c4")
+    tasks = ("mcq.accuracy:reasoning", "mcq.accuracy:understanding")
+    asked = made_run("a", {name: drawn(1) for name in (*tasks, "mcq.parsed:reasoning")})
+    for wanted in ("accuracy", "mcq.accuracy"):
+        with pytest.raises(UsageError, match=f"{wanted}': could be {', '.join(tasks)}$"):
+            find_series(asked, wanted)
+    assert find_series(asked, "Accuracy:Reasoning").name == "mcq.accuracy:reasoning"
+    assert find_series(asked, "parsed").name == "mcq.parsed:reasoning"
 
 
 # -- prompts -----------------------------------------------------------------------------------------------
@@ -266,10 +300,13 @@ def test_runs_that_differ_in_the_prompt_alone_have_a_best_one() -> None:
     assert c4.means["enhance"] - c4.means["basic"] == pytest.approx(c4.lead.difference.value)
 
 
+def told_cue(run: ComparedRun) -> ComparedRun:
+    prompt = {**run.manifest["prompt"], "text": "You hear {cue}."}
+    return replace(run, manifest={**run.manifest, "prompt": prompt})
+
+
 def test_a_prompt_that_tells_the_cue_is_not_the_best() -> None:
-    told = prompted("upper-bound", 4, 2.0, 2.0)
-    prompt = {**told.manifest["prompt"], "text": "You hear {cue}."}
-    told = replace(told, manifest={**told.manifest, "prompt": prompt})
+    told = told_cue(prompted("upper-bound", 4, 2.0, 2.0))
     found = prompt_sensitivity([prompted("no", 1, 0.0, 0.0), told, prompted("basic", 2, 1.0, 1.0)])
     assert found is not None
     assert found.told == ("upper-bound",)
@@ -294,6 +331,37 @@ def test_the_best_prompt_rests_on_turns_that_all_have() -> None:
     lacking = prompt_sensitivity(without)
     assert lacking is not None
     assert lacking.best["ves"].reason == "no, basic: not scored by ves"
+
+
+def test_a_prompt_that_was_run_twice_has_one_chance() -> None:
+    def run(name: str, prompt: str, ves: float) -> ComparedRun:
+        values = {key: value + ves for key, value in drawn(1).items() if value is not None}
+        return made_run(name, {"ves": values}, prompt=prompt)
+
+    # The best run is one of `basic`; the prompt with the better mean over its runs is `no`.
+    runs = [run("a", "no", 1.0), run("b", "basic", 1.5), run("c", "basic", 0.1)]
+    found = prompt_sensitivity(runs)
+    assert found is not None
+    ves = found.best["ves"]
+    assert (ves.best, list(ves.means)) == ("a", ["a", "b"])
+    assert ves.lead is not None
+    assert ves.lead.difference.value == pytest.approx(1.0 - (1.5 + 0.1) / 2)
+    assert "basic" in found.in_words()[-1]
+    assert "over 2 runs" in found.in_words()[-1]
+    repeated = prompt_sensitivity([*runs[1:], told_cue(run("d", "upper-bound", 2.0))])
+    assert repeated is not None
+    assert repeated.best["ves"].reason == "expected at least two prompts that leave the cue to be heard"
+
+
+def test_an_address_that_the_user_gave_is_a_difference() -> None:
+    def at(run: ComparedRun, base_url: str | None) -> ComparedRun:
+        return replace(run, manifest={**run.manifest, "config": {"endpoint": {"base_url": base_url}}})
+
+    no, basic = prompted("no", 1, 0.0, 0.0), prompted("basic", 2, 0.1, 1.0)
+    assert prompt_sensitivity([at(no, None), at(basic, None)]) is not None
+    assert prompt_sensitivity([at(no, "ws://a/v1"), at(basic, "ws://a/v1")]) is not None
+    assert prompt_sensitivity([at(no, "ws://a/v1"), at(basic, "ws://b/v1")]) is None
+    assert prompt_sensitivity([at(no, None), at(basic, "ws://b/v1")]) is None
 
 
 def test_runs_that_differ_in_more_or_in_nothing_tell_nothing_of_prompts() -> None:
@@ -326,9 +394,12 @@ def test_runs_are_compared_from_their_folders(run_folder: Path, slower_run_folde
     assert byte["difference"] == pytest.approx(101, abs=0.3)
     assert metrics["ves"]["verdict"] == "too few to say"
     assert metrics["captured"]["difference"] == 0
+    assert (metrics["captured"]["interval"], metrics["captured"]["p"]) == (None, 1)
     assert told["prompt_sensitivity"] is None
     text = CliRunner().invoke(cli, ["compare", *runs], catch_exceptions=False).stdout
     assert "no difference shown" in text
+    assert text.count("mean over scripts") == 2
+    assert "no interval of the difference: all values are alike (captured, connect, " in text
     assert "equal" not in text
     assert "failed turns stay in the denominator, without a value: 2 in first, 2 in second" in text
 

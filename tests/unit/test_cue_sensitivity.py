@@ -39,10 +39,11 @@ def a_run(
     scored: Callable[[Case], bool] = lambda _: True,
     told: Callable[[Case], str] = lambda _: "",
     repeats: int = 2,
+    scripts: Sequence[int] = range(8),
 ) -> Path:
     """A run of eight scripts; replies whose text (or what `pitch` says) has a hush are higher than others."""
     with RunWriter.create(path, {}) as run, ScoreStore.open(path) as scores:
-        for script in range(8):
+        for script in scripts:
             for variant in Variant:
                 for repeat in range(repeats):
                     case = Case(
@@ -113,6 +114,20 @@ def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(once), "--words"])
     assert told.exit_code == 0
     assert "Nothing can be said: fewer than 5 scripts have two replies to the same recording" in told.stdout
+
+
+def test_it_does_not_matter_which_turn_finished_first(tmp_path: Path) -> None:
+    def says(case: Case) -> str:
+        number = int(case.script_id.removeprefix("id_"))
+        return hearing(case) if number % 3 else deaf(case)
+
+    found = []
+    for name, scripts in (("one", range(8)), ("other", (3, 7, 0, 5, 1, 6, 2, 4))):
+        path = a_run(tmp_path / name, says, scripts=scripts)
+        with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+            found.append(cue_sensitivity(run, scores, embedder=Bags()))
+    assert found[0].overall.estimate.interval is not None
+    assert (found[0].overall, found[0].measures) == (found[1].overall, found[1].measures)
 
 
 def test_transcripts_that_differ_are_told(tmp_path: Path) -> None:

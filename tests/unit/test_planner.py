@@ -194,3 +194,17 @@ def test_plans_are_made_from_folders(run_folder: Path, slower_run_folder: Path) 
     both = CliRunner().invoke(cli, [*asked, "--and", str(slower_run_folder)], catch_exceptions=False)
     assert "as differences between first and second vary" in both.stdout
     assert "from first and second: 10 scripts, 83 % of those played; 2.00 turns a script" in both.stdout
+
+
+@pytest.mark.parametrize(
+    ("unit", "told"), [("%", "0.2 percentage points in"), ("ms", "0.2 ms in"), ("of 5", "0.2 in")]
+)
+def test_a_difference_of_per_cents_is_in_points(
+    unit: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = made_run("a", 1, scripts=20)
+    run = replace(run, series={name: replace(one, unit=unit) for name, one in run.series.items()})
+    monkeypatch.setattr("live_eval.comparison.read_runs", lambda paths: [run])
+    asked = ["plan", "--detect", "0.2", "--metric", "C4", "--from", str(tmp_path)]
+    done = CliRunner().invoke(cli, asked, catch_exceptions=False)
+    assert f"to show a difference of {told} rubric.c4" in done.stdout

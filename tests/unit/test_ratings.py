@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.stats
 from numpy.typing import NDArray
 
 from live_eval.ratings import MIDDLE, NO_RATING, POINTS, Match, bradley_terry, rate
@@ -104,6 +105,24 @@ def test_ratings_find_the_truth_as_often_as_promised() -> None:
             trials += 1
             held += interval.low <= MIDDLE + POINTS * true[run.name] <= interval.high
     assert 0.88 <= held / trials <= 1.0
+
+
+def test_runs_that_never_differ_have_ratings_without_interval() -> None:
+    ratings = rate([Match(f"s{number}", "a", "b", 0.0) for number in range(20)], ["a", "b"])
+    for run in ratings.runs:
+        assert (run.rating.value, run.rating.interval) == (MIDDLE, None)
+        assert run.rating.reason == "all resamples are alike"
+        assert (run.win_rate.value, run.win_rate.interval) == (0.5, None)
+        assert run.win_rate.reason == "all values are alike"
+
+
+def test_a_win_rate_of_all_has_the_exact_interval_of_a_share() -> None:
+    best, worst = rate([Match(str(number), "a", "b", 1.0) for number in range(20)], ["a", "b"]).runs
+    theirs = scipy.stats.binomtest(20, 20).proportion_ci(0.95, method="exact")
+    assert best.win_rate.interval is not None
+    assert worst.win_rate.interval is not None
+    assert (best.win_rate.interval.low, best.win_rate.interval.high) == pytest.approx((theirs.low, 1.0))
+    assert (worst.win_rate.interval.low, worst.win_rate.interval.high) == pytest.approx((0.0, 1 - theirs.low))
 
 
 def test_where_resamples_are_infinite_at_one_end_there_is_no_interval() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
+from numpy.typing import NDArray
 
 from live_eval.statistics import (
     MIN_CLUSTERS,
     Estimate,
+    Interval,
     ecdf,
+    estimate_figure,
     estimate_mean,
     estimate_quantile,
     estimate_share,
@@ -60,7 +63,7 @@ def test_a_resampled_quantile_is_numpys_of_the_resampled_values(monkeypatch: pyt
     def spy(statistic, count, seed):  # type: ignore[no-untyped-def]
         draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=50)
         figures.append(statistic(draws))
-        numbers = {c: i for i, c in enumerate(dict.fromkeys(clusters.tolist()))}
+        numbers = {c: i for i, c in enumerate(sorted(set(clusters.tolist())))}
         members = np.asarray([numbers[c] for c in clusters.tolist()])
         spelled = [np.quantile(np.repeat(values, draw[members]), 0.7) for draw in draws]
         np.testing.assert_allclose(figures[-1], spelled)
@@ -153,3 +156,34 @@ def test_a_share_of_all_or_none_has_the_exact_binomial_interval(clusters: int) -
     mixed = [100.0, *[0.0] * (clusters - 1)]
     assert estimate_share(mixed, range(clusters)) == estimate_mean(mixed, range(clusters))
     assert estimate_share([100.0] * 7, range(7)).interval is None
+
+
+def test_values_that_are_all_alike_tell_no_interval_of_their_mean() -> None:
+    alike = estimate_mean([5.0] * 24, [number // 3 for number in range(24)])
+    assert (alike.value, alike.interval, alike.reason) == (5.0, None, "all values are alike")
+    # 0.1 three times over is not three times 0.1.
+    assert estimate_mean([0.1] * 30, [number // 3 for number in range(30)]).interval is None
+    differences = paired_difference(np.arange(10.0), np.arange(10.0), range(10))
+    assert (differences.value, differences.reason) == (0.0, "all values are alike")
+    paired = estimate_mean([1.0, 3.0] * 10, [number // 2 for number in range(20)])
+    assert (paired.interval, paired.reason) == (None, "all scripts have the same mean")
+    assert estimate_mean([5.0] * 7, range(7)).reason == "fewer than 8 scripts"
+    # A median is the same value as often as the values are: they do tell that.
+    median = estimate_quantile([5.0] * 20, range(20), 0.5)
+    assert (median.interval, median.reason) == (Interval(5.0, 5.0), "")
+
+
+def test_a_figure_that_no_resample_changes_has_no_interval_unless_it_is_asked_for() -> None:
+    def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.zeros(len(drawn))
+
+    found = estimate_figure(figure, range(10))
+    assert (found.value, found.interval, found.reason) == (0.0, None, "all resamples are alike")
+    assert estimate_figure(figure, range(10), no_width="").interval == Interval(0.0, 0.0)
+
+
+def test_a_share_may_be_one_of_one() -> None:
+    per_cent, of_one = estimate_share([100.0] * 10, range(10)), estimate_share([1.0] * 10, range(10), whole=1)
+    assert per_cent.interval is not None
+    assert of_one.interval == Interval(per_cent.interval.low / 100, 1.0)
+    assert of_one.reason == ""
