@@ -72,6 +72,7 @@ class Exchange:
         self._tasks: asyncio.TaskGroup  # these two from `open` on
         self._listening: asyncio.Task[None]
         self._moving: asyncio.Task[None] | None = None
+        self._redialling = False  # a new connection is asked for, and the dialect was not told of it yet
         self._nap: asyncio.Task[None] | None = None
 
     @property
@@ -239,6 +240,7 @@ class Exchange:
             return
         old, self._transport = self._transport, transport
         await old.close()
+        self._redialling = False
         await self._opened()
 
     async def _send(self, message: Message) -> bool:
@@ -265,7 +267,10 @@ class Exchange:
                     else:
                         self._timers[name] = timer_ns
                 case Reconnect():
-                    if not self._leaving:
+                    if not (self._leaving or self._redialling):
+                        if self._moving is not None:  # what it still says is for a connection that goes
+                            self._moving.cancel()
+                        self._redialling = True
                         self._moving = self._tasks.create_task(self._move())
                 case Close(code, reason):
                     self._closing = True

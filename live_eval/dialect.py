@@ -239,7 +239,7 @@ class Reconnect:
     """Open a new connection as `Dialect.dial` says now, let go of this one, and call `Dialect.opened`.
 
     For services that end connections but let sessions go on. Frames go on coming meanwhile: the dialect
-    keeps them until it can send them.
+    keeps them until it can send them. Asked for again meanwhile, it is the same connection.
     """
 
 

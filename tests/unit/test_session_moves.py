@@ -173,6 +173,13 @@ async def test_a_connection_that_ends_while_it_is_replaced_is_no_failure() -> No
     assert heard[1][0][1] == "hello 2"
 
 
+async def test_who_asks_again_while_the_session_moves_gets_one_connection() -> None:
+    endpoints = [says((0, "ready"), (300, "move"), (400, "move")), says((1_500, "reply"))]
+    capture, heard, _ = await hold(endpoints)
+    assert capture.failure is None
+    assert [messages[0][1] for messages in heard] == ["hello 1", "hello 2"]
+
+
 async def test_a_new_connection_that_is_refused_fails_the_turn() -> None:
     refuse = ConnectError(FailureKind.CONNECTION_REFUSED, "nobody is there")
     capture, _, _ = await hold([says((0, "ready"), (300, "move"))], refuse=refuse)
