@@ -114,7 +114,7 @@ class OptionSpec:
     choices: tuple[str, ...] = ()
     weights: tuple[WeightsSpec, ...] = ()
     is_file: bool = False
-    spares: Mapping[str, frozenset[Need]] = field(default_factory=dict)
+    spares: Mapping[str, frozenset[Need]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

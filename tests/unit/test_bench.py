@@ -179,3 +179,9 @@ def test_what_the_run_file_cannot_say_is_refused(values: dict[str, Any], problem
 def test_a_bound_on_the_cost_needs_a_price_before_anything_is_asked() -> None:
     with pytest.raises(UsageError, match="gpt-4o"):
         check_options([ASKING], JudgeOptions(llm=LlmOptions(max_cost=1.0)))
+
+
+def test_specifications_can_be_told_apart_in_a_set() -> None:
+    option = OptionSpec(name="hears", help="", default="no", spares={"no": frozenset({Need.SPEAKER_AUDIO})})
+    spec = replace(ASKING, options=(option,))
+    assert len({ASKING, spec, replace(spec)}) == 2
