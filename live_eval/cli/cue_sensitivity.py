@@ -14,6 +14,7 @@ from live_eval.cli._words import counted
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.registry import judge
 from live_eval.store import RunReader, ScoreReader
+from live_eval.summary import unfinished
 
 if TYPE_CHECKING:
     from live_eval.cue_sensitivity import CueSensitivity, Effect, Embedder
@@ -54,6 +55,9 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
             lacking = f"{_PLACES_SENTENCES} cannot run here: {error}"
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=lacking, seed=seed)
+        missing = unfinished(reader)
+    if missing:
+        click.echo(f"note: {run} {missing}", err=True)
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import cast
 
 import click
 
-from live_eval.errors import UsageError
+from live_eval.cli._output import STDOUT, open_output, output_option
 
 __all__ = ["command"]
 
@@ -16,7 +15,7 @@ __all__ = ["command"]
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--to", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", help="Form of the rows.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File, if not stdout.")
+@output_option("standard output")
 @click.option("--retime", is_flag=True, help="Compute the latencies anew by today's definitions.")
 def command(run: Path, form: str, output: Path | None, retime: bool) -> None:
     """Write a run's turns as rows.
@@ -26,15 +25,13 @@ def command(run: Path, form: str, output: Path | None, retime: bool) -> None:
     """
     from live_eval.export import ExportFormat, export_run
     from live_eval.store import RunReader, ScoreReader
+    from live_eval.summary import unfinished
 
+    output = output or STDOUT
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        wanted = cast(ExportFormat, form)
-        if output is None:
-            export_run(reader, scores, wanted, sys.stdout, retime=retime)
-            return
-        try:
-            with output.open("w", encoding="utf-8", newline="") as file:
-                count = export_run(reader, scores, wanted, file, retime=retime)
-        except OSError as error:
-            raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
-    click.echo(f"{count} turns: {output}", err=True)
+        with open_output(output) as file:
+            count = export_run(reader, scores, cast(ExportFormat, form), file, retime=retime)
+        if missing := unfinished(reader):
+            click.echo(f"note: {run} {missing}", err=True)
+    if output != STDOUT:
+        click.echo(f"{count} turns: {output}", err=True)

@@ -70,9 +70,8 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     if failed:
         counts += f", [red]{failed} failed[/red]: {_counts(summary.failures)}"
     console.print(counts)
-    if facts.state != "finished":
-        planned = f" of {facts.planned}" if facts.planned else ""
-        console.print(f"[yellow]The run has not ended: {summary.total}{planned} turns are there.[/yellow]")
+    if facts.unfinished:
+        console.print(f"[yellow]The run {facts.unfinished}.[/yellow]")
     if summary.retried:
         console.print(f"attempts made again: {_counts(summary.retried)}")
     if summary.warnings:
@@ -84,6 +83,9 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     if summary.scores:
         console.print()
         console.print(_score_table(summary))
+    if summary.judges:
+        judges = "; ".join(judge.in_words for judge in summary.judges)
+        console.print(f"judges: {judges}", style="dim", markup=False)
     asked = [figures for figures in summary.tasks if figures.questions]
     if asked:
         console.print()
@@ -166,7 +168,7 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
                 _interval(each.accuracy, 0),
                 f"{each.accuracy.n} of {each.asked}",
                 str(each.failed),
-                f"{each.unparsed}{refused}" if each.accuracy.n else "–",
+                "–" if each.unparsed_share is None else f"{each.unparsed}{refused}",
                 style=None if each.kind else "bold",
             )
     return table

@@ -6,23 +6,25 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from live_eval import __version__
+from live_eval.comparison import ComparedRun, read_runs
 from live_eval.errors import UsageError
 from live_eval.levels import relate
 from live_eval.pages import page_template
 from live_eval.report.audio import clips
 from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
-from live_eval.report.compare import compare, prompts_in_words
+from live_eval.report.compare import Comparison, compare, not_the_same_data, prompts_in_words
 from live_eval.report.tables import (
     LATENCY_TITLES,
     RunView,
     audit_table,
-    cue_table,
+    cue_tables,
     failure_table,
+    judges_in_words,
     latency_table,
     number,
     score_table,
@@ -32,7 +34,7 @@ from live_eval.report.text import as_csv, as_json, as_markdown
 from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
 from live_eval.store import RunReader, ScoreReader
-from live_eval.summary import TurnFacts, summarise
+from live_eval.summary import RunSummary, TurnFacts, summarise
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
@@ -45,10 +47,17 @@ _COLOURS = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRun:
-    """A run that is being reported."""
+    """A run that is being reported.
+
+    Args:
+        reader: The run.
+        view: What is shown of it.
+        compared: The run as comparisons need it.
+    """
 
     reader: RunReader
     view: RunView
+    compared: ComparedRun
 
 
 @contextmanager
@@ -72,14 +81,19 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     labels = _labels(resolved)
     with ExitStack() as stack:
         opened: list[OpenRun] = []
-        for index, path in enumerate(paths):
-            reader = stack.enter_context(RunReader.open(path))
-            with ScoreReader.open(path) as scores:
+        for label, run in zip(labels, read_runs(paths), strict=True):
+            reader = stack.enter_context(RunReader.open(run.path))
+            with ScoreReader.open(run.path) as scores:
                 summary = summarise(reader, scores, retime=retime)
-            first = opened[0].view if opened else None
-            comparison = compare(first.summary, summary, (first.label, labels[index])) if first else None
-            opened.append(OpenRun(reader, RunView(index, labels[index], summary, comparison)))
+            compared = replace(run, name=label)
+            comparison = _held_against(opened[0], compared, summary) if opened else None
+            opened.append(OpenRun(reader, RunView(len(opened), label, summary, comparison), compared))
         yield opened
+
+
+def _held_against(first: OpenRun, run: ComparedRun, summary: RunSummary) -> Comparison:
+    problem = not_the_same_data(first.compared, run)
+    return compare(first.view.summary, summary, (first.view.label, run.name), problem)
 
 
 def write_report(
@@ -108,13 +122,13 @@ def write_report(
     """
     with open_runs(runs, retime=retime) as opened:
         views = [run.view for run in opened]
-        readers = [run.reader for run in opened]
+        prompts = prompts_in_words([run.compared for run in opened])
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb, prompts_in_words(readers))
+                pieces = _page(opened, audio_mb, prompts)
             case "md":
-                pieces = iter([as_markdown(views, prompts_in_words(readers))])
+                pieces = iter([as_markdown(views, prompts)])
             case "csv":
                 pieces = iter([as_csv(views)])
             case "json":
@@ -164,13 +178,13 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         latencies=latency_table(runs),
         scores=score_table(runs),
-        prompts=prompts,
+        score_notes=[*judges_in_words(runs), *prompts],
         audits=audit_table(runs),
         tasks=task_tables(runs, levels),
         level_charts=level_charts(
             [(view.label, view.index % _COLOURS, found) for view, found in zip(runs, levels, strict=True)]
         ),
-        cues=cue_table(runs),
+        cues=cue_tables(runs),
         failures=failure_table(runs),
         charts=_charts(runs),
         waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],

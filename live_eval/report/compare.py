@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.comparison import (
+    ComparedRun,
     Series,
     check_same_data,
     estimated_difference,
     prompt_sensitivity,
-    prompts_alone_differ,
-    read_runs,
     series_of,
 )
 from live_eval.errors import UsageError
 from live_eval.statistics import Estimate
-from live_eval.store import RunReader
 from live_eval.summary import LATENCIES, RunSummary
 
-__all__ = ["Comparison", "compare", "prompts_in_words"]
+__all__ = ["Comparison", "compare", "not_the_same_data", "prompts_in_words"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +31,7 @@ class Comparison:
         latencies: Differences in milliseconds, by latency; empty where they may not be compared.
         scores: Differences, by score; without those whose judges' versions differ.
         notes: What may not be compared, and why.
+        problem: Why nothing may be compared; empty where something may.
     """
 
     first: str
@@ -40,6 +39,7 @@ class Comparison:
     latencies: Mapping[str, Estimate]
     scores: Mapping[str, Estimate]
     notes: tuple[str, ...]
+    problem: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -49,17 +49,40 @@ class Comparison:
             "latency_ms": {name: _json(estimate) for name, estimate in self.latencies.items()},
             "scores": {name: _json(estimate) for name, estimate in self.scores.items()},
             "notes": list(self.notes),
+            "problem": self.problem or None,
         }
 
 
-def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None = None) -> Comparison:
+def not_the_same_data(first: ComparedRun, other: ComparedRun) -> str:
+    """Return in words why runs cannot be held against each other; empty where they can be.
+
+    Args:
+        first: The one run.
+        other: The other.
+    """
+    try:
+        check_same_data(first, other, common=True)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def compare(
+    first: RunSummary, other: RunSummary, names: tuple[str, str] | None = None, problem: str = ""
+) -> Comparison:
     """Compare two runs.
 
     Args:
         first: The yardstick.
         other: The run to hold against it.
         names: What to call them; by their folders where None.
+        problem: Why they cannot be compared; empty where they can be.
     """
+    first_name, other_name = names or (first.facts.name, other.facts.name)
+    if problem:
+        return Comparison(
+            first=first_name, other=other_name, latencies={}, scores={}, notes=(), problem=problem
+        )
     ours = series_of(first.turns, first.table, by_task=False)
     theirs = series_of(other.turns, other.table, by_task=False)
     scripts = {(turn.case_id, turn.repeat): turn.script_id for turn in first.turns}
@@ -70,6 +93,13 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
         return estimated_difference(mine, their, scripts)
 
     notes: list[str] = []
+    theirs_alone = sum((turn.case_id, turn.repeat) not in scripts for turn in other.turns)
+    shared = other.total - theirs_alone
+    if theirs_alone or shared < first.total:
+        notes.append(
+            f"paired are the {shared} turns that both have; {first.total - shared} are only in {first_name}, "
+            f"{theirs_alone} only in {other_name}"
+        )
     modes = first.facts.turn_mode, other.facts.turn_mode
     latencies: dict[str, Estimate] = {}
     if modes[0] != modes[1]:
@@ -93,29 +123,20 @@ def compare(first: RunSummary, other: RunSummary, names: tuple[str, str] | None 
             )
             continue
         scores[name] = difference(mine, series)
-    if not any((turn.case_id, turn.repeat) in scripts for turn in other.turns):
-        notes.append("the runs have no case in common")
-    first_name, other_name = names or (first.facts.name, other.facts.name)
     return Comparison(
         first=first_name, other=other_name, latencies=latencies, scores=scores, notes=tuple(notes)
     )
 
 
-def prompts_in_words(runs: Sequence[RunReader]) -> tuple[str, ...]:
+def prompts_in_words(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
     """Return what the prompt did, where runs of the same data differ in nothing else; else nothing.
 
     Args:
         runs: The runs.
     """
-    if not prompts_alone_differ([run.manifest for run in runs]):
+    if any(not_the_same_data(runs[0], other) for other in runs[1:]):
         return ()
-    first, *others = compared = read_runs([run.path for run in runs])
-    try:
-        for other in others:
-            check_same_data(first, other, common=True)
-    except UsageError:
-        return ()
-    found = prompt_sensitivity(compared)
+    found = prompt_sensitivity(runs)
     return found.in_words() if found is not None else ()
 
 

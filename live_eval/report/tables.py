@@ -10,6 +10,7 @@ from typing import TypeAlias
 from live_eval.report.compare import Comparison
 from live_eval.statistics import Estimate
 from live_eval.summary import Group, LatencySummary, RunSummary, ScoreSummary
+from live_eval.types import Task
 
 __all__ = [
     "LATENCY_TITLES",
@@ -17,10 +18,12 @@ __all__ = [
     "Column",
     "RunView",
     "Table",
+    "TitledTable",
     "audit_table",
-    "cue_table",
+    "cue_tables",
     "failure_table",
     "interval",
+    "judges_in_words",
     "latency_table",
     "number",
     "run_cell",
@@ -33,6 +36,10 @@ NONE = "–"
 AUDIT_NOTE = (
     "A judge sees a degradation where the 95 % interval of the mean change, paired by turn and resampled by "
     "script, lies on the worse side of 0. Of what a judge does not see, its score says nothing."
+)
+
+CUE_NOTE = (
+    "Scores are means. A figure rests on all turns that were captured, or on as many as n beside it says."
 )
 
 GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
@@ -107,6 +114,14 @@ class Table:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TitledTable:
+    """A table and what it is about."""
+
+    title: str
+    table: Table
+
+
 def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str:
     """Return a figure with so many decimals, with a true minus sign; a dash where there is none."""
     if value is None:
@@ -154,7 +169,7 @@ def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cel
         Cell(NONE if apart.n == 0 else f"{number(apart.p50)} (n {apart.n})"),
         Cell(str(missing), note="; ".join(f"{reason}: {count}" for reason, count in latency.missing.items())),
     ]
-    if len(runs) > 1:
+    if _is_compared(runs):
         cells.append(_difference(view.comparison.latencies.get(name) if view.comparison else None, 0))
     return tuple(cells)
 
@@ -188,9 +203,23 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
         Cell(str(score.n_failed), note=reasons),
         Cell(" ".join(part for part in (score.unit, arrow) if part), note=better),
     ]
-    if len(runs) > 1:
+    if _is_compared(runs):
         cells.append(_difference(view.comparison.scores.get(score.name) if view.comparison else None, 2))
     return tuple(cells)
+
+
+def judges_in_words(runs: Sequence[RunView]) -> list[str]:
+    """Return who judged, with versions and models: a sentence for each run, or one where it is the same."""
+    told: dict[str, list[str]] = {}
+    for view in runs:
+        if view.summary.judges:
+            words = "; ".join(judge.in_words for judge in view.summary.judges)
+            told.setdefault(words, []).append(view.label)
+    return [f"Judges{_of(labels, runs)}: {words}." for words, labels in told.items()]
+
+
+def _of(labels: Sequence[str], runs: Sequence[RunView]) -> str:
+    return f" of {', '.join(labels)}" if len(labels) < len(runs) else ""
 
 
 def audit_table(runs: Sequence[RunView]) -> Table:
@@ -220,23 +249,27 @@ def audit_table(runs: Sequence[RunView]) -> Table:
     return Table(tuple(columns), tuple(rows), AUDIT_NOTE if rows else "")
 
 
-def cue_table(runs: Sequence[RunView]) -> Table:
-    """Return the turns of each run by variant and by cue, coarse to fine."""
-    labels: dict[str, str] = {}
-    for view in runs:
-        for name, score in view.summary.scores.items():
-            if score.n > 0:
-                labels[name] = max(score.label, labels.get(name, ""), key=len)
-    columns = [Column("turns by", figures=False), *run_column(runs), Column("turns"), Column("failed")]
-    columns += [Column("voice to voice, p50 ms"), *map(Column, labels.values())]
-    keys = list(dict.fromkeys(group_key(group) for view in runs for group in view.summary.groups))
-    rows = [
-        _cue_row(view, group, label, depth, runs, list(labels))
-        for key, label, depth in _outline(keys)
-        for view in runs
-        if (group := _find(view, key)) is not None
+def cue_tables(runs: Sequence[RunView]) -> list[TitledTable]:
+    """Return, for each task, the turns of each run by variant and by cue, coarse to fine."""
+    there = {figures.task for view in runs for figures in view.summary.tasks}
+    return [TitledTable(task.value, _cue_table(task, runs)) for task in Task if task in there]
+
+
+def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
+    groups = [(view, group) for view in runs for group in view.summary.groups if group.task is task]
+    given = {name for _, group in groups for name, mean in group.scores.items() if mean.n}
+    names = [
+        name for name in dict.fromkeys(name for view in runs for name in view.summary.scores) if name in given
     ]
-    return Table(tuple(columns), tuple(rows))
+    columns = [Column("turns by", figures=False), *run_column(runs), Column("turns"), Column("failed")]
+    columns += [Column("voice to voice, p50 ms"), *map(Column, names)]
+    rows = [
+        _cue_row(view, group, label, depth, runs, names)
+        for key, label, depth in _outline(list(dict.fromkeys(group_key(group) for _, group in groups)))
+        for view, group in groups
+        if group_key(group) == key
+    ]
+    return Table(tuple(columns), tuple(rows), CUE_NOTE)
 
 
 def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
@@ -263,10 +296,6 @@ def group_key(group: Group) -> GroupKey:
     return group.level, group.labels
 
 
-def _find(view: RunView, key: GroupKey) -> Group | None:
-    return next((group for group in view.summary.groups if group_key(group) == key), None)
-
-
 def _cue_order(key: GroupKey) -> tuple[object, ...]:
     """Variants first in their own order, then every cue under its dimensions; what has no label last."""
     level, labels = key
@@ -286,19 +315,19 @@ def _cue_row(
         *run_cell(view, runs),
         Cell(str(group.turns)),
         Cell(str(group.turns - group.captured)),
-        Cell(
-            number(group.voice_to_voice.value),
-            note=f"n {group.voice_to_voice.n}, 95 % interval {interval(group.voice_to_voice)}",
-        ),
+        _cue_figure(group, group.voice_to_voice, 0),
         *(
-            Cell(
-                number(group.scores[name].value, 2),
-                note=f"n {group.scores[name].n}, 95 % interval {interval(group.scores[name], 2)}",
-            )
-            if name in group.scores
-            else Cell(NONE)
+            _cue_figure(group, group.scores[name], 2) if name in group.scores else Cell(NONE)
             for name in names
         ),
+    )
+
+
+def _cue_figure(group: Group, estimate: Estimate, digits: int) -> Cell:
+    of = f" (n {estimate.n})" if estimate.n not in (0, group.captured) else ""
+    return Cell(
+        f"{number(estimate.value, digits)}{of}",
+        note=f"n {estimate.n}, 95 % interval {interval(estimate, digits)}",
     )
 
 
@@ -329,8 +358,12 @@ def run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
     return [Cell(view.label, run=view.index)] if len(runs) > 1 else []
 
 
+def _is_compared(runs: Sequence[RunView]) -> bool:
+    return any(view.comparison is not None and not view.comparison.problem for view in runs)
+
+
 def _difference_column(runs: Sequence[RunView]) -> list[Column]:
-    return [Column(f"against {runs[0].label}, paired")] if len(runs) > 1 else []
+    return [Column(f"against {runs[0].label}, paired")] if _is_compared(runs) else []
 
 
 def _difference(estimate: Estimate | None, digits: int) -> Cell:

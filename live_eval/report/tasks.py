@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from live_eval.levels import Levels
 from live_eval.report.tables import (
@@ -13,6 +12,7 @@ from live_eval.report.tables import (
     Column,
     RunView,
     Table,
+    TitledTable,
     interval,
     number,
     run_cell,
@@ -22,7 +22,7 @@ from live_eval.statistics import Estimate
 from live_eval.summary import QuestionFigures, TaskFigures
 from live_eval.types import Task
 
-__all__ = ["TitledTable", "task_tables"]
+__all__ = ["task_tables"]
 
 _QUESTION_NOTE = (
     "Per cent of n questions that are answered right, resampled by script. A question whose turn failed was "
@@ -46,14 +46,6 @@ _CHANGE_NOTE = (
     "cue; a turn that failed did not, and a neutral one has none."
 )
 _SOURCE_NOTE = "Human less synthetic recordings, paired by script, variant and type of question."
-
-
-@dataclass(frozen=True, slots=True)
-class TitledTable:
-    """A table and what it is about."""
-
-    title: str
-    table: Table
 
 
 def task_tables(runs: Sequence[RunView], levels: Sequence[Levels]) -> list[TitledTable]:
@@ -113,7 +105,7 @@ def _question_row(
         Cell(number(figures.accuracy.value, 1), strong=True, note=_of_answered(figures)),
         Cell(interval(figures.accuracy, 1), note=figures.accuracy.reason),
         Cell(NONE if share is None else f"{figures.unparsed} ({share:.0f} %)"),
-        Cell(str(figures.refused) if figures.accuracy.n else NONE),
+        Cell(NONE if share is None else str(figures.refused)),
     )
 
 

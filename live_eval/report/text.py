@@ -14,8 +14,9 @@ from live_eval.report.tables import (
     RunView,
     Table,
     audit_table,
-    cue_table,
+    cue_tables,
     failure_table,
+    judges_in_words,
     latency_table,
     score_table,
 )
@@ -83,13 +84,25 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
             f"**{_escape(view.label)}**: {_escape(' · '.join(part for part in told if part))}. "
             f"{summary.captured} of {summary.total} turns captured, {failed} failed."
         )
+        if facts.unfinished:
+            parts.append(f"**{_escape(view.label)} {facts.unfinished}.**")
+        if view.comparison is not None and view.comparison.problem:
+            parts.append(f"**{_escape(view.comparison.problem)}.**")
     parts += ["## Latency", _table(latency_table(runs)), _lag(runs)]
     parts.append(
         "\n".join(f"- {_escape(view.label)}: {_escape(note)}" for view in runs for note in view.summary.notes)
     )
+    parts.append(
+        "\n".join(
+            f"- {_escape(view.label)}: {_escape(note)}"
+            for view in runs
+            if view.comparison is not None
+            for note in view.comparison.notes
+        )
+    )
     scores = score_table(runs)
     if scores.rows:
-        parts += ["## Scores", _table(scores), *map(_escape, prompts)]
+        parts += ["## Scores", _table(scores), *map(_escape, judges_in_words(runs)), *map(_escape, prompts)]
     missing = [
         f"- {_escape(view.label)}: **{_escape(judge)}** could not run: {_escape(reason)}"
         for view in runs
@@ -97,9 +110,6 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     ]
     if missing:
         parts.append("\n".join(missing))
-    parts += [
-        f"- {_escape(note)}" for view in runs if view.comparison is not None for note in view.comparison.notes
-    ]
     audits = audit_table(runs)
     if audits.rows:
         parts += ["## How far the judges can be trusted", _table(audits)]
@@ -108,7 +118,8 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     failures = failure_table(runs)
     if failures.rows:
         parts += ["## Failures", _table(failures)]
-    parts += ["## By cue", _table(cue_table(runs))]
+    for titled in cue_tables(runs):
+        parts += [f"## By cue: {titled.title}", _table(titled.table)]
     parts += ["## What the figures mean", "\n".join(f"- **{name}**: {text}" for name, text in DEFINITIONS)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

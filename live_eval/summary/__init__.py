@@ -12,9 +12,10 @@ from live_eval.summary.facts import TURN_FAILED, TurnFacts, latency
 from live_eval.summary.groups import Group
 from live_eval.summary.latencies import LATENCIES, LatencySummary, Percentiles
 from live_eval.summary.media import MediaSummary
-from live_eval.summary.run import Lag, RunFacts, RunSummary, summarise
+from live_eval.summary.run import Lag, RunFacts, RunSummary, summarise, unfinished
 from live_eval.summary.scores import (
     ACCURACY,
+    JudgeFacts,
     ScoreCell,
     ScoreColumn,
     ScoreSummary,
@@ -33,6 +34,7 @@ __all__ = [
     "DialogueFigures",
     "ErrorFigures",
     "Group",
+    "JudgeFacts",
     "Lag",
     "LatencySummary",
     "MediaSummary",
@@ -52,4 +54,5 @@ __all__ = [
     "read_audits",
     "read_scores",
     "summarise",
+    "unfinished",
 ]

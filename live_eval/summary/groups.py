@@ -1,14 +1,14 @@
-"""The turns of a run by variant and by vocal cue."""
+"""The turns of each task of a run by variant and by vocal cue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from live_eval.statistics import Estimate, estimate_mean, estimate_quantile
+from live_eval.statistics import Estimate, estimate_quantile
 from live_eval.summary.facts import TurnFacts
 from live_eval.summary.scores import ScoreTable
-from live_eval.types import Variant
+from live_eval.types import Task, Variant
 
 __all__ = ["Group", "group_turns"]
 
@@ -18,17 +18,19 @@ _NEUTRAL = "neutral"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The turns that share a cue, or a part of one.
+    """The turns of a task that share a cue, or a part of one.
 
     Args:
+        task: The task.
         level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
         labels: The values that the turns share, from the coarsest.
         turns: Turns.
         captured: Of which captured.
         voice_to_voice: Median, in milliseconds, over turns whose end of speech is certain.
-        scores: Means, by score.
+        scores: Means, by score that is about the task.
     """
 
+    task: Task
     level: str
     labels: tuple[str, ...]
     turns: int
@@ -38,8 +40,15 @@ class Group:
 
 
 def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, ...]:
-    """Return the turns by variant, by each dimension of the cue, and by attribute and variant."""
+    """Return each task's turns by variant, by each dimension of the cue, and by attribute and variant."""
+    return tuple(
+        group
+        for task in Task
+        for group in _group_task(task, [turn for turn in turns if turn.task is task], table)
+    )
 
+
+def _group_task(task: Task, turns: Sequence[TurnFacts], table: ScoreTable) -> Iterator[Group]:
     def unlabelled(turn: TurnFacts) -> str:
         # Neutral speech has no dimension, and is not unlabelled either.
         return _NEUTRAL if turn.cue is not None and turn.cue.attribute == _NEUTRAL else _UNLABELLED
@@ -64,7 +73,6 @@ def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, .
         "attribute_variant": attribute_variant,
     }
     order = {variant.value: index for index, variant in enumerate(Variant)}
-    groups: list[Group] = []
     for level, key in levels.items():
         members: dict[tuple[str, ...], list[TurnFacts]] = {}
         for turn in turns:
@@ -72,11 +80,12 @@ def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, .
         for labels in sorted(
             members, key=lambda labels: (*labels[:-1], order.get(labels[-1], 9), labels[-1])
         ):
-            groups.append(_group(level, labels, members[labels], table))
-    return tuple(groups)
+            yield _group(task, level, labels, members[labels], table)
 
 
-def _group(level: str, labels: tuple[str, ...], turns: Sequence[TurnFacts], table: ScoreTable) -> Group:
+def _group(
+    task: Task, level: str, labels: tuple[str, ...], turns: Sequence[TurnFacts], table: ScoreTable
+) -> Group:
     timed = [
         (value, turn.script_id)
         for turn in turns
@@ -84,11 +93,14 @@ def _group(level: str, labels: tuple[str, ...], turns: Sequence[TurnFacts], tabl
     ]
     scores: dict[str, Estimate] = {}
     for column in table.columns:
+        if task not in column.tasks:
+            continue
         scored = [
             (value, turn.script_id) for turn in turns if (value := table.value(turn, column)) is not None
         ]
-        scores[column.name] = estimate_mean(*_columns(scored))
+        scores[column.name] = column.mean(*_columns(scored))
     return Group(
+        task=task,
         level=level,
         labels=labels,
         turns=len(turns),

@@ -17,16 +17,18 @@ from live_eval.summary.groups import Group, group_turns
 from live_eval.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
 from live_eval.summary.media import MediaSummary, summarise_media
 from live_eval.summary.scores import (
+    JudgeFacts,
     ScoreSummary,
     ScoreTable,
     judges_asked_for,
+    judges_of,
     read_scores,
     score_json,
     summarise_scores,
 )
 from live_eval.summary.tasks import TaskFigures, summarise_tasks
 
-__all__ = ["Lag", "RunFacts", "RunSummary", "summarise"]
+__all__ = ["Lag", "RunFacts", "RunSummary", "summarise", "unfinished"]
 
 
 _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
@@ -63,6 +65,7 @@ class RunFacts:
         started_at: ISO 8601 in UTC.
         ended_at: The same, or None.
         planned: Turns that the run is to have.
+        unfinished: That it has not ended, in words; empty where it has.
     """
 
     name: str
@@ -76,6 +79,7 @@ class RunFacts:
     started_at: str
     ended_at: str | None
     planned: int | None
+    unfinished: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +100,9 @@ class RunSummary:
         stalled: Captured turns whose playout ran dry.
         premature: Responses that were cut off because the utterance went on.
         media: What became of the packets of media tracks; None where there were none.
+        judges: The judges that judged.
         could_not_run: Judges that could not run, and why.
-        groups: The turns by variant and by cue.
+        groups: The turns of each task by variant and by cue.
         tasks: The turns by task.
         dialogues: Its dialogues, and whether replies follow where the cue changes; None where it has none.
         table: The scores turn by turn.
@@ -117,6 +122,7 @@ class RunSummary:
     stalled: int
     premature: int
     media: MediaSummary | None
+    judges: tuple[JudgeFacts, ...]
     could_not_run: Mapping[str, str]
     groups: tuple[Group, ...]
     tasks: tuple[TaskFigures, ...]
@@ -162,6 +168,9 @@ class RunSummary:
             "stalled": self.stalled,
             "premature": self.premature,
             "media": None if self.media is None else self.media.as_json(),
+            "judges": {
+                judge.name: {"version": judge.version, "models": list(judge.models)} for judge in self.judges
+            },
             "could_not_run": dict(self.could_not_run),
             "audits": {judge: asdict(audit) for judge, audit in self.audits.items()},
             "run": {
@@ -212,6 +221,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         stalled=sum(turn.timing.stalls > 0 for turn in captured),
         premature=sum(turn.timing.premature for turn in captured),
         media=summarise_media(turns),
+        judges=judges_of(table),
         could_not_run={problem.judge: problem.reason for problem in table.problems},
         groups=group_turns(turns, table),
         tasks=summarise_tasks(table, turns),
@@ -224,7 +234,6 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
 def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
     endpoint, data = part_of(run.manifest, "endpoint"), part_of(run.manifest, "data")
     told = [model for model, _ in models.most_common(2)]
-    planned = run.manifest.get("turns")
     return RunFacts(
         name=run.path.resolve().name,
         endpoint=endpoint.get("name"),
@@ -236,5 +245,19 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         state=run.state,
         started_at=run.started_at,
         ended_at=run.ended_at,
-        planned=planned if isinstance(planned, int) else None,
+        planned=_planned(run),
+        unfinished=unfinished(run),
     )
+
+
+def unfinished(run: RunReader) -> str:
+    """Return in words that a run has not ended; empty where it has."""
+    if run.ended:
+        return ""
+    planned = _planned(run)
+    return f"has not ended: {len(run)}{f' of {planned}' if planned is not None else ''} turns are there"
+
+
+def _planned(run: RunReader) -> int | None:
+    planned = run.manifest.get("turns")
+    return planned if isinstance(planned, int) else None

@@ -17,11 +17,13 @@ from live_eval.types import Task
 
 __all__ = [
     "ACCURACY",
+    "JudgeFacts",
     "ScoreCell",
     "ScoreColumn",
     "ScoreSummary",
     "ScoreTable",
     "judges_asked_for",
+    "judges_of",
     "read_scores",
     "score_json",
     "summarise_scores",
@@ -57,6 +59,10 @@ class ScoreColumn:
     unit: str
     higher_is_better: bool | None
     tasks: frozenset[Task] = frozenset(Task)
+
+    def mean(self, values: Sequence[float], scripts: Sequence[str]) -> Estimate:
+        """Return the mean over turns, given the number and the script of each."""
+        return (estimate_share if self.judge == _MCQ else estimate_mean)(values, scripts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,43 @@ class ScoreTable:
         row = self.rows.get(turn_id, {}).get(_MCQ)
         letter = row.detail.get("chosen") if row is not None else None
         return letter if isinstance(letter, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFacts:
+    """A judge that judged turns of a run.
+
+    Args:
+        name: Its name.
+        version: Its version.
+        models: The models that it asked or computed with, the most frequent first; empty where it tells none.
+    """
+
+    name: str
+    version: str
+    models: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """Its name, its models and its version."""
+        by = f" by {' and '.join(self.models)}" if self.models else ""
+        return f"{self.name}{by}, version {self.version}"
+
+
+def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
+    """Return the judges that judged turns of a run, in the order of their numbers."""
+    versions = {column.judge: column.version for column in table.columns}
+    models: dict[str, Counter[str]] = {}
+    for rows in table.rows.values():
+        for judge, row in rows.items():
+            if row.status != "unscored":
+                told = row.detail.get("answered_by") or row.detail.get("model")
+                models.setdefault(judge, Counter()).update([told] if isinstance(told, str) else [])
+    return tuple(
+        JudgeFacts(judge, version, tuple(by_count(models[judge])))
+        for judge, version in versions.items()
+        if judge in models
+    )
 
 
 def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
@@ -246,7 +289,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
             title=column.title,
             unit=column.unit,
             higher_is_better=column.higher_is_better,
-            mean=(estimate_share if column.judge == _MCQ else estimate_mean)(values, scripts),
+            mean=column.mean(values, scripts),
             n_unscored=len(concerned) - len(values) - failed,
             n_failed=failed,
             reasons=by_count(reasons),

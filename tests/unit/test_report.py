@@ -21,7 +21,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.report import open_runs, write_report
 from live_eval.report.audio import clips
 from live_eval.report.charts import curve_chart, waterfall
-from live_eval.report.tables import cue_table, latency_table
+from live_eval.report.tables import cue_tables, latency_table
 from live_eval.report.turns import script_json, turn_order
 from live_eval.report.words import licence_note
 from live_eval.store import RunReader, RunWriter, ScoreReader
@@ -313,10 +313,10 @@ def test_scores_of_different_versions_are_not_compared(run_folder: Path, tmp_pat
     other = small_run(tmp_path / "run")
     with ScoreStore.open(other) as scores:
         scores.put("bleu", "2", "c9", Scored({"": 1.0}))
-    comparison = compare(summary_of(run_folder), summary_of(other))
+    comparison = compare(summary_of(run_folder), summary_of(other), ("first", "run"))
     assert "bleu" not in comparison.scores
     assert "bleu is not compared: judged by version 1 in the one and by 2 in the other" in comparison.notes
-    assert "the runs have no case in common" in comparison.notes
+    assert comparison.notes[0] == "paired are the 0 turns that both have; 24 are only in first, 2 only in run"
 
 
 # -- odd runs ----------------------------------------------------------------------------------------------
@@ -361,7 +361,8 @@ def test_the_licence_of_the_recordings_is_told() -> None:
 
 def test_the_cue_table_is_an_outline_without_repetition(run_folder: Path) -> None:
     with open_runs([run_folder]) as opened:
-        table = cue_table([opened[0].view])
+        [titled] = cue_tables([opened[0].view])
+    table = titled.table
     assert [(row[0].text, row[0].indent) for row in table.rows] == [
         ("all target", 0),
         ("all neutral", 0),
