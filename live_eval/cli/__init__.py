@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -38,6 +40,8 @@ COMMANDS = {
     "plugins": "List all plugins, and what is broken and why.",
 }
 """The commands and their short help; ``--help`` reads it here, so that no command is loaded for it."""
+
+_NOT_WRITTEN = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE}
 
 
 class _LazyGroup(click.Group):
@@ -76,11 +80,25 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exits with 0, 2 for wrong usage, 3 where turns failed, 1 for the rest."""
+    if sys.stdout is None:  # as Python has it where the shell closed it (>&-)
+        click.echo("error: standard output is closed, expected it open; > /dev/null for none", err=True)
+        sys.exit(WRONG_USAGE)
     try:
-        cli.main(args=arguments, prog_name="live-eval", standalone_mode=True)
+        try:
+            cli.main(args=arguments, prog_name="live-eval", standalone_mode=True)
+        finally:
+            sys.stdout.flush()  # here, where a failure can be told
     except (UsageError, DataError, StoreError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(WRONG_USAGE)
     except LiveEvalError as error:
         click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN:
+            raise
+        if error.errno != errno.EPIPE:  # a reader that has read enough
+            click.echo(f"error: output cannot be written: {error.strerror}", err=True)
+        # What standard output still holds would fail once more at Python's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

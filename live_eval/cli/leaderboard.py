@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from live_eval.errors import UsageError
+from live_eval.cli._output import STDOUT, open_output, output_option
 
 if TYPE_CHECKING:
     from live_eval.leaderboard import BoardFormat
@@ -27,12 +27,7 @@ __all__ = ["command"]
     show_default=True,
     help="Form of the board.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File. Default: leaderboard.html for html, stdout for the other forms.",
-)
+@output_option("leaderboard.html for html, standard output for the other forms")
 @click.option("--all-prompts", is_flag=True, help="A row for every prompt, instead of each model's best.")
 def command(runs: tuple[Path, ...], form: str, output: Path | None, all_prompts: bool) -> None:
     """Put runs beside the paper's tables.
@@ -44,13 +39,9 @@ def command(runs: tuple[Path, ...], form: str, output: Path | None, all_prompts:
     from live_eval.leaderboard import build_board, render
 
     text = render(build_board(runs, all_prompts=all_prompts), cast("BoardFormat", form))
-    if output is None and form == "html":
-        output = Path("leaderboard.html")
     if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
-    click.echo(f"leaderboard to open: {output}", err=True)
+        output = Path("leaderboard.html") if form == "html" else STDOUT
+    with open_output(output) as file:
+        file.write(text)
+    if output != STDOUT:
+        click.echo(f"leaderboard to open: {output}", err=True)

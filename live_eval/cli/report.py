@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
+
+from live_eval.cli._output import STDOUT, open_output, output_option
 
 if TYPE_CHECKING:
     from live_eval.report import ReportFormat
@@ -15,11 +18,9 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File. Default: report.html in the first run's folder; stdout for the other forms.",
+@output_option(
+    "for html, report.html in the run's folder, or of several runs report-A-B.html beside the first; "
+    "standard output for the other forms"
 )
 @click.option(
     "--format",
@@ -45,10 +46,21 @@ def command(runs: tuple[Path, ...], output: Path | None, form: str, audio_mb: fl
     """
     from live_eval.report import write_report
 
-    if output is None and form == "html":
-        output = runs[0] / "report.html"
-    text = write_report(runs, output, form=cast("ReportFormat", form), audio_mb=audio_mb, retime=retime)
-    if text is not None:
-        click.echo(text, nl=False)
-    else:
+    if output is None:
+        output = _page_of(runs) if form == "html" else STDOUT
+    file = None if output == STDOUT else output
+    text = write_report(runs, file, form=cast("ReportFormat", form), audio_mb=audio_mb, retime=retime)
+    if text is None:
         click.echo(f"report: {output}", err=True)
+        return
+    with open_output(STDOUT) as stdout:
+        stdout.write(text)
+
+
+def _page_of(runs: Sequence[Path]) -> Path:
+    """Return where the page of runs lies: in the folder of a run alone, beside the first of several."""
+    first, *others = (run.resolve() for run in runs)
+    if not others:
+        return runs[0] / "report.html"
+    more = f"-and-{len(others) - 1}-more" if len(others) > 1 else ""
+    return first.with_name(f"report-{first.name}-{others[0].name}{more}.html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from live_eval.cli._scoring_progress import ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.loop import run as run_loop
-from live_eval.planning import make_plan
+from live_eval.planning import Plan, make_plan
 from live_eval.registry import client, judge
 from live_eval.runfile import RunConfig, located, read_run_file, validate
 from live_eval.scoring import score_run
 from live_eval.store import RunReader, RunWriter
 from live_eval.suite import Outcome, play
+from live_eval.types import Task
 
 __all__ = ["command"]
 
@@ -70,13 +72,20 @@ def _play(config: RunConfig, out: Path) -> Outcome:
     with writer, RunProgress() as progress:
         if config.output.resume:
             _check_same(writer.manifest, plan.manifest())
-        for note in plan.notes:
+        for note in (*plan.notes, *_on_prompt(plan)):
             click.echo(f"note: {note}", err=True)
         if plan.lacks_key:
             click.echo(f"warning: {plan.no_key}; every turn will fail with no_key", err=True)
         outcome = run_loop(play(plan, writer, out, progress))
         writer.end(finished=not outcome.interrupted)
     return outcome
+
+
+def _on_prompt(plan: Plan) -> Iterator[str]:
+    """Say where what the endpoint was to be told has no part in the run."""
+    if plan.prompt.text and all(job.case.task is not Task.CONVERSATION for job in plan.jobs):
+        tasks = ", ".join(dict.fromkeys(job.case.task.value for job in plan.jobs))
+        yield f"the prompt {plan.prompt.name} is for conversations, and not told to the task {tasks}"
 
 
 def _score(config: RunConfig, out: Path) -> None:

@@ -66,6 +66,9 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
         print_listing(shown, _COLUMNS, as_json=False)
         for judge in summary.judges:
             _print_reasons(judge)
+    page = run / "report.html"
+    if page.exists():
+        click.echo(f"{page} has older scores; for a new page: live-eval report {run}", err=True)
     named = table.names if flags["judges__names"] else ()
     if any(judge.n_failed or (judge.reason and judge.name in named) for judge in summary.judges):
         sys.exit(FAILED)

@@ -1,0 +1,108 @@
+"""Where commands write, and what they say where they cannot."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.cli import cli
+from live_eval.cli.run import _on_prompt
+from live_eval.planning import make_plan
+from live_eval.runfile import validate
+
+
+@pytest.mark.parametrize(
+    ("command", "first_line"),
+    [
+        (["report"], "<!DOCTYPE html>"),
+        (["report", "--format", "csv"], "run,figure,value"),
+        (["leaderboard"], "<!DOCTYPE html>"),
+        (["export", "--to", "csv"], "turn_id,captured,"),
+    ],
+)
+def test_a_dash_is_standard_output(
+    command: list[str], first_line: str, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, [*command, str(run_folder), "-o", "-"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0].startswith(first_line)
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def shell(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run live-eval as a shell does, with the shell's own redirections."""
+    script = f'"$@" {command}'
+    program = [sys.executable, "-m", "live_eval", *arguments]
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *program], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "command", [["show"], ["show", "--json"], ["export"], ["leaderboard", "--format", "csv"]]
+)
+def test_a_full_disk_is_one_line(command: list[str], run_folder: Path) -> None:
+    done = shell("> /dev/full", *command, str(run_folder))
+    assert done.stderr == "error: output cannot be written: No space left on device\n"
+    assert done.returncode == 1
+
+
+def test_standard_output_that_is_closed_is_one_line(run_folder: Path) -> None:
+    done = shell(">&-", "export", str(run_folder))
+    assert done.stderr == "error: standard output is closed, expected it open; > /dev/null for none\n"
+    assert done.returncode == 2
+
+
+def test_a_reader_that_has_read_enough_is_no_error(run_folder: Path) -> None:
+    done = shell("| true", "show", str(run_folder))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_page_of_several_runs_lies_beside_the_first_and_leaves_their_own_alone(
+    run_folder: Path, slower_run_folder: Path, tmp_path: Path
+) -> None:
+    runs = [
+        shutil.copytree(run_folder, tmp_path / "runs" / "a"),
+        shutil.copytree(slower_run_folder, tmp_path / "b"),
+        shutil.copytree(slower_run_folder, tmp_path / "c"),
+    ]
+    for some, name in ((runs[:2], "report-a-b.html"), (runs, "report-a-b-and-1-more.html")):
+        arguments = ["report", *map(str, some), "--audio-mb", "0"]
+        done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+        page = tmp_path / "runs" / name
+        assert done.stderr == f"report: {page}\n"
+        assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert not any((run / "report.html").exists() for run in runs)
+
+
+def test_scores_that_the_page_of_a_run_lacks_are_told(run_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    hint = f"live-eval report {run}\n"
+    done = CliRunner().invoke(cli, ["score", str(run), "--judges", "bleu", "--json"])
+    assert not done.stderr.endswith(hint)
+    (run / "report.html").write_text("old")
+    done = CliRunner().invoke(cli, ["score", str(run), "--judges", "bleu", "--json"])
+    assert done.stderr.endswith(f"{run / 'report.html'} has older scores; for a new page: {hint}")
+
+
+@pytest.mark.parametrize(
+    ("task", "prompt", "notes"),
+    [
+        ("understanding", "upper-bound", ["upper-bound"]),
+        ("understanding", "no", []),
+        ("all", "upper-bound", []),
+        ("conversation", "basic", []),
+    ],
+)
+def test_a_prompt_that_no_session_is_told_is_noted(task: str, prompt: str, notes: list[str]) -> None:
+    plan = make_plan(validate({"data": {"path": "sample"}, "task": {"name": task, "prompt": prompt}}))
+    words = [f"the prompt {name} is for conversations, and not told to the task {task}" for name in notes]
+    assert list(_on_prompt(plan)) == words
