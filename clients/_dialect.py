@@ -66,7 +66,9 @@ class EventDialect(BaseDialect):
                 raise MalformedError("expected an event with a 'type', but one without a name for it came")
             handler = self._handlers.get(name)
             if handler is None:
-                return () if self._says_nothing(name) else (UnknownEvent(name[:NAME_CHARACTERS]),)
+                return (
+                    () if self._says_nothing(name) else (UnknownEvent(self._clean(name)[:NAME_CHARACTERS]),)
+                )
             if not self._ready and name not in self.before_ready:
                 text = f"{name} came before the session was ready; it is ignored"
                 return (EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False),)

@@ -132,7 +132,7 @@ class WebRtcBot(BaseDialect):
         except MalformedError as error:
             return (self._malformed(str(error)),)
         if outputs is None:
-            outputs = [] if name in self.known else [UnknownEvent(name[:NAME_CHARACTERS])]
+            outputs = [] if name in self.known else [UnknownEvent(self._clean(name)[:NAME_CHARACTERS])]
         elif not all(isinstance(output, EndpointProblem) for output in outputs):
             outputs = [*self.ready(), *outputs]  # a bot that takes part in a session has one
         if fields.wrong:

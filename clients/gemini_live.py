@@ -166,7 +166,7 @@ class GeminiLive(BaseDialect):
             elif not self._ready:
                 text = f"{name} came before the session was ready; it is ignored"
                 outputs.append(EndpointProblem(FailureKind.NOT_FATAL_ERROR, text, fatal=False))
-        outputs.extend(UnknownEvent(name[:NAME_CHARACTERS]) for name in self._unknown(values))
+        outputs.extend(UnknownEvent(self._clean(name)[:NAME_CHARACTERS]) for name in self._unknown(values))
         if event.wrong:
             outputs.append(self._malformed("; ".join(event.wrong)))
         self._over |= any(isinstance(output, EndpointProblem) and output.fatal for output in outputs)

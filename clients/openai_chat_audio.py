@@ -201,9 +201,8 @@ class OpenAIChatAudio(BaseDialect):
         if "error" in event or kind == "error":
             return [self._error(event)]
         if "choices" not in event and not kind.startswith("chat.completion"):
-            return [
-                UnknownEvent((kind or event.text("type") or "an object without choices")[:NAME_CHARACTERS])
-            ]
+            name = self._clean(kind or event.text("type") or "an object without choices")
+            return [UnknownEvent(name[:NAME_CHARACTERS])]
         outputs: list[Output] = []
         name = self._begin(event.text("id"), outputs)
         if "usage" in event:

@@ -368,6 +368,7 @@ def test_what_cannot_be_used_is_told_and_the_rest_is_used() -> None:
     assert of(EndpointProblem, outputs).kind is FailureKind.MALFORMED_MESSAGE
     assert of(ReplyAudio, outputs).data == bytes(4)
     assert of(UnknownEvent, outputs).type == "serverContent.newThing"
+    assert of(UnknownEvent, endpoint.say({f"new {KEY}": 1})).type == "new ***"
 
 
 @pytest.mark.parametrize(

@@ -336,6 +336,7 @@ def test_what_is_no_answer_is_unknown() -> None:
     endpoint = Endpoint()
     assert endpoint.say({"type": "response.created"}) == [UnknownEvent("response.created")]
     assert endpoint.say({"a": 1}) == [UnknownEvent("an object without choices")]
+    assert endpoint.say({"object": f"list.{KEY}"}) == [UnknownEvent("list.***")]
 
 
 def test_what_comes_before_the_question_is_no_answer() -> None:

@@ -28,6 +28,7 @@ from live_eval.dialect import (
     SessionReady,
     SpeechStarted,
     SpeechStopped,
+    UnknownEvent,
     Usage,
 )
 from live_eval.errors import FailureKind, UsageError
@@ -650,6 +651,10 @@ def test_after_taking_leave_the_end_is_no_news() -> None:
 
 
 # -- What is logged ---------------------------------------------------------------------------------------
+
+
+def test_an_event_that_is_named_by_the_key_does_not_tell_it() -> None:
+    assert Endpoint().say(f"session.{KEY}") == [UnknownEvent("session.***")]
 
 
 def test_the_log_holds_sizes_and_no_secrets() -> None:
