@@ -143,9 +143,9 @@ def _print_ratings(ratings: Mapping[str, Any]) -> None:
             f"{pair['first']} against {pair['second']}: won {pair['wins']}, tied {pair['ties']}, lost "
             f"{pair['losses']}; win rate {_figure(pair['win_rate'], 3)}"
         )
-    reasons = dict.fromkeys(run["rating"]["reason"] for run in ratings["runs"] if run["rating"]["reason"])
-    for reason in reasons:
-        click.echo(f"ratings: {reason}")
+    found = [run["rating"] for run in ratings["runs"] if run["rating"]["reason"]]
+    for lacking, reason in dict.fromkeys((rating["value"] is None, rating["reason"]) for rating in found):
+        click.echo(f"ratings: {reason}" if lacking else f"ratings: no interval: {reason}")
     click.echo(f"{ratings['n']} pairs of replies, {ratings['n_scripts']} scripts")
 
 

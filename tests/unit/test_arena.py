@@ -220,6 +220,15 @@ def test_people_rate_beside_the_judge_or_alone(runs: list[Path], tmp_path: Path)
     assert beside.agreement.value == pytest.approx(5 / 20)
 
 
+def test_votes_that_are_all_ties_tell_no_interval(runs: list[Path], tmp_path: Path) -> None:
+    ties = [f"{number}/target,short,long,tie,x" for number in range(SCRIPTS)]
+    file = votes_file(tmp_path / "votes.csv", *ties)
+    command = ["arena", *map(str, runs[:2]), "--votes", str(file), "--no-judge", "--out", str(tmp_path / "o")]
+    told = CliRunner().invoke(cli, command, catch_exceptions=False).stdout
+    assert "win rate 0.500\n" in told
+    assert "ratings: no interval: all resamples are alike" in told
+
+
 def test_bad_votes_are_named_by_their_lines(tmp_path: Path) -> None:
     file = votes_file(
         tmp_path / "votes.csv",
