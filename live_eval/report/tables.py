@@ -363,7 +363,7 @@ def _is_compared(runs: Sequence[RunView]) -> bool:
 
 
 def _difference_column(runs: Sequence[RunView]) -> list[Column]:
-    return [Column(f"against {runs[0].label}, paired")] if _is_compared(runs) else []
+    return [Column(f"against {runs[0].label}, paired, mean over scripts")] if _is_compared(runs) else []
 
 
 def _difference(estimate: Estimate | None, digits: int) -> Cell:

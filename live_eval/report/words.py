@@ -56,12 +56,13 @@ DEFINITIONS = (
         "intervals",
         f"{100 * LEVEL:.0f} % by a bootstrap of {RESAMPLES} resamples that draws whole scripts, because the "
         "variants of a script are not independent; percentile intervals, widened for few scripts (Hesterberg "
-        f"2015). None is given for fewer than {MIN_CLUSTERS} scripts, or for a percentile with fewer than "
-        f"{MIN_BEYOND} values expected beyond it",
+        f"2015). None is given for fewer than {MIN_CLUSTERS} scripts, for a percentile with fewer than "
+        f"{MIN_BEYOND} values expected beyond it, or for a mean of values that are all alike",
     ),
     (
         "against another run",
-        "the mean difference over the cases that both runs have, paired by case and resampled by script",
+        "the difference over the cases that both runs have, paired by case, averaged within scripts and then "
+        "over them, and resampled by script; the means beside it are over turns, and may lie otherwise apart",
     ),
 )
 

@@ -269,7 +269,7 @@ def test_several_runs_are_held_against_the_first_paired_by_case(
         assert second.comparison.scores["dnsmos.sig"].value == pytest.approx(-0.1)
         assert second.comparison.scores["ves"].value is None
         table = latency_table([first, second])
-    assert table.columns[-1].label == "against first, paired"
+    assert table.columns[-1].label == "against first, paired, mean over scripts"
     assert "+101 (+101 to +101)" in [cell.text for row in table.rows for cell in row]
 
 
