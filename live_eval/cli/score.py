@@ -68,7 +68,7 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
             _print_reasons(judge)
     page = run / "report.html"
     if page.exists():
-        click.echo(f"{page} has older scores; for a new page: live-eval report {run}", err=True)
+        click.echo(f"{page} may be older than these scores; for a new one: live-eval report {run}", err=True)
     named = table.names if flags["judges__names"] else ()
     if any(judge.n_failed or (judge.reason and judge.name in named) for judge in summary.judges):
         sys.exit(FAILED)
