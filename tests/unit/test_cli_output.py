@@ -90,7 +90,9 @@ def test_scores_that_the_page_of_a_run_lacks_are_told(run_folder: Path, tmp_path
     assert not done.stderr.endswith(hint)
     (run / "report.html").write_text("old")
     done = CliRunner().invoke(cli, ["score", str(run), "--judges", "bleu", "--json"])
-    assert done.stderr.endswith(f"{run / 'report.html'} may be older than these scores; for a new one: {hint}")
+    assert done.stderr.endswith(
+        f"{run / 'report.html'} may be older than these scores; for a new one: {hint}"
+    )
 
 
 @pytest.mark.parametrize(
