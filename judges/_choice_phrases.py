@@ -84,7 +84,7 @@ JOINED = _any_case(
 _IS = (
     r"(?:is|are|was|were|"
     r"(?:would|must|should|could|might|may|will|can|has to|have to|(?:has )?(?:got to|gotta)|"
-    r"(?:is )?(?:going to|gonna)) be)"
+    r"(?:is )?(?:going to|gonna)) (?:only )?be)"
 )
 _SURELY = (
     r"(?:(?:\w+ly|uh|um|most|very|just|still|now|then|also|indeed|either|both|between|perhaps|"
@@ -165,6 +165,7 @@ _RESTART = _any_case(
     r"I\s+(?:think|believe|guess|would|choose)\b|I'd\b|I'm\b|no\s+[a-h]\b))"
     r"|(?:wrong|incorrect|out|right|close)(?=\s+(?:option\s+)?[a-h]\s+(?:is|isn't|does|doesn't)\b))"
 )
+_YES, _NO = _any_case(r"\b(?:yep|yup|yeah(?!\W+no\b))\b"), _any_case(r"\b(?:nope|nah)\b")
 # Denials that deny nothing, and "B as in boy".
 _EMPTY = _any_case(
     r"\b(?:(?<!\bor )no|without(?:\s+a|\s+any)?)\s+(?:doubt|question)\b|\bnot\s+only\b"
@@ -278,6 +279,7 @@ def plain(reply: str) -> str:
     text = re.sub(r"(?<!\w)'|'(?!\w)", " ", text)
     text = re.sub(r"\\+boxed\s*\{", " the answer is ", text)
     text = re.sub(r"(?<=[\u3400-\u9fff])(?=[A-Za-z])|(?<=[A-Za-z])(?=[\u3400-\u9fff])", " ", text)
+    text = _NO.sub("no", _YES.sub("yes", text))
     text = _LEADS_ON.sub(lambda found: found[0] if found["told"] else f"{found['leads']} ", text)
     text = re.sub(r"\beven\s+though\b", "even if", text, flags=re.IGNORECASE)  # what it concedes is no choice
     text = _WRONG_ONES.sub(r"\1 ", text)

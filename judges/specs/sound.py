@@ -116,7 +116,7 @@ UTMOS_WEIGHTS = WeightsSpec(
 
 UTMOS = JudgeSpec(
     name="utmos",
-    version="1",
+    version="2",
     title="UTMOS22 strong: naturalness of the reply's sound",
     kind=JudgeKind.LOCAL,
     implementation="judges.utmos:Utmos",

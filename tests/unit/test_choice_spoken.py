@@ -7,6 +7,12 @@ from tests.unit.options import CLEAR, COUNTS, FEELINGS, OPTIONS, PACE, REPLIES, 
 
 # How it is said, of which options, and the letter that is chosen, or why there is none.
 SPOKEN = (
+    ("It's got to be B", OPTIONS, "B"),
+    ("It can only be B.", OPTIONS, "B"),
+    ("Yeah, he does.", YES_NO, "A"),
+    ("Yup", YES_NO, "A"),
+    ("Nope.", YES_NO, "B"),
+    ("Yeah, no, she isn't.", YES_NO, "B"),
     # Taken back, or not.
     ("The answer was A, now B.", OPTIONS, "B"),
     ("The answer was A, now it's B.", OPTIONS, "B"),
