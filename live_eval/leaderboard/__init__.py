@@ -5,6 +5,7 @@ from live_eval.leaderboard.columns import BoardColumn
 from live_eval.leaderboard.entries import Source
 from live_eval.leaderboard.plots import LevelPlot, ModelDot
 from live_eval.leaderboard.render import BoardFormat, render
+from live_eval.leaderboard.runs import BoardRun
 
 __all__ = [
     "Board",
@@ -12,6 +13,7 @@ __all__ = [
     "BoardColumn",
     "BoardFormat",
     "BoardRow",
+    "BoardRun",
     "BoardTable",
     "HeatMap",
     "LevelPlot",

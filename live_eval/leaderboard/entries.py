@@ -8,12 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.comparison import NOT_TOLD, Key, Series, prompt_names, rank_prompts, score_series, tells_cue
+from live_eval.comparison import (
+    NOT_TOLD,
+    Key,
+    Series,
+    averaged,
+    prompt_names,
+    rank_prompts,
+    score_series,
+    tells_cue,
+)
 from live_eval.errors import UsageError
 from live_eval.leaderboard.columns import BoardColumn
+from live_eval.leaderboard.runs import BoardRun, address_of, describe_run
 from live_eval.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.store import RunReader, ScoreReader, part_of
-from live_eval.summary import ACCURACY, RunSummary, TurnFacts, summarise
+from live_eval.summary import ACCURACY, JudgeFacts, RunSummary, TurnFacts, summarise
 from live_eval.types import Task
 
 __all__ = ["Chosen", "Entry", "Source", "choose_prompts", "read_entries", "sources_of"]
@@ -24,8 +34,8 @@ class Entry:
     """A run that is on the board.
 
     Args:
-        label: Its model, or else its endpoint.
-        folder: Its folder, unique on the board.
+        label: Its model, or else its endpoint; with the address where the user gave one.
+        run: What the table of runs tells of it.
         model: What makes runs those of one model on the same data.
         data: What tells its data from other data.
         prompt: The prompt of its conversations; with its hash where two of one name say different things.
@@ -34,16 +44,16 @@ class Entry:
     """
 
     label: str
-    folder: str
+    run: BoardRun
     model: tuple[str | None, ...]
     data: str
     prompt: str
     told: bool
     summary: RunSummary
 
-    def estimate(self, column: BoardColumn) -> Estimate:
-        """Return a figure of a table."""
-        return self.mean(column.score, [turn for turn in self.summary.turns if turn.task is column.task])
+    def turns(self, column: BoardColumn) -> list[TurnFacts]:
+        """Return the turns that a figure of a table is about, failed ones included."""
+        return [turn for turn in self.summary.turns if turn.task is column.task]
 
     def mean(self, score: str, turns: Iterable[TurnFacts]) -> Estimate:
         """Return the mean of a score over some turns: those that were scored, and questions not answered."""
@@ -56,6 +66,15 @@ class Entry:
         ]
         estimate = estimate_share if score == ACCURACY else estimate_mean
         return estimate([value for value, _ in values], [script for _, script in values])
+
+    def judge(self, column: BoardColumn) -> JudgeFacts | None:
+        """Return who gave a figure of a table, or None where nobody did."""
+        score = self.summary.table.column(column.score)
+        if score is None:
+            return None
+        # A judge that had no captured turn to judge still says that unanswered questions are wrong.
+        unasked = JudgeFacts(score.judge, score.version, ())
+        return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
     def series(self, column: BoardColumn) -> Series | None:
         """Return the column's score turn by turn, or None where no turn was scored."""
@@ -94,24 +113,28 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
             read.append((path, summarise(run, scores), run.manifest))
     prompts = prompt_names([manifest for _, _, manifest in read])
     entries: list[Entry] = []
-    for (path, summary, manifest), prompt in zip(read, prompts, strict=True):
-        facts = summary.facts
-        folder = facts.name if folders[facts.name] == 1 else str(path)
-        data = part_of(manifest, "data")
-        # Data that is not told may be any: it is like no other.
-        known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
-        entries.append(
-            Entry(
-                label=facts.model or facts.endpoint or facts.name,
-                folder=folder,
-                model=(facts.endpoint, facts.model, facts.voice, facts.turn_mode, known),
-                data=known,
-                prompt=prompt,
-                told=tells_cue(manifest),
-                summary=summary,
-            )
-        )
+    for number, ((path, summary, manifest), prompt) in enumerate(zip(read, prompts, strict=True), 1):
+        name = summary.facts.name
+        folder = name if folders[name] == 1 else str(path)
+        told = describe_run(summary, manifest, number=number, folder=folder, prompt=prompt)
+        entries.append(_entry(told, summary, manifest))
     return entries
+
+
+def _entry(run: BoardRun, summary: RunSummary, manifest: Mapping[str, Any]) -> Entry:
+    facts, data, address = summary.facts, part_of(manifest, "data"), address_of(manifest)
+    # Data that is not told may be any: it is like no other.
+    known = str(data.get("fingerprint") or data.get("name") or f"that of {run.folder}")
+    label = facts.model or facts.endpoint or facts.name
+    return Entry(
+        label=f"{label} @ {address}" if address else label,
+        run=run,
+        model=(facts.endpoint, address, facts.model, facts.voice, facts.turn_mode, known),
+        data=known,
+        prompt=run.prompt,
+        told=tells_cue(manifest),
+        summary=summary,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +142,15 @@ class Source:
     """Where figures come from: one of our runs, or the paper.
 
     Args:
-        model: The model, or else the endpoint.
-        folder: The run's folder; None for the paper.
+        model: The model, or else the endpoint; with the address where the user gave one.
+        run: The run; None for the paper.
         prompt: The prompt of its conversations; empty where it has no part in the figures.
         told: Whether that prompt tells the cue.
         alone: Whether no other source reads the same.
     """
 
     model: str
-    folder: str | None = None
+    run: BoardRun | None = None
     prompt: str = ""
     told: bool = False
     alone: bool = True
@@ -135,14 +158,16 @@ class Source:
     @property
     def name(self) -> str:
         """The model, with the folder where another source would read the same."""
-        return self.model if self.alone else f"{self.model} ({self.folder})"
+        return self.model if self.run is None or self.alone else f"{self.model} ({self.run.folder})"
 
     @property
     def remark(self) -> str:
-        """What to say beside the name: that it is published, or the prompt; may be empty."""
-        if self.folder is None:
+        """What to say beside the name: that it is published, or which run it is, and what is odd of it."""
+        if self.run is None:
             return "published"
-        return f"prompt {self.prompt}{', tells the cue' if self.told else ''}" if self.prompt else ""
+        prompt = f"prompt {self.prompt}" if self.prompt else ""
+        told = "tells the cue" if self.told else ""
+        return ", ".join(filter(None, (f"run {self.run.number}", prompt, told, self.run.unfinished)))
 
 
 def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
@@ -155,7 +180,7 @@ def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
     prompts = [entry.prompt if prompted else "" for entry in entries]
     count = Counter((entry.label, prompt) for entry, prompt in zip(entries, prompts, strict=True))
     return [
-        Source(entry.label, entry.folder, prompt, prompted and entry.told, count[entry.label, prompt] == 1)
+        Source(entry.label, entry.run, prompt, prompted and entry.told, count[entry.label, prompt] == 1)
         for entry, prompt in zip(entries, prompts, strict=True)
     ]
 
@@ -195,7 +220,9 @@ def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
             else:
                 said.append(
                     f"{label}the prompt {best[0]!r} is shown, the best of {', '.join(prompts)} by "
-                    f"{column.title}, as the paper's table does; the best of several is a little too good"
+                    f"{column.title}, as the paper's table does: by its mean over scripts, on the turns that "
+                    "have it under every prompt, where the table shows means over turns. The best of several "
+                    "is a little too good"
                 )
         shown += [entry for entry in runs if entry.prompt in best] + others
     return Chosen(tuple(shown), tuple(said))
@@ -204,15 +231,19 @@ def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
 def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str], str]:
     """Return the best prompt, or all of them and why none is the best."""
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
-    series = {str(place): found for place, entry in enumerate(runs) if (found := entry.series(column))}
-    if lacking := [entry.prompt for place, entry in enumerate(runs) if str(place) not in series]:
-        return prompts, f"{column.title} is lacking for {', '.join(lacking)}"
-    if len({each.version for each in series.values()}) > 1:
-        return prompts, f"{column.title} is of different versions of its judge"
-    ranked = rank_prompts(series, {key: script for entry in runs for key, script in entry.scripts.items()})
+    series = [(entry.prompt, entry.series(column)) for entry in runs]
+    if lacking := [prompt for prompt, found in series if found is None]:
+        return prompts, f"{column.title} is lacking for {', '.join(dict.fromkeys(lacking))}"
+    if len({entry.judge(column) for entry in runs}) > 1:
+        return prompts, f"{column.title} is by different judges, or by different models or versions of one"
+    # A prompt has one chance, however often it ran.
+    of_prompt = {
+        prompt: averaged([found for name, found in series if name == prompt and found is not None])
+        for prompt in prompts
+    }
+    ranked = rank_prompts(of_prompt, {key: script for entry in runs for key, script in entry.scripts.items()})
     if ranked is None:
         return prompts, f"no turn has {column.title} under every prompt"
-    best = list(dict.fromkeys(runs[int(place)].prompt for place in ranked.best))
-    if len(best) > 1:
+    if len(ranked.best) > 1:
         return prompts, f"the best means of {column.title} are equal"
-    return best, ""
+    return list(ranked.best), ""

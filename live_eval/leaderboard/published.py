@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["COLUMNS", "PUBLISHED"]
+__all__ = ["COLUMNS", "JUDGES", "PUBLISHED"]
 
 COLUMNS = (
     *("wer", "semsim", "understanding", "reasoning", "nisqa", "dnsmos", "emoalign", "ves"),
     *("bleu", "rouge_l", "meteor", "bertscore", "c1", "c2", "c3", "c4"),
 )
 """The paper's figures, in the order of the rows below."""
+
+JUDGES: Mapping[str, str] = MappingProxyType(
+    {**dict.fromkeys(("c1", "c2", "c3", "c4"), "GPT-4o"), "ves": "Gemini 2.5 Pro"}
+)
+"""The models that judged, by figure; the others are computed."""
 
 _ROWS = """
 GPT-4o-Audio          10.74 98.47 66.25 68.04 4.91 4.23 51.31 3.34 2.54 19.91 18.37 82.70 4.37 4.67 4.21 3.42

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from live_eval.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
 from live_eval.leaderboard.entries import Source
 from live_eval.leaderboard.plots import LevelPlot
+from live_eval.leaderboard.published import JUDGES
+from live_eval.leaderboard.runs import RUN_COLUMNS, BoardRun
 from live_eval.pages import page_template
-from live_eval.statistics import Estimate
 
 __all__ = ["BoardFormat", "render"]
 
@@ -37,13 +39,20 @@ def _figure(value: float | None) -> str:
     return _NONE if value is None else f"{value:.2f}".replace("-", "−")
 
 
-def _interval(estimate: Estimate | None) -> str:
-    """Return what stands beside a figure of ours: its interval, or on how little it rests."""
-    if estimate is None or estimate.value is None:
+def _count(cell: BoardCell) -> str:
+    """Return how many turns a figure of ours rests on, and of how many where it does not rest on all."""
+    if cell.estimate is None or cell.value is None:
         return ""
-    if estimate.interval is None:
-        return f"n {estimate.n}"
-    return f"{_figure(estimate.interval.low)} to {_figure(estimate.interval.high)}"
+    return cell.rests_on or f"n {cell.estimate.n}"
+
+
+def _beside(cell: BoardCell) -> list[str]:
+    """Return what stands beside a figure of ours: its interval or else its n, and of how many turns."""
+    between = cell.estimate.interval if cell.estimate is not None else None
+    if between is None:
+        return [_count(cell)] if _count(cell) else []
+    found = f"{_figure(between.low)} to {_figure(between.high)}"
+    return [found, cell.rests_on] if cell.rests_on else [found]
 
 
 def _label(source: Source) -> str:
@@ -58,22 +67,25 @@ def _arrow(higher: bool) -> str:
 
 
 def _html(board: Board) -> str:
-    page = page_template(_TEMPLATES / "leaderboard.html", figure=_figure, interval=_interval, arrow=_arrow)
-    return page.render(board=board, cell_note=_cell_note, heat=_heat)
+    page = page_template(_TEMPLATES / "leaderboard.html", figure=_figure, arrow=_arrow)
+    return page.render(
+        board=board, run_columns=RUN_COLUMNS, beside=_beside, count=_count, cell_note=_cell_note, heat=_heat
+    )
 
 
 def _cell_note(cell: BoardCell) -> str:
-    if cell.estimate is None:
+    if cell.estimate is None or cell.value is None:
         return ""
     reason = f"; no interval: {cell.estimate.reason}" if cell.estimate.interval is None else ""
-    return f"n {cell.estimate.n} of {cell.turns} turns, {cell.estimate.clusters} scripts{reason}"
+    by = f"; {cell.judge.in_words}" if cell.judge is not None else ""
+    return f"n {cell.estimate.n} of {cell.turns} turns, {cell.estimate.clusters} scripts{reason}{by}"
 
 
-def _heat(heat_map: HeatMap, estimate: Estimate) -> str:
+def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
     """Return how far along the map's scale a figure lies, in percent; empty where there is none."""
-    if estimate.value is None:
+    if cell.value is None:
         return ""
-    share = (estimate.value - heat_map.low) / (heat_map.high - heat_map.low)
+    share = (cell.value - heat_map.low) / (heat_map.high - heat_map.low)
     return f"{100 * min(1.0, max(0.0, share)):.0f}"
 
 
@@ -88,13 +100,22 @@ def _markdown(board: Board) -> str:
         parts += [
             f"## {table.title}",
             _markdown_table(table),
-            *(f"- {note.translate(_MARKUP)}" for note in table.notes),
+            "\n".join(map(_markdown_note, table.notes)),
         ]
+    parts += ["## Runs", _markdown_runs(board.runs)]
     for heat_map in board.maps:
-        parts += [f"## {heat_map.title}", _markdown_map(heat_map)]
+        parts += [f"## {heat_map.title}", _markdown_map(heat_map), *map(_markdown_note, heat_map.notes)]
     parts += ["## Levels against each other", _markdown_plots(board.plots)]
-    parts += ["## Notes", "\n".join(f"- {note}" for note in board.notes)]
+    parts += ["## Notes", "\n".join(map(_markdown_note, board.notes))]
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown_note(note: str) -> str:
+    return f"- {note.translate(_MARKUP)}"
+
+
+def _markdown_mark(mark: str) -> str:
+    return f"<sup>{mark}</sup>" if mark else ""
 
 
 def _markdown_table(table: BoardTable) -> str:
@@ -104,18 +125,27 @@ def _markdown_table(table: BoardTable) -> str:
         cells = []
         for cell in row.cells:
             figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
-            between = _interval(cell.estimate)
-            cells.append(f"{figure} ({between})" if between else figure)
+            beside = f" ({'; '.join(_beside(cell))})" if _beside(cell) else ""
+            cells.append(f"{figure}{_markdown_mark(cell.mark)}{beside}")
         lines.append(f"| {_label(row.source).translate(_MARKUP)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def _markdown_runs(runs: tuple[BoardRun, ...]) -> str:
+    lines = [f"| {' | '.join(RUN_COLUMNS)} |", "|---:|" + "---|" * (len(RUN_COLUMNS) - 1)]
+    lines += [f"| {' | '.join(text.translate(_MARKUP) for text in run.cells)} |" for run in runs]
+    return "\n".join(lines)
+
+
 def _markdown_map(heat_map: HeatMap) -> str:
-    heads = " | ".join(_label(source).translate(_MARKUP) for source in heat_map.columns)
+    heads = " | ".join(
+        f"{_label(source).translate(_MARKUP)}{_markdown_mark(mark)}"
+        for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)
+    )
     lines = [f"| | {heads} |", "|---|" + "---:|" * len(heat_map.columns)]
     for name, row in zip(heat_map.rows, heat_map.cells, strict=True):
         cells = " | ".join(
-            f"{_figure(each.value)} (n {each.n})" if each.value is not None else _NONE for each in row
+            f"{_figure(cell.value)} ({_count(cell)})" if cell.value is not None else _NONE for cell in row
         )
         lines.append(f"| {name.translate(_MARKUP)} | {cells} |")
     return "\n".join(lines)
@@ -135,39 +165,49 @@ def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
 
 
 _CSV_SOURCE = ("table", "model", "run", "prompt", "tells_cue", "published")
+_CSV_RUN = ("data", "cases", "source", "ended")
+_CSV_JUDGE = ("judge", "judge_version", "judge_model")
 
 
 def _csv(board: Board) -> str:
     made = io.StringIO()
     writer = csv.writer(made, lineterminator="\n")
-    writer.writerow([*_CSV_SOURCE, "figure", "value", "low", "high", "n", "turns"])
+    figure = ("figure", "value", "low", "high", "n", "turns")
+    writer.writerow([*_CSV_SOURCE, *figure, *_CSV_RUN, *_CSV_JUDGE])
     for table in board.tables:
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if cell.value is not None:
-                    head = [table.title, *_told(row.source), column.title]
-                    writer.writerow([*head, *_numbers(cell.value, cell.estimate), cell.turns or ""])
+                    judge = JUDGES.get(column.key, "") if row.published else ""
+                    writer.writerow(_csv_row(table.title, row.source, column.title, cell, judge))
     for heat_map in board.maps:
-        for name, estimates in zip(heat_map.rows, heat_map.cells, strict=True):
-            for source, estimate in zip(heat_map.columns, estimates, strict=True):
-                if estimate.value is not None:
-                    head = [heat_map.title, *_told(source), name]
-                    writer.writerow([*head, *_numbers(estimate.value, estimate), ""])
+        for name, cells in zip(heat_map.rows, heat_map.cells, strict=True):
+            for source, cell in zip(heat_map.columns, cells, strict=True):
+                if cell.value is not None:
+                    writer.writerow(_csv_row(heat_map.title, source, name, cell))
     return made.getvalue()
 
 
-def _told(source: Source) -> list[str | bool]:
+def _csv_row(title: str, source: Source, figure: str, cell: BoardCell, paper: str = "") -> list[object]:
+    """Return the row of a figure; `paper` is the model that judged a published one."""
+    run, judge = source.run, cell.judge
     tells_cue = source.told if source.prompt else ""
-    return [source.model, source.folder or "", source.prompt, tells_cue, source.folder is None]
+    return [
+        *(title, source.model, run.folder if run else "", source.prompt, tells_cue, run is None),
+        *(figure, *_numbers(cell)),
+        *((run.data, run.cases, run.source, not run.unfinished) if run else ("", "", "", "")),
+        *((judge.name, judge.version, " and ".join(judge.models)) if judge else ("", "", paper)),
+    ]
 
 
-def _numbers(value: float, estimate: Estimate | None) -> list[str]:
+def _numbers(cell: BoardCell) -> list[object]:
+    estimate = cell.estimate
     between = estimate.interval if estimate is not None else None
     return [
-        f"{value:.6g}",
+        f"{cell.value:.6g}",
         f"{between.low:.6g}" if between is not None else "",
         f"{between.high:.6g}" if between is not None else "",
-        str(estimate.n) if estimate is not None else "",
+        *((estimate.n, cell.turns) if estimate is not None else ("", "")),
     ]
 
 
@@ -191,7 +231,7 @@ _TEX = str.maketrans(
 )
 
 
-_ACROSS = 12
+_ACROSS = 8
 """Runs side by side in a map, so that its letters stay as large as the page's."""
 
 
@@ -201,6 +241,7 @@ def _latex(board: Board) -> str:
         "% names hold letters beyond Latin ones. Intervals are 95 %, resampled by script.",
     ]
     parts += [_latex_table(table) for table in board.tables]
+    parts.append(_latex_runs(board))
     parts += [block for heat_map in board.maps for block in _latex_map(heat_map)]
     return "\n\n".join(parts) + "\n"
 
@@ -209,26 +250,32 @@ def _latex_table(table: BoardTable) -> str:
     heads = [f"{column.title} {_arrow(column.higher_is_better)}".translate(_TEX) for column in table.columns]
     lines = []
     for place, row in enumerate(table.rows):
-        figures = [_figure(cell.value).translate(_TEX) for cell in row.cells]
         if row.published:
             lines += ["\\midrule"] if place and not table.rows[place - 1].published else []
+            figures = [_figure(cell.value).translate(_TEX) for cell in row.cells]
             lines.append(_latex_row(_label(row.source).translate(_TEX), figures))
             continue
-        bold = [
-            f"\\textbf{{{figure}}}" if cell.best else figure
-            for figure, cell in zip(figures, row.cells, strict=True)
-        ]
+        lines.append(_latex_row(row.source.name.translate(_TEX), [_latex_figure(cell) for cell in row.cells]))
         # Intervals stand below their figures: beside them they would make the table too wide to be read.
-        small = [
-            f"\\scriptsize {text.translate(_TEX)}" if text else ""
-            for text in (row.source.remark, *(_interval(cell.estimate) for cell in row.cells))
-        ]
+        below = zip_longest([row.source.remark], *(_beside(cell) for cell in row.cells), fillvalue="")
         lines += [
-            _latex_row(row.source.name.translate(_TEX), bold),
-            _latex_row(small[0], small[1:]),
-            "\\addlinespace[2pt]",
+            _latex_row(small[0], small[1:]) for small in (list(map(_latex_small, texts)) for texts in below)
         ]
-    return _floating(table.title, heads, lines, table.notes)
+        lines.append("\\addlinespace[2pt]")
+    return _floating(table.title, ["", *heads], lines, table.notes)
+
+
+def _latex_figure(cell: BoardCell) -> str:
+    figure = _figure(cell.value).translate(_TEX)
+    return (f"\\textbf{{{figure}}}" if cell.best else figure) + _latex_mark(cell.mark)
+
+
+def _latex_mark(mark: str) -> str:
+    return f"\\textsuperscript{{{mark}}}" if mark else ""
+
+
+def _latex_small(text: str) -> str:
+    return f"\\scriptsize {text.translate(_TEX)}" if text else ""
 
 
 def _latex_row(head: str, cells: Sequence[str]) -> str:
@@ -236,20 +283,45 @@ def _latex_row(head: str, cells: Sequence[str]) -> str:
     return f"{{{head}}} & {' & '.join(cells)} \\\\"
 
 
+_RUN_WIDTHS = (0.17, 0.25, 0.12, 0.19, 0.16)
+"""Of what stands beside a run's number, in parts of the page's width."""
+
+
+def _latex_runs(board: Board) -> str:
+    # \raggedright means something of its own by \\, so that the rows end in words.
+    lines = [
+        " & ".join([number, *(f"\\footnotesize\\raggedright {text.translate(_TEX)}" for text in rest)])
+        + " \\tabularnewline"
+        for number, *rest in (run.cells for run in board.runs)
+    ]
+    widths = "".join(f"p{{{width}\\linewidth}}" for width in _RUN_WIDTHS)
+    return _floating("Runs", RUN_COLUMNS, lines, board.notes, columns=f"r{widths}")
+
+
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:
-    """Yield a table for each `_ACROSS` runs: numbers head them, and their names stand below."""
-    sources = list(enumerate(heat_map.columns, 1))
-    for start in range(0, len(sources), _ACROSS):
+    """Yield a table for each `_ACROSS` runs: their numbers head them, and their names stand below."""
+    heads = [
+        f"{source.run.number if source.run else ''}{_latex_mark(mark)}"
+        for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)
+    ]
+    for start in range(0, len(heads), _ACROSS):
         part = slice(start, start + _ACROSS)
         lines = [
-            _latex_row(name.translate(_TEX), [_figure(each.value).translate(_TEX) for each in row[part]])
+            _latex_row(name.translate(_TEX), [_latex_counted(cell) for cell in row[part]])
             for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
         ]
-        names = "; ".join(f"{number}: {_label(source)}" for number, source in sources[part])
-        yield _floating(heat_map.title, [str(number) for number, _ in sources[part]], lines, (names,))
+        names = "; ".join(f"{source.name}, {source.remark}" for source in heat_map.columns[part])
+        yield _floating(heat_map.title, ["", *heads[part]], lines, (names, *heat_map.notes))
 
 
-def _floating(title: str, heads: list[str], lines: list[str], notes: tuple[str, ...] = ()) -> str:
+def _latex_counted(cell: BoardCell) -> str:
+    figure = _figure(cell.value).translate(_TEX)
+    return f"{figure} {{\\scriptsize {_count(cell)}}}" if cell.value is not None else figure
+
+
+def _floating(
+    title: str, heads: Sequence[str], lines: list[str], notes: tuple[str, ...], *, columns: str = ""
+) -> str:
     return "\n".join(
         [
             "\\begin{table}",
@@ -257,9 +329,9 @@ def _floating(title: str, heads: list[str], lines: list[str], notes: tuple[str, 
             f"\\caption{{{title.translate(_TEX)}}}",
             # A table that is wider than the page is made as wide as the page.
             "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
-            f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
+            f"\\begin{{tabular}}{{{columns or 'l' + 'r' * (len(heads) - 1)}}}",
             "\\toprule",
-            _latex_row("", heads),
+            _latex_row(heads[0], heads[1:]),
             "\\midrule",
             *lines,
             "\\bottomrule",

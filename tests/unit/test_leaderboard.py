@@ -16,11 +16,14 @@ from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Failed, Scored, Unscored
-from live_eval.leaderboard import Board, build_board, render
-from live_eval.leaderboard.published import COLUMNS, PUBLISHED
+from live_eval.leaderboard import Board, BoardCell, BoardFormat, build_board, render
+from live_eval.leaderboard.published import COLUMNS, JUDGES, PUBLISHED
+from live_eval.leaderboard.ranking import Rival, find_best
 from live_eval.store import RunWriter, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
+
+FORMS: tuple[BoardFormat, ...] = ("html", "md", "csv", "latex")
 
 
 def conversation(number: int) -> Case:
@@ -60,6 +63,9 @@ def written(
     unanswered: int = 0,
     conversations: int = 10,
     manifest: Mapping[str, Any] | None = None,
+    version: str = "1",
+    model: str = "judge-model",
+    ended: bool = True,
 ) -> Path:
     """A run of ten scripts: conversations with C4 and VES, questions of which every other is right."""
     manifest = manifest or {
@@ -75,15 +81,14 @@ def written(
         for case in asked[:unanswered]:
             failure = Failure(FailureKind.NO_RESPONSE, "none came")
             run.commit(spoken_turn(case, TurnPlan(first_byte_ms=None, failure=failure)))
-        run.end(finished=True)
+        run.end(finished=ended)
     with ScoreStore.open(path) as store:
         for number, case in enumerate(cases):
             step = 0.1 * (number - 4.5)
             if c4 is not None:
                 values = {"c1": 4.0, "c2": 4.0, "c3": 4.0, "c4": c4 + step}
-                store.put(
-                    "rubric", "1", case.case_id, Scored(values) if number else Unscored("no reply text")
-                )
+                judged = Scored(values, {"answered_by": model}) if number else Unscored("no reply text")
+                store.put("rubric", version, case.case_id, judged)
             store.put("ves", "1", case.case_id, Scored({"": ves + step}) if number else Failed("quota"))
         for number, case in list(enumerate(asked))[unanswered:]:
             store.put("mcq", "1", case.case_id, Scored({"accuracy": 100.0 * (number % 2), "parsed": 100.0}))
@@ -102,8 +107,31 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 def ours(path_or_paths: list[Path], table: int, **options: bool) -> list[tuple[str, str]]:
     board = build_board(path_or_paths, **options)
-    rows = [row for row in board.tables[table].rows if not row.published]
-    return [(row.source.name, row.source.remark.removeprefix("prompt ")) for row in rows]
+    sources = [row.source for row in board.tables[table].rows if not row.published]
+    return [(source.name, f"{source.prompt}{', tells the cue' * source.told}") for source in sources]
+
+
+def figure(board: Board, table: int, key: str, row: int = 0) -> BoardCell:
+    found = board.tables[table]
+    [cell] = [
+        cell for column, cell in zip(found.columns, found.rows[row].cells, strict=True) if column.key == key
+    ]
+    return cell
+
+
+def notes(board: Board, table: int) -> str:
+    return " ".join(board.tables[table].notes)
+
+
+def at(base_url: str | None, prompt: str = "basic") -> Mapping[str, Any]:
+    """The manifest of a run at an address, or at the vendor's."""
+    return {
+        "endpoint": {"name": "openai"},
+        "data": {"name": "sample"},
+        "prompt": {"name": prompt, "text": ""},
+        "config": {"endpoint": {"base_url": base_url}, "data": {"path": "sample"}},
+        "turns": 30,
+    }
 
 
 def test_the_paper_is_there_whole() -> None:
@@ -155,10 +183,12 @@ def test_a_prompt_that_tells_the_cue_has_its_own_row_and_is_not_the_best(
 def test_repetitions_under_one_prompt_do_not_hide_each_other(
     runs: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    again = written(tmp_path / "again", prompt="basic", c4=3.9)
-    for several in ([runs["basic"], again, runs["enhance"]], [again, runs["basic"], runs["enhance"]]):
-        assert {prompt for _, prompt in ours(several, 2)} == {"basic"}
-        assert "the prompt 'basic' is shown" in " ".join(build_board(several).tables[2].notes)
+    for c4, best in ((4.2, "basic"), (3.9, "enhance")):
+        again = written(tmp_path / f"again-{c4}", prompt="basic", c4=c4)
+        for several in ([runs["basic"], again, runs["enhance"]], [again, runs["basic"], runs["enhance"]]):
+            assert {prompt for _, prompt in ours(several, 2)} == {best}, "by the mean of its repetitions"
+            assert len(ours(several, 2)) == (2 if best == "basic" else 1)
+            assert f"the prompt {best!r} is shown" in notes(build_board(several), 2)
 
 
 def test_prompts_are_told_apart_by_what_they_say_and_data_by_its_hash(tmp_path: Path) -> None:
@@ -181,7 +211,7 @@ def test_prompts_are_told_apart_by_what_they_say_and_data_by_its_hash(tmp_path: 
     assert "every prompt has a row, since the best means of C4 are equal" in " ".join(words.notes)
     assert [prompt for _, prompt in ours([paths[0], paths[2]], 2)] == ["p.txt", "no"], "not of one data set"
     words = build_board([paths[0], paths[2]]).tables[2]
-    assert "our rows are of different data or cases, so that none is the best in" in " ".join(words.notes)
+    assert "none is bold in C1, C2, C3, C4: our rows are of different data or cases" in " ".join(words.notes)
     assert not any(cell.best for row in words.rows for cell in row.cells)
     with pytest.raises(UsageError, match="named twice"):
         build_board([paths[0], paths[0]])
@@ -199,7 +229,7 @@ def test_a_run_of_questions_alone_has_no_part_in_the_choice_of_prompts(
 def test_rows_of_other_cases_have_no_best(runs: Mapping[str, Path], tmp_path: Path) -> None:
     few = written(tmp_path / "few", prompt="basic", c4=4.0, conversations=4)
     words = build_board([runs["basic"], few]).tables[2]
-    assert "different data or cases, so that none is the best in C1, C2, C3, C4" in " ".join(words.notes)
+    assert "none is bold in C1, C2, C3, C4: our rows are of different data or cases" in " ".join(words.notes)
     assert not any(cell.best for row in words.rows for cell in row.cells)
 
 
@@ -248,9 +278,14 @@ def test_csv_has_every_figure_with_its_interval(runs: Mapping[str, Path]) -> Non
     [c4] = [row for row in found if row["figure"] == "C4" and row["published"] == "False"]
     assert float(c4["low"]) < float(c4["value"]) < float(c4["high"])
     assert (c4["n"], c4["turns"]) == ("9", "10")
+    [laughter] = [row for row in found if (row["table"], row["figure"]) == ("C4 by attribute", "laughter")]
+    assert (laughter["n"], laughter["turns"]) == ("4", "5"), "the turns that were put, in maps too"
     published = [row for row in found if row["published"] == "True"]
     assert len(published) == sum(len(figures) for figures in PUBLISHED.values())
     assert all(row["low"] == "" for row in published)
+    assert {row["figure"]: row["judge_model"] for row in published if row["judge_model"]} == {
+        key.upper(): model for key, model in JUDGES.items()
+    }
 
 
 def test_csv_groups_tables_and_maps_alike_by_model_run_and_prompt(
@@ -297,9 +332,9 @@ def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
     assert "\n{[a] my" in made, "a bracket after a row's end would be its space"
     assert "\\textless{}\\textquotedbl{}b\\textquotedbl{}\\textgreater{}" in made
     assert "my\\_model \\& co 100\\%" in made
-    assert made.count("\\begin{tabular}") == made.count("\\end{tabular}") == 6
+    assert made.count("\\begin{tabular}") == made.count("\\end{tabular}") == 7
     assert "\\textbf{" in made
-    for block in re.findall(r"\\begin\{tabular\}\{(l?r*)\}(.*?)\\end\{tabular\}", made, re.DOTALL):
+    for block in re.findall(r"\\begin\{tabular\}\{(lr+)\}(.*?)\\end\{tabular\}", made, re.DOTALL):
         rows = [line for line in block[1].splitlines() if line.endswith("\\\\")]
         assert {re.sub(r"\\&", "", line).count("&") for line in rows} == {len(block[0]) - 1}
 
@@ -307,19 +342,25 @@ def test_latex_is_whole_and_escaped(runs: Mapping[str, Path]) -> None:
 def test_latex_numbers_the_runs_of_maps_and_breaks_wide_ones(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
     [by_attribute] = [found for found in board.maps if found.title == "C4 by attribute"]
+    [source] = by_attribute.columns
+    assert source.run is not None
     wide = replace(
         by_attribute,
-        columns=tuple(replace(by_attribute.columns[0], model=f"model_{number}") for number in range(1, 15)),
-        cells=tuple(row * 14 for row in by_attribute.cells),
+        columns=tuple(
+            replace(source, model=f"model_{number}", run=replace(source.run, number=number))
+            for number in range(2, 12)
+        ),
+        cells=tuple(row * 10 for row in by_attribute.cells),
     )
     made = render(replace(board, tables=(), maps=(wide,)), "latex")
-    assert re.findall(r"^\{\} & (.*) \\\\$", made, re.MULTILINE) == [
-        " & ".join(str(number) for number in range(1, 13)),
-        "13 & 14",
-    ]
-    assert "1: model\\_1, prompt basic; 2: model\\_2, prompt basic" in made
-    assert "13: model\\_13, prompt basic; 14: model\\_14, prompt basic" in made
-    assert [line.count("&") for line in made.splitlines() if line.startswith("{sigh}")] == [12, 2]
+    heads = [line.removesuffix(" \\\\") for line in made.splitlines() if line.startswith("{} & ")]
+    assert [re.findall(r" (\d+)\\textsuperscript\{a\}", head) for head in heads] == [
+        [str(number) for number in range(2, 10)],
+        ["10", "11"],
+    ], "by their numbers in the table of runs"
+    assert "model\\_2, run 2, prompt basic; model\\_3, run 3, prompt basic" in made
+    assert "model\\_10, run 10, prompt basic; model\\_11, run 11, prompt basic" in made
+    assert [line.count("&") for line in made.splitlines() if line.startswith("{sigh}")] == [8, 2]
 
 
 def test_the_page_marks_what_is_published_and_escapes(runs: Mapping[str, Path]) -> None:
@@ -334,11 +375,138 @@ def test_the_command_writes_each_form(runs: Mapping[str, Path], tmp_path: Path) 
     runner = CliRunner()
     done = runner.invoke(cli, ["leaderboard", str(runs["basic"]), "--format", "md"])
     assert done.exit_code == 0, done.output
-    assert "| made-up, prompt basic |" in done.stdout
+    assert "| made-up, run 1, prompt basic |" in done.stdout
     page = tmp_path / "board.html"
     done = runner.invoke(cli, ["leaderboard", str(runs["basic"]), "-o", str(page)])
     assert done.exit_code == 0, done.output
     assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+# -- what a figure rests on, and whose it is ----------------------------------------------------------------
+
+
+def test_a_figure_on_fewer_turns_than_were_put_shows_it_in_every_form(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"]])
+    assert figure(board, 2, "c4").rests_on == "n 9 of 10"
+    assert figure(board, 0, "understanding").rests_on == ""
+    page, text, latex = (render(board, form) for form in ("html", "md", "latex"))
+    assert page.count('<small class="short">n 9 of 10</small>') == 5, "C1 to C4 and VES"
+    assert page.count('<small class="short">n 4 of 5</small>') == 2, "in the maps of C4 and VES"
+    assert re.search(r"\d\.\d\d to \d\.\d\d; n 9 of 10\)", text)
+    assert re.search(r"\| laughter \| \d\.\d\d \(n 4 of 5\) \|", text)
+    assert "\\scriptsize n 9 of 10 " in latex
+    assert re.search(r"\{laughter\} & \d\.\d\d \{\\scriptsize n 4 of 5\}", latex)
+    assert re.search(r"\{gender\} & 100\.00 \{\\scriptsize n 5\}", latex)
+    for made in (page, text, latex):
+        assert "the figure rests on n of the N turns that were put" in made
+    whole = build_board([runs["basic"]]).tables[0]
+    assert not any("n of N" in note for note in whole.notes), "nothing to explain there"
+
+
+def rival(row: int, value: float, share: float = 1.0) -> Rival:
+    return Rival(row, value, share, ("data", frozenset({"case"})), None)
+
+
+def test_equal_means_are_both_the_best_whatever_their_rounding() -> None:
+    tied = [rival(0, 0.1 + 0.2), rival(1, 0.3), rival(2, 0.2)]
+    assert 0.1 + 0.2 != 0.3
+    assert find_best(tied, higher_is_better=True).rows == {0, 1}
+    assert find_best(tied, higher_is_better=False).rows == {2}
+    assert find_best([rival(0, 0.0), rival(1, 0.0)], higher_is_better=False).rows == {0, 1}
+    assert find_best([rival(0, 1.0)], higher_is_better=True).rows == set(), "nobody to be better than"
+
+
+def test_a_row_that_rests_on_a_smaller_share_of_its_turns_is_not_the_best() -> None:
+    ahead = find_best([rival(0, 4.0, 0.5), rival(1, 3.0)], higher_is_better=True)
+    assert not ahead.rows
+    assert "smaller share" in ahead.reason
+    assert find_best([rival(0, 4.0), rival(1, 3.0, 0.5)], higher_is_better=True).rows == {0}
+    assert find_best([rival(0, 4.0, 0.5), rival(1, 4.0)], higher_is_better=True).rows == {1}
+    assert find_best([rival(0, 4.0, 9 / 10), rival(1, 3.0, 18 / 20)], higher_is_better=True).rows == {0}
+
+
+@pytest.mark.parametrize("other", [{"version": "1+other@host:1"}, {"model": "another-model"}])
+def test_judges_are_named_and_nothing_is_bold_across_them(
+    runs: Mapping[str, Path], tmp_path: Path, other: Mapping[str, Any]
+) -> None:
+    same = build_board([runs["basic"], runs["enhance"]], all_prompts=True)
+    assert figure(same, 2, "c4", 1).best
+    assert {figure(same, 2, "c4", row).mark for row in (0, 1)} == {"a"}, "not the judge of the published rows"
+    assert figure(same, 0, "understanding").mark == "", "one judge, and the paper's was none"
+    assert "C1, C2, C3, C4: a) rubric by judge-model, version 1 (published: by GPT-4o)" in notes(same, 2)
+    assert "understanding: mcq, version 1" in notes(same, 0)
+    apart = written(tmp_path / "apart", prompt="enhance", c4=3.5, **other)
+    board = build_board([runs["basic"], apart])
+    assert ours([runs["basic"], apart], 2) == [("made-up", "basic"), ("made-up", "enhance")]
+    assert "every prompt has a row, since C4 is by different judges" in notes(board, 2)
+    assert [figure(board, 2, "c4", row).mark for row in (0, 1)] == ["a", "b"]
+    assert not any(figure(board, 2, "c4", row).best for row in (0, 1))
+    assert "none is bold in C1, C2, C3, C4: our rows are by different judges" in notes(board, 2)
+    named = f"b) rubric by {other.get('model', 'judge-model')}, version {other.get('version', '1')}"
+    marked: Mapping[BoardFormat, str] = {
+        "html": "<sup>b</sup>",
+        "md": "<sup>b</sup>",
+        "latex": "\\textsuperscript{b}",
+    }
+    for form, mark in marked.items():
+        made = render(board, form)
+        assert mark in made
+        assert named in made
+    found = csv.DictReader(io.StringIO(render(board, "csv")))
+    by = {(row["judge"], row["judge_version"], row["judge_model"]) for row in found if row["run"] == "apart"}
+    assert ("rubric", other.get("version", "1"), other.get("model", "judge-model")) in by
+
+
+def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -> None:
+    first = written(tmp_path / "first", manifest=at("wss://me:secret@127.0.0.1:18777/v1?key=hidden"))
+    second = written(tmp_path / "second", manifest=at("ws://127.0.0.1:18778/v1", "enhance"))
+    vendor = written(tmp_path / "vendor", manifest=at(None, "enhance"))
+    three = [first, second, vendor]
+    assert ours(three, 2) == [
+        ("made-up @ 127.0.0.1:18777", "basic"),
+        ("made-up @ 127.0.0.1:18778", "enhance"),
+        ("made-up", "enhance"),
+    ], "none takes the place of another as the better prompt"
+    board = build_board(three)
+    assert "is shown" not in notes(board, 2)
+    dots = {dot.label for plot in board.plots for dot in plot.dots if not dot.published}
+    assert dots == {name for name, _ in ours(three, 2)}
+    for form in FORMS:
+        made = render(board, form)
+        assert "made-up @ 127.0.0.1:18777" in made
+        assert "secret" not in made
+        assert "hidden" not in made
+
+
+def test_the_table_of_runs_tells_data_turns_and_whether_they_ended(
+    runs: Mapping[str, Path], tmp_path: Path
+) -> None:
+    cut = written(tmp_path / "cut", manifest=at(None), unanswered=3, ended=False)
+    board = build_board([runs["basic"], cut])
+    assert [run.cells for run in board.runs] == [
+        ("1", "basic", "reference, made-up", "basic", "sample: 20 cases, manifest", "20 of 20 captured"),
+        (
+            *("2", "cut", "openai, made-up", "basic", "the bundled sample: 20 cases, manifest"),
+            "17 of 20 captured; has not ended: 20 of 30 turns are there",
+        ),
+    ]
+    page, text, latex = (render(board, form) for form in ("html", "md", "latex"))
+    for made in (page, text, latex):
+        assert made.count("has not ended: 20 of 30 turns are there") > 4, "at its rows, not among runs alone"
+        assert "the bundled sample: 20 cases" in made
+    rows = list(csv.DictReader(io.StringIO(render(board, "csv"))))
+    told = {(row["run"], row["data"], row["cases"], row["source"], row["ended"]) for row in rows}
+    assert told == {
+        ("basic", "sample", "20", "manifest", "True"),
+        ("cut", "the bundled sample", "20", "manifest", "False"),
+        ("", "", "", "", ""),
+    }
+
+
+def test_where_the_best_prompt_is_said_so_is_by_which_means(runs: Mapping[str, Path]) -> None:
+    said = notes(build_board([runs["basic"], runs["enhance"]]), 2)
+    assert "by its mean over scripts" in said
+    assert "where the table shows means over turns" in said
 
 
 # -- levels ------------------------------------------------------------------------------------------------
