@@ -135,11 +135,14 @@ def write_report(
                 pieces = iter([as_json(views)])
         if output is None:
             return "".join(pieces)
-        part = output.with_name(output.name + ".part")
+        # A device or a pipe is written to; a file is there whole, or as it was.
+        goes_straight = output.exists() and not output.is_file()
+        part = output if goes_straight else output.with_name(output.name + ".part")
         try:
             with part.open("w", encoding="utf-8", newline="") as file:
                 file.writelines(pieces)
-            part.replace(output)
+            if not goes_straight:
+                part.replace(output)
         except OSError as error:
             raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
     return None

@@ -7,7 +7,9 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -336,6 +338,16 @@ def test_a_run_without_turns_has_a_page(tmp_path: Path) -> None:
     assert page.unbalanced == []
     assert page.rows() == []
     assert "Every turn was captured" not in page.text or "0 of 0" in page.text
+
+
+def test_a_pipe_is_written_to_and_not_replaced(run_folder: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text, "utf-8")
+        write_report([run_folder], pipe, form="md")
+        assert read.result(10) == write_report([run_folder], form="md")
+    assert pipe.is_fifo()
 
 
 def test_wrong_use_is_told(run_folder: Path, tmp_path: Path) -> None:
