@@ -1,15 +1,16 @@
-"""Text files that people hand in: what they hold, and the rows of a CSV file."""
+"""Text files that people hand in, what they hold, and the rows of a CSV file; and where to write theirs."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from live_eval.errors import DataError
 
-__all__ = ["read_rows", "read_text"]
+__all__ = ["read_rows", "read_text", "written_whole"]
 
 
 def read_text(path: Path) -> str:
@@ -55,6 +56,27 @@ def read_rows(
             yield reader.line_num, {name: cell.strip() for name, cell in zip(heading, row, strict=True)}
     except csv.Error as error:
         raise DataError(f"{path}:{reader.line_num}: expected CSV: {error}") from None
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """Yield where to write what is to be at a path, so that a file is there whole, or is as it was.
+
+    It is a file beside it, which is moved in place in the end. A link, a device and a pipe are written to as
+    they are, and never replaced: ``/dev/stdout`` is a link, and may lead to a file.
+
+    Args:
+        path: Where the user wants it.
+
+    Raises:
+        OSError: It cannot be moved in place.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        yield path
+        return
+    part = path.with_name(path.name + ".part")
+    yield part
+    part.replace(path)
 
 
 def _check_heading(

@@ -19,6 +19,7 @@ from live_eval.comparison import ComparedRun, check_same_data
 from live_eval.errors import StoreError, UsageError
 from live_eval.ratings import Match, Ratings, rate
 from live_eval.statistics import Estimate, estimate_mean, estimate_share
+from live_eval.textfile import written_whole
 
 __all__ = ["SCHEMA_VERSION", "Arena", "ByJudge", "ByPeople", "play_arena", "write_verdicts"]
 
@@ -211,11 +212,10 @@ def write_verdicts(arena: Arena, path: Path) -> None:
         rows += [{**asdict(pair), "verdict": pair.verdict} for pair in judged.pairs]
     if arena.people is not None:
         rows += [{"vote": True, **asdict(vote)} for vote in arena.people.votes.votes]
-    part = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-        part.replace(path)
+        with written_whole(path) as place:
+            place.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     except OSError as error:
         raise StoreError(f"{path}: cannot be written: {error}") from error
 

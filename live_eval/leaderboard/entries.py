@@ -21,9 +21,9 @@ from live_eval.comparison import (
 from live_eval.errors import UsageError
 from live_eval.leaderboard.columns import BoardColumn
 from live_eval.leaderboard.runs import BoardRun, address_of, describe_run
-from live_eval.statistics import Estimate, estimate_mean, estimate_share
+from live_eval.statistics import Estimate
 from live_eval.store import RunReader, ScoreReader, part_of
-from live_eval.summary import ACCURACY, JudgeFacts, RunSummary, TurnFacts, summarise
+from live_eval.summary import JudgeFacts, RunSummary, TurnFacts, summarise
 from live_eval.types import Task
 
 __all__ = ["Chosen", "Entry", "Source", "choose_prompts", "read_entries", "sources_of"]
@@ -64,8 +64,7 @@ class Entry:
         values = [
             (value, turn.script_id) for turn in turns if (value := table.value(turn, column)) is not None
         ]
-        estimate = estimate_share if score == ACCURACY else estimate_mean
-        return estimate([value for value, _ in values], [script for _, script in values])
+        return column.mean([value for value, _ in values], [script for _, script in values])
 
     def judge(self, column: BoardColumn) -> JudgeFacts | None:
         """Return who gave a figure of a table, or None where nobody did."""

@@ -35,6 +35,7 @@ from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
 from live_eval.store import RunReader, ScoreReader
 from live_eval.summary import RunSummary, TurnFacts, summarise
+from live_eval.textfile import written_whole
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
@@ -135,14 +136,9 @@ def write_report(
                 pieces = iter([as_json(views)])
         if output is None:
             return "".join(pieces)
-        # A device or a pipe is written to; a file is there whole, or as it was.
-        goes_straight = output.exists() and not output.is_file()
-        part = output if goes_straight else output.with_name(output.name + ".part")
         try:
-            with part.open("w", encoding="utf-8", newline="") as file:
+            with written_whole(output) as place, place.open("w", encoding="utf-8", newline="") as file:
                 file.writelines(pieces)
-            if not goes_straight:
-                part.replace(output)
         except OSError as error:
             raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
     return None

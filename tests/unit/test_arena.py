@@ -229,6 +229,15 @@ def test_votes_that_are_all_ties_tell_no_interval(runs: list[Path], tmp_path: Pa
     assert "ratings: no interval: all resamples are alike" in told
 
 
+def test_verdicts_go_where_a_link_leads(runs: list[Path], tmp_path: Path) -> None:
+    file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
+    link = tmp_path / "link"
+    link.symlink_to("verdicts")
+    write_verdicts(play_arena(read_runs(runs[:2]), None, OPTIONS, votes=file), link)
+    assert link.is_symlink()
+    assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
+
+
 def test_bad_votes_are_named_by_their_lines(tmp_path: Path) -> None:
     file = votes_file(
         tmp_path / "votes.csv",
