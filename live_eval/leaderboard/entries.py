@@ -125,10 +125,12 @@ def _entry(run: BoardRun, summary: RunSummary, manifest: Mapping[str, Any]) -> E
     # Data that is not told may be any: it is like no other.
     known = str(data.get("fingerprint") or data.get("name") or f"that of {run.folder}")
     label = facts.model or facts.endpoint or facts.name
+    # A gateway may have a model of its own at each path: the whole address tells models apart.
+    whole = part_of(part_of(manifest, "config"), "endpoint").get("base_url")
     return Entry(
         label=f"{label} @ {address}" if address else label,
         run=run,
-        model=(facts.endpoint, address, facts.model, facts.voice, facts.turn_mode, known),
+        model=(facts.endpoint, whole, facts.model, facts.voice, facts.turn_mode, known),
         data=known,
         prompt=run.prompt,
         told=tells_cue(manifest),

@@ -459,8 +459,8 @@ def test_judges_are_named_and_nothing_is_bold_across_them(
 
 def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -> None:
     first = written(tmp_path / "first", manifest=at("wss://me:secret@127.0.0.1:18777/v1?key=hidden"))
-    second = written(tmp_path / "second", manifest=at("ws://127.0.0.1:18778/v1", "enhance"))
-    vendor = written(tmp_path / "vendor", manifest=at(None, "enhance"))
+    second = written(tmp_path / "second", manifest=at("ws://127.0.0.1:18778/v1", "enhance"), c4=3.5)
+    vendor = written(tmp_path / "vendor", manifest=at(None, "enhance"), c4=4.0)
     three = [first, second, vendor]
     assert ours(three, 2) == [
         ("made-up @ 127.0.0.1:18777", "basic"),
@@ -476,6 +476,15 @@ def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -
         assert "made-up @ 127.0.0.1:18777" in made
         assert "secret" not in made
         assert "hidden" not in made
+
+
+def test_a_gateway_may_have_a_model_at_each_path(tmp_path: Path) -> None:
+    first = written(tmp_path / "first", manifest=at("ws://gateway:1/model-a/v1"))
+    second = written(tmp_path / "second", manifest=at("ws://gateway:1/model-b/v1", "enhance"), c4=3.5)
+    assert ours([first, second], 2) == [
+        ("made-up @ gateway:1", "basic"),
+        ("made-up @ gateway:1", "enhance"),
+    ], "none takes the place of another as the better prompt"
 
 
 def test_the_table_of_runs_tells_data_turns_and_whether_they_ended(
