@@ -52,12 +52,13 @@ class BoardRun:
     def cells(self) -> tuple[str, ...]:
         """What stands under `RUN_COLUMNS`."""
         turns = f"{self.captured} of {self.put} captured"
+        cases = f"{self.cases} case{'' if self.cases == 1 else 's'}"
         return (
             str(self.number),
             self.folder,
             self.endpoint,
             self.prompt,
-            f"{self.data}: {self.cases} case{'' if self.cases == 1 else 's'}, {self.source}",
+            f"{self.data}: {', '.join(filter(None, (cases, self.source)))}",
             f"{turns}; {self.unfinished}" if self.unfinished else turns,
         )
 

@@ -478,6 +478,15 @@ def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -
         assert "hidden" not in made
 
 
+def test_a_run_without_turns_tells_no_source(tmp_path: Path) -> None:
+    RunWriter.create(tmp_path / "empty", at(None)).close()
+    [run] = build_board([tmp_path / "empty"]).runs
+    assert run.cells[-2:] == (
+        "the bundled sample: 0 cases",
+        "0 of 0 captured; has not ended: 0 of 30 turns are there",
+    )
+
+
 def test_a_gateway_may_have_a_model_at_each_path(tmp_path: Path) -> None:
     first = written(tmp_path / "first", manifest=at("ws://gateway:1/model-a/v1"))
     second = written(tmp_path / "second", manifest=at("ws://gateway:1/model-b/v1", "enhance"), c4=3.5)
