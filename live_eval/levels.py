@@ -33,6 +33,7 @@ from live_eval.data import QUESTION_TYPES
 from live_eval.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estimate_mean, paired_difference
 from live_eval.summary import ACCURACY, RunSummary, ScoreColumn, ScoreTable, TurnFacts
 from live_eval.types import Task, Variant
+from live_eval.wording import counted
 
 __all__ = [
     "ASKS_FOR",
@@ -426,4 +427,4 @@ def _source_gaps(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterable[Sour
 
 
 def _too_few(count: int, unit: Unit) -> str:
-    return f"too few: {count} {unit}{'' if count == 1 else 's'}, expected at least {MIN_CLUSTERS}"
+    return f"too few: {counted(count, unit)}, expected at least {MIN_CLUSTERS}"

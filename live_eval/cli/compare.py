@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.cli._words import counted
+from live_eval.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

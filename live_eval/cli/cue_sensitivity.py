@@ -10,11 +10,11 @@ import click
 
 from live_eval.bench import JudgeOptions, load_judge
 from live_eval.bench import lacks as lacks_here
-from live_eval.cli._words import counted
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.registry import judge
 from live_eval.store import RunReader, ScoreReader
 from live_eval.summary import unfinished
+from live_eval.wording import counted
 
 if TYPE_CHECKING:
     from live_eval.cue_sensitivity import CueSensitivity, Effect, Embedder

@@ -12,6 +12,7 @@ from live_eval.comparison.settings import Setting, settings_that_differ
 from live_eval.errors import UsageError
 from live_eval.statistics import flips_for, holm
 from live_eval.store import part_of
+from live_eval.wording import counted
 
 __all__ = [
     "Comparison",
@@ -166,7 +167,7 @@ def _cases(keys: Sequence[Key]) -> str:
         case if repeat == 0 else f"{case} (repetition {repeat + 1})" for case, repeat in keys[:_TOLD_CASES]
     )
     more = ", …" if len(keys) > _TOLD_CASES else ""
-    return f"{len(keys)} {'turn' if len(keys) == 1 else 'turns'} ({told}{more})"
+    return f"{counted(len(keys), 'turn')} ({told}{more})"
 
 
 def _ended(run: ComparedRun) -> str:

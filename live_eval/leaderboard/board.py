@@ -8,6 +8,7 @@ how many. Where the judge of that choice gave nothing, every prompt has a row.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -284,13 +285,15 @@ def _map(
             return turn.question_kind
         return (turn.cue.attribute or turn.cue.phrase) if turn.cue is not None else None
 
-    names = sorted({name for entry in entries for turn in entry.turns(column) if (name := row_of(turn))})
+    turns: dict[Entry, dict[str, list[TurnFacts]]] = {entry: defaultdict(list) for entry in entries}
+    for entry, of_row in turns.items():
+        for turn in entry.turns(column):
+            if name := row_of(turn):
+                of_row[name].append(turn)
+    names = sorted({name for of_row in turns.values() for name in of_row})
     by_run = {
-        entry: [
-            _cell(entry, column, [turn for turn in entry.turns(column) if row_of(turn) == name])
-            for name in names
-        ]
-        for entry in entries
+        entry: [_cell(entry, column, of_row.get(name, ())) for name in names]
+        for entry, of_row in turns.items()
     }
     runs = [entry for entry, cells in by_run.items() if any(cell.value is not None for cell in cells)]
     if not runs:

@@ -20,7 +20,7 @@ from live_eval.comparison import (
 )
 from live_eval.errors import UsageError
 from live_eval.leaderboard.columns import BoardColumn
-from live_eval.leaderboard.runs import BoardRun, address_of, describe_run
+from live_eval.leaderboard.runs import BoardRun, address_of, base_url_of, describe_run
 from live_eval.statistics import Estimate
 from live_eval.store import RunReader, ScoreReader, part_of
 from live_eval.summary import JudgeFacts, RunSummary, TurnFacts, summarise
@@ -121,16 +121,15 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
 
 
 def _entry(run: BoardRun, summary: RunSummary, manifest: Mapping[str, Any]) -> Entry:
-    facts, data, address = summary.facts, part_of(manifest, "data"), address_of(manifest)
+    facts, data, base_url = summary.facts, part_of(manifest, "data"), base_url_of(manifest)
     # Data that is not told may be any: it is like no other.
     known = str(data.get("fingerprint") or data.get("name") or f"that of {run.folder}")
-    label = facts.model or facts.endpoint or facts.name
-    # A gateway may have a model of its own at each path: the whole address tells models apart.
-    whole = part_of(part_of(manifest, "config"), "endpoint").get("base_url")
+    label, address = facts.model or facts.endpoint or facts.name, address_of(base_url)
     return Entry(
         label=f"{label} @ {address}" if address else label,
         run=run,
-        model=(facts.endpoint, whole, facts.model, facts.voice, facts.turn_mode, known),
+        # A gateway may have a model of its own at each path: the whole address tells models apart.
+        model=(facts.endpoint, base_url, facts.model, facts.voice, facts.turn_mode, known),
         data=known,
         prompt=run.prompt,
         told=tells_cue(manifest),

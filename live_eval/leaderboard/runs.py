@@ -11,8 +11,9 @@ from live_eval.comparison import NOT_TOLD
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.store import part_of
 from live_eval.summary import RunSummary
+from live_eval.wording import counted
 
-__all__ = ["RUN_COLUMNS", "BoardRun", "address_of", "describe_run"]
+__all__ = ["RUN_COLUMNS", "BoardRun", "address_of", "base_url_of", "describe_run"]
 
 RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns")
 """The headings of the table of runs."""
@@ -52,25 +53,29 @@ class BoardRun:
     def cells(self) -> tuple[str, ...]:
         """What stands under `RUN_COLUMNS`."""
         turns = f"{self.captured} of {self.put} captured"
-        cases = f"{self.cases} case{'' if self.cases == 1 else 's'}"
         return (
             str(self.number),
             self.folder,
             self.endpoint,
             self.prompt,
-            f"{self.data}: {', '.join(filter(None, (cases, self.source)))}",
+            f"{self.data}: {', '.join(filter(None, (counted(self.cases, 'case'), self.source)))}",
             f"{turns}; {self.unfinished}" if self.unfinished else turns,
         )
 
 
-def address_of(manifest: Mapping[str, Any]) -> str:
-    """Return the host and port at which a run's user said the endpoint is; empty where they did not.
+def base_url_of(manifest: Mapping[str, Any]) -> str:
+    """Return where a run's user said the endpoint is; empty where they did not."""
+    url = part_of(part_of(manifest, "config"), "endpoint").get("base_url")
+    return url if isinstance(url, str) else ""
 
-    >>> address_of({"config": {"endpoint": {"base_url": "wss://me:secret@host:8000/v1?key=1"}}})
+
+def address_of(base_url: str) -> str:
+    """Return the host and port of a URL, which may be shown.
+
+    >>> address_of("wss://me:secret@host:8000/v1?key=1")
     'host:8000'
     """
-    url = part_of(part_of(manifest, "config"), "endpoint").get("base_url")
-    return urlsplit(url).netloc.rpartition("@")[2] if isinstance(url, str) else ""
+    return urlsplit(base_url).netloc.rpartition("@")[2]
 
 
 def describe_run(
@@ -85,7 +90,7 @@ def describe_run(
         folder: Its folder, unique on the board.
         prompt: What its prompt is called.
     """
-    facts, address = summary.facts, address_of(manifest)
+    facts, address = summary.facts, address_of(base_url_of(manifest))
     endpoint = f"{facts.endpoint or NOT_TOLD}{f' @ {address}' if address else ''}"
     return BoardRun(
         number=number,

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -53,12 +54,12 @@ class OpenRun:
     Args:
         reader: The run.
         view: What is shown of it.
-        compared: The run as comparisons need it.
+        compared: The run as comparisons need it; None of one that is reported alone.
     """
 
     reader: RunReader
     view: RunView
-    compared: ComparedRun
+    compared: ComparedRun | None
 
 
 @contextmanager
@@ -82,17 +83,20 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     labels = _labels(resolved)
     with ExitStack() as stack:
         opened: list[OpenRun] = []
-        for label, run in zip(labels, read_runs(paths), strict=True):
-            reader = stack.enter_context(RunReader.open(run.path))
-            with ScoreReader.open(run.path) as scores:
+        runs = read_runs(paths) if len(paths) > 1 else []
+        for path, label, run in zip_longest(paths, labels, runs):
+            reader = stack.enter_context(RunReader.open(path))
+            with ScoreReader.open(path) as scores:
                 summary = summarise(reader, scores, retime=retime)
-            compared = replace(run, name=label)
+            compared = replace(run, name=label) if run is not None else None
             comparison = _held_against(opened[0], compared, summary) if opened else None
             opened.append(OpenRun(reader, RunView(len(opened), label, summary, comparison), compared))
         yield opened
 
 
-def _held_against(first: OpenRun, run: ComparedRun, summary: RunSummary) -> Comparison:
+def _held_against(first: OpenRun, run: ComparedRun | None, summary: RunSummary) -> Comparison:
+    assert first.compared is not None
+    assert run is not None
     problem = not_the_same_data(first.compared, run)
     return compare(first.view.summary, summary, (first.view.label, run.name), problem)
 
@@ -123,7 +127,7 @@ def write_report(
     """
     with open_runs(runs, retime=retime) as opened:
         views = [run.view for run in opened]
-        prompts = prompts_in_words([run.compared for run in opened])
+        prompts = prompts_in_words([run.compared for run in opened if run.compared is not None])
         pieces: Iterator[str]
         match form:
             case "html":

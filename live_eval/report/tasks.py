@@ -21,6 +21,7 @@ from live_eval.report.tables import (
 from live_eval.statistics import Estimate
 from live_eval.summary import QuestionFigures, TaskFigures
 from live_eval.types import Task
+from live_eval.wording import counted
 
 __all__ = ["task_tables"]
 
@@ -216,7 +217,7 @@ def _sources(levels: Sequence[tuple[RunView, Levels]], runs: Sequence[RunView]) 
     )
     rows += [
         (
-            Cell("1 score" if count == 1 else f"{count} scores"),
+            Cell(counted(count, "score")),
             Cell(task.value),
             *run_cell(next(view for view in runs if view.index == index), runs),
             *(Cell(NONE),) * 3,

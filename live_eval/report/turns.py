@@ -142,7 +142,7 @@ def _badges(turn: StoredTurn, table: ScoreTable) -> tuple[tuple[str, str], ...]:
         badges.append(("flagged", "lag"))
     if turn.timing.uncertain:
         badges.append(("uncertain", "uncertain end"))
-    answer = table.rows.get(turn.turn_id, {}).get("mcq")
+    answer = table.answer(turn.turn_id)
     if answer is not None and answer.status == "scored" and table.chosen(turn.turn_id) is None:
         badges.append(("unparsed", "no choice"))
     if turn.warnings:
@@ -194,7 +194,7 @@ def _question(question: Question | None) -> str | None:
 
 
 def _read_as(turn: StoredTurn, table: ScoreTable) -> str | None:
-    row = table.rows.get(turn.turn_id, {}).get("mcq")
+    row = table.answer(turn.turn_id)
     if row is None or row.status != "scored":
         return None
     return table.chosen(turn.turn_id) or "no single option"

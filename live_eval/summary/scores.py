@@ -116,9 +116,13 @@ class ScoreTable:
             return self.cell(turn.turn_id, column).value
         return 0.0 if column.name == ACCURACY and turn.unanswered and self.answers_judged else None
 
+    def answer(self, turn_id: str) -> ScoreRow | None:
+        """Return what a turn was given as the answer to a question, or None where that was not judged."""
+        return self.rows.get(turn_id, {}).get(_MCQ)
+
     def chosen(self, turn_id: str) -> str | None:
         """Return the letter of the option that a reply was read to choose; None of no single one."""
-        row = self.rows.get(turn_id, {}).get(_MCQ)
+        row = self.answer(turn_id)
         letter = row.detail.get("chosen") if row is not None else None
         return letter if isinstance(letter, str) else None
 

@@ -24,7 +24,6 @@ from live_eval.types import Task
 
 __all__ = ["ErrorFigures", "QuestionFigures", "TaskFigures", "summarise_tasks"]
 
-_MCQ = "mcq"
 _TRANSCRIPTION = "transcription"
 _UNKNOWN = "unknown"
 
@@ -162,7 +161,8 @@ def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionF
         for turn in turns
         if column is not None and (value := table.value(turn, column)) is not None
     ]
-    answers = [table.rows[turn.turn_id][_MCQ].values for turn, _ in told if turn.captured]
+    rows = [table.answer(turn.turn_id) for turn, _ in told if turn.captured]
+    answers = [row.values for row in rows if row is not None]
     return QuestionFigures(
         kind=kind,
         asked=len(turns),

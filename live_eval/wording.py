@@ -1,4 +1,4 @@
-"""Words that several commands print."""
+"""Words that commands, reports and messages share."""
 
 from __future__ import annotations
 
