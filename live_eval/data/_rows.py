@@ -1,4 +1,4 @@
-"""Read one entry of a data set: find our fields in it and validate their values.
+"""Read the entries of a data set: find our fields in them and validate their values.
 
 An unusable value becomes a problem of the row and is never raised: the case must appear in the report as a
 failed turn.
@@ -6,16 +6,28 @@ failed turn.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from live_eval.errors import UsageError
+from live_eval.errors import DataError, UsageError
+from live_eval.text.files import read_text
 from live_eval.types import SpeechBoundaries, Variant
 
-__all__ = ["FieldMap", "Row", "field_names", "inside", "relative_name", "speech_boundaries", "unique"]
+__all__ = [
+    "FieldMap",
+    "Row",
+    "field_names",
+    "inside",
+    "parse_json",
+    "read_entries",
+    "relative_name",
+    "speech_boundaries",
+    "unique",
+]
 
 _UNCERTAIN_MS = 100
 _VARIANT = "{variant}"
@@ -27,12 +39,18 @@ class FieldMap:
     Args:
         known: For each of our names, the spellings to try in order; they may contain ``{variant}``.
         mapping: The user's spellings; they take precedence.
+        variants: The variants that an entry is read for.
 
     Raises:
         UsageError: The mapping names an unknown field.
     """
 
-    def __init__(self, known: Mapping[str, Sequence[str]], mapping: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        known: Mapping[str, Sequence[str]],
+        mapping: Mapping[str, str],
+        variants: Sequence[Variant] = (Variant.TARGET,),
+    ) -> None:
         unknown = [name for name in mapping if name not in known]
         if unknown:
             raise UsageError(
@@ -41,11 +59,40 @@ class FieldMap:
             )
         self._mapping = dict(mapping)
         self._known = {name: tuple(paths) for name, paths in known.items()}
+        self._variants = variants
 
-    @property
-    def mapped(self) -> Mapping[str, str]:
-        """The user's spellings."""
-        return self._mapping
+    def check_mapping(
+        self, records: Sequence[Mapping[str, Any]], where: str, *, row: str = "entry", prefix: str = ""
+    ) -> None:
+        """Raise a `UsageError` if no entry of the file `where` has a field that the user mapped.
+
+        Args:
+            records: The entries.
+            where: Their file.
+            row: The file's word for an entry.
+            prefix: Prefix of our names in the user's mapping.
+        """
+        for name, spelled in self._mapping.items():
+            if not any(
+                self.find(record, name, variant) is not None
+                for record in records
+                for variant in self._variants
+            ):
+                raise UsageError(
+                    f"{where}: no {row} has the field {spelled!r} mapped to {prefix}{name}; "
+                    f"there are: {_first_fields(records)}"
+                )
+
+    def check_recordings(
+        self, records: Sequence[Mapping[str, Any]], where: str, *, row: str = "entry"
+    ) -> None:
+        """Raise a `DataError` if no entry names a recording; arguments as in `check_mapping`."""
+        if not any(self.offers(record, variant) for record in records for variant in self._variants):
+            tried = ", ".join(self.paths("audio", Variant.TARGET))
+            raise DataError(
+                f"{where}: no {row} names a recording; expected one of the fields {tried}; "
+                f"there are: {_first_fields(records)}; map yours with fields = {{ audio = … }}"
+            )
 
     def paths(self, name: str, variant: Variant) -> list[str]:
         """Return the spellings of one of our fields to try for one variant."""
@@ -160,6 +207,39 @@ class Row:
             return None
 
 
+def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
+    """Parse the JSON of the file `where`, or of one of its lines.
+
+    Raises:
+        DataError: It is not JSON; the message names the line.
+    """
+    place = where if line is None else f"{where}, line {line}"
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{where}, line {line or error.lineno}, column {error.colno}"
+        raise DataError(f"{place}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise DataError(f"{place}: the JSON is nested too deeply") from None
+    except ValueError as error:  # a number with more digits than Python reads
+        raise DataError(f"{place}: not JSON: {error}") from None
+
+
+def read_entries(path: Path) -> list[Any]:
+    """Return the entries of a JSON file that contains a list.
+
+    Raises:
+        DataError: It cannot be read, is not a list, or is empty; the message says what was found.
+    """
+    content = parse_json(read_text(path), str(path))
+    if not isinstance(content, list):
+        is_a = f"an object with {', '.join(field_names(content))}" if isinstance(content, dict) else content
+        raise DataError(f"{path}: expected a list of entries, but it is {is_a!s:.200}")
+    if not content:
+        raise DataError(f"{path}: expected a list of entries, but it is empty")
+    return content
+
+
 def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     """Return annotated boundaries.
 
@@ -237,6 +317,10 @@ def field_names(record: Mapping[str, Any]) -> list[str]:
         inner = list(value) if isinstance(value, Mapping) else []
         names.extend(f"{key}.{name}" for name in inner) if inner else names.append(str(key))
     return names
+
+
+def _first_fields(records: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(field_names(records[0])) if records else "none"
 
 
 def relative_name(stated: str) -> str:

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -70,19 +70,10 @@ class FileCheck:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            "path": str(self.path),
-            "role": self.role,
-            "case_id": self.case_id,
-            "kind": self.kind,
-            "message": self.message,
-            "rate_hz": self.rate_hz,
-            "channels": self.channels,
-            "format": self.format,
-            "subtype": self.subtype,
-            "duration_ms": None if self.duration_ns is None else round(self.duration_ns / 1e6, 3),
-            "notes": list(self.notes),
-        }
+        fields = asdict(self)
+        duration_ns = fields.pop("duration_ns")
+        duration_ms = None if duration_ns is None else round(duration_ns / 1e6, 3)
+        return {**fields, "path": str(self.path), "duration_ms": duration_ms}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +211,8 @@ class DataReport:
             "question_types": self.question_types(),
             "questions_without_key": len(self.keyless),
             "questions_apart": len(self.apart),
-            "questions_unread": {str(task): list(told) for task, told in dataset.unread.items()},
-            "published": [
-                {"what": count.what, "expected": count.expected, "found": count.found}
-                for count in self.published
-            ],
+            "questions_unread": {str(task): list(problems) for task, problems in dataset.unread.items()},
+            "published": [asdict(count) for count in self.published],
             "problems": [
                 {"case_id": case.case_id, "problem": case.problem}
                 for case in (*self.problems, *self.question_problems)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from live_eval.data.dialogues import alone, whole_dialogues
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import UsageError
 from live_eval.types import Case, Task, Variant
@@ -88,7 +87,7 @@ class DataSet:
         if task is Task.CONVERSATION:
             return self.cases
         return tuple(
-            replace(alone(case), case_id=f"{task}/{case.case_id}", task=task)
+            replace(case, case_id=f"{task}/{case.case_id}", task=task, dialogue_id=None, turn_index=0)
             for case in self.cases
             if case.variant in transcribe
         )
@@ -189,7 +188,13 @@ def select(
     if not chosen:
         asked = "; ".join(f"{what} {', '.join(wanted)}" for what, wanted, _ in criteria if wanted)
         raise UsageError(f"no case matches all of: {asked}" if asked else "the data set has no cases")
-    return whole_dialogues(_first_of_each_task(chosen, limit), everything)
+    wanted_sessions = {_session(case) for case in _first_of_each_task(chosen, limit)}
+    return [case for case in everything if _session(case) in wanted_sessions]
+
+
+def _session(case: Case) -> str:
+    """Return what the turns of a dialogue share."""
+    return case.dialogue_id or case.case_id
 
 
 def _first_of_each_task(cases: Sequence[Case], limit: int | None) -> list[Case]:

@@ -20,13 +20,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from live_eval.data._json import read_entries, read_json
-from live_eval.data._rows import FieldMap, Row, field_names, relative_name, speech_boundaries, unique
-from live_eval.data._scripts import Scripts
+from live_eval.data._rows import (
+    FieldMap,
+    Row,
+    parse_json,
+    read_entries,
+    relative_name,
+    speech_boundaries,
+    unique,
+)
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.questions import MAPPED, QuestionFile, read_questions
 from live_eval.data.taxonomy import NEUTRAL, cue_of
-from live_eval.errors import DataError, UsageError
+from live_eval.errors import DataError
+from live_eval.text.files import read_text
 from live_eval.types import Case, CoarseDimension, Cue, SpeechBoundaries, Task, Variant
 
 __all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of"]
@@ -109,7 +116,7 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
     if not parts:
         raise DataError(f"{path}: expected script_info_*.json in data_synthesis or data_human")
     mapped = {name: path for name, path in options.fields.items() if not name.startswith(MAPPED)}
-    fields = FieldMap(KNOWN_FIELDS, mapped)
+    fields = FieldMap(KNOWN_FIELDS, mapped, tuple(Variant))
     taken: set[str] = set()
     cases: list[Case] = []
     with_info = {part.script_info.parent for part in parts}
@@ -119,7 +126,7 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         cases.extend(read)
         notes.extend(f"{part.script_info.name}: {note}" for note in part_notes)
     files = {file.path: file for part in parts for file in _question_files(part)}
-    asked = read_questions(list(files.values()), Scripts(cases), mapping=options.fields, taken=taken)
+    asked = read_questions(list(files.values()), cases, mapping=options.fields, taken=taken)
     return DataSet(
         name=path.stem if path.is_file() else path.resolve().name,
         root=path,
@@ -148,7 +155,8 @@ def _load_part(
 ) -> tuple[list[Case], list[str]]:
     entries = read_entries(part.script_info)
     records = [entry for entry in entries if isinstance(entry, dict)]
-    _check_fields(part.script_info, records, fields)
+    fields.check_mapping(records, str(part.script_info))
+    fields.check_recordings(records, str(part.script_info))
     annotated = _Annotations(part)
     cases: list[Case] = []
     ids: Counter[str] = Counter()
@@ -156,14 +164,21 @@ def _load_part(
     for number, entry in enumerate(entries, 1):
         where = f"{part.script_info.name}, entry {number}"
         if not isinstance(entry, dict):
-            unread = unique(f"{part.prefix}entry_{number}/{Variant.TARGET}", taken)
-            problem = f"{where}: expected an object, but it is {entry!r:.80}"
-            cases.append(_unreadable(unread, f"entry_{number}", part, problem))
+            unread = Case(
+                case_id=unique(f"{part.prefix}entry_{number}/{Variant.TARGET}", taken),
+                script_id=f"entry_{number}",
+                variant=Variant.TARGET,
+                audio_path=part.audio_root,
+                source=part.name,
+                problem=f"{where}: expected an object, but it is {entry!r:.80}",
+            )
+            cases.append(unread)
             continue
         script_id = Row(fields, entry, Variant.TARGET, where).text("id") or f"entry_{number}"
         ids[script_id] += 1
+        variants = [variant for variant in Variant if fields.offers(entry, variant)]
         of_entry = []
-        for variant in _variants(fields, entry):
+        for variant in variants or [Variant.TARGET]:
             row = Row(fields, entry, variant, f"{where} ({script_id}, {variant})")
             if ids[script_id] > 1:
                 row.complain(f"the id {script_id} was used by an earlier entry; give each entry its own")
@@ -178,26 +193,6 @@ def _load_part(
             "adult or elderly, as the benchmark does; --neutral-rule off keeps it"
         )
     return cases, notes + annotated.notes()
-
-
-def _check_fields(path: Path, records: list[dict[str, Any]], fields: FieldMap) -> None:
-    """Refuse a file without a single recording, and a mapping that matches no entry."""
-    there = ", ".join(field_names(records[0])) if records else "none"
-    for name, spelled in fields.mapped.items():
-        if not any(fields.find(record, name, variant) for record in records for variant in Variant):
-            raise UsageError(
-                f"{path}: no entry has the field {spelled!r} mapped to {name}; there are: {there}"
-            )
-    if not any(fields.offers(record, variant) for record in records for variant in Variant):
-        tried = ", ".join(fields.paths("audio", Variant.TARGET))
-        raise DataError(
-            f"{path}: no entry names a recording; expected a field such as {tried}; there are: {there}; "
-            "map yours with fields = { audio = … }"
-        )
-
-
-def _variants(fields: FieldMap, entry: dict[str, Any]) -> list[Variant]:
-    return [variant for variant in Variant if fields.offers(entry, variant)] or [Variant.TARGET]
 
 
 def _case(
@@ -257,17 +252,6 @@ def _skipped_by_neutral_rule(case: Case) -> bool:
     return case.variant is Variant.NEUTRAL and cue is not None and cue.coarse is CoarseDimension.SPEAKER
 
 
-def _unreadable(case_id: str, script_id: str, part: _Part, problem: str) -> Case:
-    return Case(
-        case_id=case_id,
-        script_id=script_id,
-        variant=Variant.TARGET,
-        audio_path=part.audio_root,
-        source=part.name,
-        problem=problem,
-    )
-
-
 def _missing_variants(fields: FieldMap, records: list[dict[str, Any]]) -> list[str]:
     """Return notes on variants that some entries do not have."""
     absent = Counter(
@@ -299,7 +283,7 @@ class _Annotations:
         self._used: set[str] = set()
         if not self._path.is_file():
             return
-        content = read_json(self._path)
+        content = parse_json(read_text(self._path), str(self._path))
         if not isinstance(content, dict):
             raise DataError(f"{self._path}: expected an object that maps recordings to their boundaries")
         self._boundaries = {relative_name(name): marks for name, marks in content.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from live_eval.data._rows import FieldMap, Row, field_names, unique
+from live_eval.data._rows import FieldMap, Row, parse_json, unique
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
-from live_eval.data.dialogues import turns_of
 from live_eval.data.taxonomy import NEUTRAL, cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.files import read_text
@@ -67,6 +65,8 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Our field names, each with the spellings to try in order; letter case does not matter."""
 
+_TURNS = "turns"
+
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -97,7 +97,13 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
     """
     fields = FieldMap(KNOWN_FIELDS, options.fields)
     lines = list(_json_lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") else _csv_lines(path))
-    _check_fields(path, lines, fields)
+    if not lines:
+        raise DataError(f"{path}: expected a row for each recording, but there is none")
+    records = [line.record for line in lines if line.record]
+    if not records:
+        raise DataError(f"{path}: no row can be read; the first: {lines[0].problem}")
+    fields.check_mapping(records, str(path), row="row")
+    fields.check_recordings(records, str(path), row="row")
     root = options.audio_root or path.parent
     taken: set[str] = set()
     ids: Counter[str] = Counter()
@@ -194,24 +200,32 @@ def _json_lines(path: Path) -> Iterator[_Line]:
             continue
         where = f"{path.name}, line {number}"
         try:
-            record = json.loads(text)
-        except json.JSONDecodeError as error:
-            yield _Line(where, {}, f"{where}, column {error.colno}: not JSON: {error.msg}")
+            record = parse_json(text, path.name, line=number)
+        except DataError as error:
+            yield _Line(where, {}, str(error))
             continue
-        except RecursionError:
-            yield _Line(where, {}, f"{where}: the JSON is nested too deeply")
-            continue
-        except ValueError as error:  # a number with more digits than Python reads
-            yield _Line(where, {}, f"{where}: not JSON: {error}")
-            continue
-        turns = turns_of(record) if isinstance(record, dict) else None
-        if turns is not None:
-            for index, (fields, problem) in enumerate(turns):
-                yield _Line(where, fields, problem and f"{where}: {problem}", record, index)
-        elif isinstance(record, dict):
-            yield _Line(where, record)
-        else:
+        if not isinstance(record, dict):
             yield _Line(where, {}, f"{where}: expected an object, but it is {record!r:.80}")
+        elif _TURNS in record:
+            yield from _turns(where, record)
+        else:
+            yield _Line(where, record)
+
+
+def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
+    """Yield the turns of a dialogue; the row's other fields apply to turns that do not override them."""
+    shared = {name: value for name, value in row.items() if name != _TURNS}
+    turns = row[_TURNS]
+    if not isinstance(turns, list) or not turns:
+        problem = f"{where}: expected a list of turns under {_TURNS!r}, but it is {turns!r:.80}"
+        yield _Line(where, shared, problem, row)
+        return
+    for number, turn in enumerate(turns):
+        if isinstance(turn, Mapping):
+            yield _Line(where, {**shared, **turn}, None, row, number)
+        else:
+            problem = f"{where}: expected an object as turn {number + 1}, but it is {turn!r:.80}"
+            yield _Line(where, shared, problem, row, number)
 
 
 def _csv_lines(path: Path) -> Iterator[_Line]:
@@ -234,25 +248,6 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
     except csv.Error as error:
         # DictReader counts the lines of the rows read so far, the reader below also the line that failed.
         raise DataError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
-
-
-def _check_fields(path: Path, lines: list[_Line], fields: FieldMap) -> None:
-    """Refuse a manifest without rows or recordings, and a mapping that matches no row."""
-    if not lines:
-        raise DataError(f"{path}: expected a row for each recording, but there is none")
-    whole = [line.record for line in lines if line.record]
-    if not whole:
-        raise DataError(f"{path}: no row can be read; the first: {lines[0].problem}")
-    there = ", ".join(field_names(whole[0]))
-    for name, spelled in fields.mapped.items():
-        if not any(fields.find(record, name, Variant.TARGET) is not None for record in whole):
-            raise UsageError(f"{path}: no row has the field {spelled!r} mapped to {name}; there are: {there}")
-    if not any(fields.offers(record, Variant.TARGET) for record in whole):
-        tried = ", ".join(fields.paths("audio", Variant.TARGET))
-        raise DataError(
-            f"{path}: no row names a recording; expected one of the columns {tried}; there are: {there}; "
-            "map yours with fields = { audio = … }"
-        )
 
 
 def _case(

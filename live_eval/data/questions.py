@@ -11,18 +11,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from live_eval.data._json import read_entries
 from live_eval.data._options import parse_answer, parse_options
-from live_eval.data._rows import FieldMap, Row, field_names, inside, relative_name, unique
-from live_eval.data._scripts import Scripts
+from live_eval.data._rows import FieldMap, Row, field_names, inside, read_entries, relative_name, unique
 from live_eval.data.taxonomy import cue_of
-from live_eval.errors import DataError, UsageError
+from live_eval.errors import DataError
 from live_eval.types import Case, Question, Task, Variant
 
 __all__ = [
@@ -145,13 +143,17 @@ class Questions:
 
 
 def read_questions(
-    files: Sequence[QuestionFile], scripts: Scripts, *, mapping: Mapping[str, str], taken: set[str]
+    files: Sequence[QuestionFile],
+    conversations: Sequence[Case],
+    *,
+    mapping: Mapping[str, str],
+    taken: set[str],
 ) -> Questions:
     """Read files of questions; an unreadable file costs only its own questions.
 
     Args:
         files: The files.
-        scripts: The conversations about the same recordings.
+        conversations: The conversations about the same recordings.
         mapping: The user's spellings of fields; our names begin with ``question.``.
         taken: Case ids in use; those of the questions are added.
 
@@ -167,8 +169,11 @@ def read_questions(
             entries[file] = read_entries(file.path)
         except DataError as error:
             unread[file.task] = (*unread.get(file.task, ()), str(error))
-    _check_mapping(fields, entries)
+    records = [entry for of_file in entries.values() for entry in of_file if isinstance(entry, dict)]
+    if records:
+        fields.check_mapping(records, ", ".join(file.where for file in entries), prefix=MAPPED)
     notes = [f"{task} questions are left out: {why}" for task, reasons in unread.items() for why in reasons]
+    scripts = _Scripts(conversations)
     cases: list[Case] = []
     for file, of_file in entries.items():
         read = _read_file(file, of_file, fields, scripts, taken)
@@ -178,15 +183,17 @@ def read_questions(
     return Questions(tuple(cases), tuple(notes), unread)
 
 
-def _check_mapping(fields: FieldMap, entries: Mapping[QuestionFile, Sequence[Any]]) -> None:
-    """Refuse a mapping that matches no entry of any readable file."""
-    records = [entry for of_file in entries.values() for entry in of_file if isinstance(entry, dict)]
-    for name, spelled in fields.mapped.items():
-        if records and not any(fields.find(record, name, Variant.TARGET) is not None for record in records):
-            raise UsageError(
-                f"{', '.join(file.where for file in entries)}: no entry has the field {spelled!r} mapped to "
-                f"{MAPPED}{name}; there are: {', '.join(field_names(records[0]))}"
-            )
+class _Scripts:
+    """The conversations of a data set, by recording and by script; the first of several counts."""
+
+    def __init__(self, cases: Iterable[Case]) -> None:
+        self.by_recording: dict[Path, Case] = {}
+        self.by_variant: dict[tuple[str, str, Variant], Case] = {}
+        self.by_script: dict[tuple[str, str], Case] = {}
+        for case in cases:
+            self.by_recording.setdefault(case.audio_path, case)
+            self.by_variant.setdefault((case.source, case.script_id, case.variant), case)
+            self.by_script.setdefault((case.source, case.script_id), case)
 
 
 def _absent_keys(
@@ -214,7 +221,7 @@ def _repeated_ids(file: QuestionFile, cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _read_file(
-    file: QuestionFile, entries: Sequence[Any], fields: FieldMap, scripts: Scripts, taken: set[str]
+    file: QuestionFile, entries: Sequence[Any], fields: FieldMap, scripts: _Scripts, taken: set[str]
 ) -> list[Case]:
     cases = []
     for number, entry in enumerate(entries, 1):
@@ -226,22 +233,31 @@ def _read_file(
             cases.append(_case(row, file, scripts, case_id, question_id))
         else:
             row.complain(f"expected an object, but it is {entry!r:.80}")
-            cases.append(_unreadable(row, file, case_id, question_id))
+            unread = Case(
+                case_id=case_id,
+                script_id=question_id,
+                variant=Variant.TARGET,
+                audio_path=file.roots[0],
+                source=file.source,
+                task=file.task,
+                problem=row.problem,
+            )
+            cases.append(unread)
     return cases
 
 
-def _case(row: Row, file: QuestionFile, scripts: Scripts, case_id: str, question_id: str) -> Case:
+def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, question_id: str) -> Case:
     """Return a question's case; the conversation about its recording or script fills the gaps."""
     audio = _audio(row, file.roots)
-    same = scripts.of_recording(audio)
+    same = scripts.by_recording.get(audio) if audio is not None else None
     name = row.text("audio") or ""
     inferred = _SCRIPT_ID.search(name) or _SCRIPT_ID.search(question_id)
     usual_id = same.script_id if same is not None else inferred[0] if inferred else question_id
     usual_variant = same.variant if same is not None else Variant.TARGET
     script_id = row.text("script_id") or usual_id
     variant = next((each for each in Variant if f"_{each}" in name.lower()), usual_variant)
-    same = same or scripts.of_variant(file.source, script_id, variant)
-    script = same or scripts.of_script(file.source, script_id)
+    same = same or scripts.by_variant.get((file.source, script_id, variant))
+    script = same or scripts.by_script.get((file.source, script_id))
     phrase = row.text("cue")
     cue = cue_of(phrase) if phrase else same.cue if same is not None else None
     return Case(
@@ -259,18 +275,6 @@ def _case(row: Row, file: QuestionFile, scripts: Scripts, case_id: str, question
         task=file.task,
         problem=row.problem,
         lacks_recording=row.lacks_recording,
-    )
-
-
-def _unreadable(row: Row, file: QuestionFile, case_id: str, question_id: str) -> Case:
-    return Case(
-        case_id=case_id,
-        script_id=question_id,
-        variant=Variant.TARGET,
-        audio_path=file.roots[0],
-        source=file.source,
-        task=file.task,
-        problem=row.problem,
     )
 
 

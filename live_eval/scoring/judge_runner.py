@@ -25,16 +25,18 @@ from live_eval.judging import (
     LocalJudge,
     Need,
     OptionSpec,
+    PairwiseJudge,
     check_judgement,
 )
 from live_eval.run.run_file import JudgesTable
-from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmSettings, LlmUsage, Price
+from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
 from live_eval.weights import file_sha256, find_weights, weights_at
 
 __all__ = [
     "LLM_CHOICES",
     "JudgeOptions",
     "JudgeRunner",
+    "LlmJudgeRunner",
     "as_configured",
     "check_options",
     "judge_options",
@@ -271,7 +273,7 @@ def load_judge_runner(
     """Load a judge and return its runner.
 
     Args:
-        spec: The judge; local, or one that asks a model about single turns.
+        spec: The judge.
         options: The user's options.
         stack: Closes the judge's resources.
         answers: Stores answers of models, which are looked up there before a model is asked.
@@ -283,7 +285,8 @@ def load_judge_runner(
     judge = load_judge(spec, options)
     if spec.kind is JudgeKind.LOCAL:
         return _LocalJudgeRunner(spec, judge)
-    return _LlmJudgeRunner(spec, judge, llm_options(spec, options).settings_for(spec), stack, answers, budget)
+    settings = llm_options(spec, options).settings_for(spec)
+    return LlmJudgeRunner(judge, LlmDriver(settings, answers=answers, budget=budget), stack)
 
 
 class _LocalJudgeRunner:
@@ -308,28 +311,26 @@ class _LocalJudgeRunner:
         return [judgement for turn in turns for judgement in self.judge([turn])]
 
 
-class _LlmJudgeRunner:
-    """Runs an LLM judge with its driver, in an event loop of their own."""
+class LlmJudgeRunner:
+    """Runs an LLM judge of turns or pairs with its driver, in an event loop of their own.
 
-    def __init__(
-        self,
-        spec: JudgeSpec,
-        judge: LlmJudge,
-        settings: LlmSettings,
-        stack: ExitStack,
-        answers: AnswerCache | None,
-        budget: Budget | None,
-    ) -> None:
-        self._spec = spec
+    Args:
+        judge: The judge.
+        driver: Asks its model.
+        stack: Closes the driver.
+    """
+
+    def __init__(self, judge: LlmJudge | PairwiseJudge, driver: LlmDriver, stack: ExitStack) -> None:
         self._judge = judge
-        self._driver = LlmDriver(settings, answers=answers, budget=budget)
+        self._driver = driver
         self._runner = stack.enter_context(asyncio.Runner())
-        stack.callback(lambda: self._runner.run(self._driver.__aexit__(None, None, None)))
+        stack.callback(lambda: self._runner.run(driver.close()))
 
     @property
     def usage(self) -> LlmUsage:
+        """Its use of models so far."""
         return self._driver.usage
 
-    def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
-        judgements = self._runner.run(self._driver.judge(self._judge, turns))
-        return [check_judgement(self._spec, judgement) for judgement in judgements]
+    def judge(self, asked: Sequence[JudgedTurn | tuple[JudgedTurn, JudgedTurn]]) -> list[Judgement]:
+        """Return a valid judgement for each turn or pair; see `LlmDriver.judge`."""
+        return self._runner.run(self._driver.judge(self._judge, asked))

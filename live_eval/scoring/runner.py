@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -45,7 +46,6 @@ from live_eval.scoring.judge_runner import (
     missing_requirements,
     scoring_version,
 )
-from live_eval.scoring.llm import LlmUsage
 
 __all__ = [
     "AUDIO_NEEDS",
@@ -69,7 +69,7 @@ AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AU
 """The audio of a turn, which is decoded only if a judge uses it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class JudgeSummary:
     """The scores of a run by one judge, and the effort of this scoring.
 
@@ -91,17 +91,17 @@ class JudgeSummary:
 
     name: str
     version: str
-    n: int
-    n_unscored: int
-    n_failed: int
-    reasons: Mapping[str, int]
-    judged: int
-    seconds: float
-    audio_seconds: float
-    calls: int
-    cached: int
-    cost: float | None
-    reason: str | None
+    n: int = 0
+    n_unscored: int = 0
+    n_failed: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    judged: int = 0
+    seconds: float = 0.0
+    audio_seconds: float = 0.0
+    calls: int = 0
+    cached: int = 0
+    cost: float | None = 0.0
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +132,17 @@ class _Work:
     """One judge's share of a scoring, and its progress."""
 
     spec: JudgeSpec
-    version: str
     problem: str | None
     again: bool
+    summary: JudgeSummary
     scored: set[str] = field(default_factory=set)
     before: dict[str, Judgement] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
     runner: JudgeRunner | None = None
     through: int = 0
-    n: int = 0
-    n_unscored: int = 0
-    n_failed: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    judged: int = 0
-    spent_ns: int = 0
-    audio_ns: int = 0
 
     def wants(self, turn_id: str) -> bool:
         return self.again or turn_id not in self.scored
-
-    @property
-    def reason(self) -> str | None:
-        """Why the judge could not run, if it was needed."""
-        return self.problem if self.n_unscored else None
 
     @property
     def looks_at(self) -> frozenset[Need]:
@@ -194,27 +183,26 @@ def score_run(
     check_options(specs, options)
     with RunReader.open(path) as run, ScoreStore.open(path) as store, ExitStack() as stack:
         works = [_begin(as_configured(spec, options), store, options, again=again) for spec in specs]
-        loader = _JudgeLoader(options, store, stack)
+        load = partial(
+            load_judge_runner, options=options, stack=stack, answers=store, budget=options.llm.budget()
+        )
         total = len(run)
         tasks = {listed.task for listed in run.turns_by_reply_length()}
         for batch, seen in _batches(run, works):
             for work in works:
-                verdicts = _judge(work, batch, loader)
-                _store(store, work, verdicts)
+                _store(store, work, _judge(work, batch, load))
                 work.through += seen
                 if progress is not None and tasks & work.spec.tasks:
                     progress(work.spec.name, work.through, total)
-        for work in works:
-            if work.reason is not None:
-                store.cannot_run(work.spec.name, work.version, work.reason)
-        return ScoringSummary(total, tuple(_summary(work) for work in works))
+        return ScoringSummary(total, tuple(_finish(store, work) for work in works))
 
 
 def _begin(spec: JudgeSpec, store: ScoreStore, options: JudgeOptions, *, again: bool) -> _Work:
     lacking = missing_requirements(spec, options)
-    work = _Work(spec, scoring_version(spec, options), f"lacks {lacking}" if lacking else None, again)
+    summary = JudgeSummary(name=spec.name, version=scoring_version(spec, options))
+    work = _Work(spec, f"lacks {lacking}" if lacking else None, again, summary)
     for row in store.read([spec.name]):
-        if row.version != work.version:
+        if row.version != summary.version:
             continue
         if row.status == "scored":
             work.scored.add(row.turn_id)
@@ -234,7 +222,7 @@ def _batches(run: RunReader, works: Sequence[_Work]) -> Iterator[tuple[list[Read
         concerned = [work for work in works if listed.task in work.spec.tasks]
         wanting = [work for work in concerned if work.wants(listed.turn_id)]
         for work in concerned:
-            work.n += work not in wanting
+            work.summary.n += work not in wanting
         if wanting:
             wanted = frozenset[Need]().union(*(work.looks_at for work in wanting))
             item = read_turn(run, run.turn(listed.turn_id), wanted)
@@ -296,29 +284,16 @@ def before_asking(spec: JudgeSpec, item: ReadTurn) -> Judgement | None:
     return Unscored(lacking) if lacking is not None else None
 
 
-class _JudgeLoader:
-    """Loads judges when they are first needed; LLM judges share one budget."""
+def _judge(
+    work: _Work, batch: Sequence[ReadTurn], load: Callable[[JudgeSpec], JudgeRunner]
+) -> dict[str, Judgement]:
+    """Return the judge's verdict on each turn of the batch that it still has to judge.
 
-    def __init__(self, options: JudgeOptions, store: ScoreStore, stack: ExitStack) -> None:
-        self._options = options
-        self._store = store
-        self._stack = stack
-        self._budget = options.llm.budget()
-
-    def load(self, work: _Work) -> JudgeRunner | None:
-        """Return the judge's runner, or None with the reason in `work.problem`."""
-        if work.runner is None and work.problem is None:
-            try:
-                work.runner = load_judge_runner(
-                    work.spec, self._options, self._stack, answers=self._store, budget=self._budget
-                )
-            except LiveEvalError as error:
-                work.problem = str(error)
-        return work.runner
-
-
-def _judge(work: _Work, batch: Sequence[ReadTurn], loader: _JudgeLoader) -> dict[str, Judgement]:
-    """Return the judge's verdict on each turn of the batch that it still has to judge."""
+    Args:
+        work: The judge's work.
+        batch: Turns.
+        load: Loads the judge, once it is needed.
+    """
     verdicts: dict[str, Judgement] = {}
     askable: list[JudgedTurn] = []
     for item in batch:
@@ -329,54 +304,54 @@ def _judge(work: _Work, batch: Sequence[ReadTurn], loader: _JudgeLoader) -> dict
             askable.append(item.turn)
         else:
             verdicts[item.turn.turn_id] = verdict
-    if askable:
-        clock = SystemClock()
-        began_ns = clock.now_ns()
-        runner = loader.load(work)
-        if runner is None:
-            verdicts |= {turn.turn_id: Unscored(work.problem or "") for turn in askable}
-        else:
-            work.judged += len(askable)
-            if Need.REPLY_AUDIO in work.spec.needs:
-                work.audio_ns += sum(turn.reply.duration_ns for turn in askable if turn.reply is not None)
-            for turn, judgement in zip(askable, runner.judge(askable), strict=True):
-                verdicts[turn.turn_id] = judgement
-        work.spent_ns += clock.now_ns() - began_ns
+    if not askable:
+        return verdicts
+    clock = SystemClock()
+    began_ns = clock.now_ns()
+    try:
+        work.runner = work.runner or load(work.spec)
+    except LiveEvalError as error:
+        work.problem = str(error)
+        verdicts |= {turn.turn_id: Unscored(work.problem) for turn in askable}
+    else:
+        judgements = work.runner.judge(askable)
+        verdicts |= {turn.turn_id: found for turn, found in zip(askable, judgements, strict=True)}
+        work.summary.judged += len(askable)
+        if Need.REPLY_AUDIO in work.spec.needs:
+            audio_ns = sum(turn.reply.duration_ns for turn in askable if turn.reply is not None)
+            work.summary.audio_seconds += audio_ns / 1e9
+    work.summary.seconds += (clock.now_ns() - began_ns) / 1e9
     return verdicts
 
 
 def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
     """Count the verdicts and store the new ones."""
+    summary = work.summary
     new: dict[str, Judgement] = {}
     for turn_id, verdict in verdicts.items():
         if isinstance(verdict, Scored):
-            work.n += 1
+            summary.n += 1
             new[turn_id] = verdict
             continue
-        work.n_unscored += isinstance(verdict, Unscored)
-        work.n_failed += isinstance(verdict, Failed)
+        summary.n_unscored += isinstance(verdict, Unscored)
+        summary.n_failed += isinstance(verdict, Failed)
         work.reasons[verdict.reason] += 1
         known = isinstance(verdict, Unscored) and work.before.get(turn_id) == verdict
         if not known and turn_id not in work.scored:
             new[turn_id] = verdict
     if new:
-        store.put_all(work.spec.name, work.version, new)
+        store.put_all(summary.name, summary.version, new)
 
 
-def _summary(work: _Work) -> JudgeSummary:
-    usage = work.runner.usage if work.runner is not None else LlmUsage()
-    return JudgeSummary(
-        name=work.spec.name,
-        version=work.version,
-        n=work.n,
-        n_unscored=work.n_unscored,
-        n_failed=work.n_failed,
-        reasons=dict(work.reasons.most_common()),
-        judged=work.judged,
-        seconds=work.spent_ns / 1e9,
-        audio_seconds=work.audio_ns / 1e9,
-        calls=usage.calls,
-        cached=usage.cached,
-        cost=usage.cost if usage.calls else 0.0,
-        reason=work.reason,
-    )
+def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
+    """Store why the judge could not run, if it was needed, and return its complete summary."""
+    summary = work.summary
+    summary.reasons = dict(work.reasons.most_common())
+    if work.problem is not None and summary.n_unscored:
+        summary.reason = work.problem
+        store.cannot_run(summary.name, summary.version, work.problem)
+    if work.runner is not None:
+        usage = work.runner.usage
+        summary.calls, summary.cached = usage.calls, usage.cached
+        summary.cost = usage.cost if usage.calls else 0.0
+    return summary

@@ -241,8 +241,10 @@ async def driver(
     made = await asyncio.to_thread(
         LlmDriver, options, answers=answers, budget=budget, clock=clock or SkippingClock()
     )
-    async with made:
+    try:
         yield made
+    finally:
+        await made.close()
 
 
 def turns(*names: str) -> list[JudgedTurn]:
@@ -273,16 +275,9 @@ async def test_asks_in_order_and_keeps_prompt_and_answer(server: Server) -> None
         return completion(json.dumps({"kindness": number}))(body)
 
     server.answers = [numbered] * 20
-    judged = 0
-
-    def count() -> None:
-        nonlocal judged
-        judged += 1
-
     async with driver(server) as llm:
-        judgements = await llm.judge(KindJudge(), turns(*names), count)
+        judgements = await llm.judge(KindJudge(), turns(*names))
     assert [j.values[""] for j in judgements if isinstance(j, Scored)] == list(range(20))
-    assert judged == 20
     assert (llm.usage.calls, llm.usage.input_tokens, llm.usage.output_tokens) == (20, 220, 60)
     assert set(server.keys) == {f"Bearer {KEY}"}
     body = server.requests[0]
@@ -602,7 +597,7 @@ async def test_pairs_are_compared_in_the_order_given(server: Server) -> None:
     server.answers = [completion('{"kinder": "second"}'), completion('{"kinder": "first"}')]
     a, b, refusal = turns("a", "b", "refusal")
     async with driver(server, concurrency=1) as llm:
-        judgements = await llm.compare(PickyKinder(), [(a, b), (b, a), (a, refusal)])
+        judgements = await llm.judge(PickyKinder(), [(a, b), (b, a), (a, refusal)])
     values = [judgement.values[""] for judgement in judgements if isinstance(judgement, Scored)]
     assert values == [-1.0, 1.0]
     assert judgements[2] == Unscored("the reply is a refusal")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -15,12 +14,11 @@ from live_eval.judging import JudgedTurn, JudgeKind, Judgement, JudgeSpec
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
     JudgeRunner,
-    llm_options,
-    load_judge,
+    LlmJudgeRunner,
     load_judge_runner,
     missing_requirements,
 )
-from live_eval.scoring.llm import AnswerCache, LlmDriver, LlmUsage
+from live_eval.scoring.llm import AnswerCache, LlmUsage
 
 __all__ = ["Pair", "PairAsker", "TurnAsker", "ask_pairs", "ask_turns"]
 
@@ -86,7 +84,10 @@ def ask_pairs(
 ) -> PairAsker:
     """Return a running judge of pairs; arguments and exceptions as in `ask_turns`."""
     _check(spec, options)
-    return _Pairs(spec, options, stack, _FreshAnswers(answers, again=again))
+    fresh = _FreshAnswers(answers, again=again)
+    runner = load_judge_runner(spec, options, stack, answers=fresh, budget=options.llm.budget())
+    assert isinstance(runner, LlmJudgeRunner)  # every judge of pairs asks a model
+    return _Pairs(runner, fresh)
 
 
 def _check(spec: JudgeSpec, options: JudgeOptions) -> None:
@@ -158,22 +159,16 @@ class _Turns:
 
 
 class _Pairs:
-    """A judge of pairs with its driver and their event loop."""
+    """A judge of pairs."""
 
-    def __init__(
-        self, spec: JudgeSpec, options: JudgeOptions, stack: ExitStack, fresh: _FreshAnswers
-    ) -> None:
-        self._judge = load_judge(spec, options)
+    def __init__(self, runner: LlmJudgeRunner, fresh: _FreshAnswers) -> None:
+        self._runner = runner
         self._fresh = fresh
-        settings = llm_options(spec, options).settings_for(spec)
-        self._driver = LlmDriver(settings, answers=fresh, budget=options.llm.budget())
-        self._runner = stack.enter_context(asyncio.Runner())
-        stack.callback(lambda: self._runner.run(self._driver.__aexit__(None, None, None)))
 
     @property
     def usage(self) -> LlmUsage:
-        return self._driver.usage
+        return self._runner.usage
 
     def compare(self, pairs: Sequence[Pair], repeat: int = 0) -> list[Judgement]:
         self._fresh.repeat = repeat
-        return self._runner.run(self._driver.compare(self._judge, pairs))
+        return self._runner.judge(pairs)

@@ -9,6 +9,7 @@ endpoint and stored nowhere.
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -35,20 +36,18 @@ from live_eval.scoring.llm.calls import HOPELESS, PASSING, CallFailure, CallProb
 from live_eval.scoring.llm.metering import CallMeter, LlmUsage
 from live_eval.scoring.llm.options import LlmSettings
 from live_eval.scoring.llm.questions import AnswerCache, ChatQuestion, estimated_tokens, question_key
-from live_eval.scoring.llm.samples import Sample, together
 
-__all__ = ["LlmDriver"]
+__all__ = ["LlmDriver", "together"]
 
 # The model is shown this many characters of its unreadable answer.
 _SHOWN_AGAIN = 4_000
 _REPAIR = "Your answer could not be read: {reason}. Answer again, with the JSON object alone."
 
 _Parse: TypeAlias = Callable[[str], Judgement]
-_Prepare: TypeAlias = Callable[[], "ChatQuestion | Unscored | Failed"]
 
 
 class LlmDriver:
-    """Asks the model about turns. An asynchronous context manager, to be used in one event loop only.
+    """Asks the model about turns. Use it in one event loop only, and close it.
 
     Args:
         settings: How to reach the model.
@@ -86,85 +85,59 @@ class LlmDriver:
         """The use of models so far."""
         return self._meter.usage
 
-    async def __aenter__(self) -> LlmDriver:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
+        """Close its connections."""
         await self._endpoint.close()
 
     async def judge(
         self,
-        judge: LlmJudge,
-        turns: Sequence[JudgedTurn],
-        on_judged: Callable[[], None] = lambda: None,
+        judge: LlmJudge | PairwiseJudge,
+        asked: Sequence[JudgedTurn | tuple[JudgedTurn, JudgedTurn]],
     ) -> list[Judgement]:
-        """Ask about each turn, at most `LlmSettings.concurrency` at a time.
+        """Ask about each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
 
-        With several samples, a turn's score is the mean of the readable answers, if at least half are
-        readable; the detail has the spread. A turn beyond the budget is unscored.
+        With several samples, a score is the mean of the readable answers, if at least half are readable; the
+        detail has the spread. What is beyond the budget is unscored.
 
         Args:
             judge: Says what to ask, and reads the answer.
-            turns: Turns with everything that the judge's specification needs.
-            on_judged: Called after each judgement.
+            asked: Turns or, for a pairwise judge, pairs of turns of the same case, with everything that the
+                judge's specification needs.
 
         Returns:
-            One judgement for each turn, in order.
+            One judgement for each, in order.
 
         Raises:
             LiveEvalError: Answers cannot be looked up or stored.
         """
-
-        def preparing(turn: JudgedTurn) -> _Prepare:
-            return lambda: self._prepare(judge, [turn], lambda: judge.request(turn))
-
-        return await self._all([preparing(turn) for turn in turns], judge.parse, on_judged)
-
-    async def compare(
-        self,
-        judge: PairwiseJudge,
-        pairs: Sequence[tuple[JudgedTurn, JudgedTurn]],
-        on_judged: Callable[[], None] = lambda: None,
-    ) -> list[Judgement]:
-        """Ask about each pair of turns, in the order of the pair.
-
-        Args:
-            judge: Says what to ask, and reads the answer.
-            pairs: Two turns of the same case each, with everything that the judge's specification needs.
-            on_judged: Called after each judgement.
-
-        Returns:
-            One judgement for each pair, in order.
-
-        Raises:
-            LiveEvalError: Answers cannot be looked up or stored.
-        """
-
-        def preparing(first: JudgedTurn, second: JudgedTurn) -> _Prepare:
-            return lambda: self._prepare(judge, [first, second], lambda: judge.request(first, second))
-
-        return await self._all([preparing(*pair) for pair in pairs], judge.parse, on_judged)
-
-    async def _all(
-        self, prepares: Sequence[_Prepare], parse: _Parse, on_judged: Callable[[], None]
-    ) -> list[Judgement]:
-        async def one(prepare: _Prepare) -> Judgement:
-            async with self._room:
-                judgement = await self._judge(prepare, parse)
-            on_judged()
-            return judgement
-
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(prepare)) for prepare in prepares]
+                tasks = [
+                    group.create_task(self._judge(judge, item if isinstance(item, tuple) else (item,)))
+                    for item in asked
+                ]
         except* LiveEvalError as problems:
             cache_problem = problems.exceptions[0]
         else:
             return [task.result() for task in tasks]
         raise cache_problem
 
+    async def _judge(self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn]) -> Judgement:
+        async with self._room:
+            async with self._preparing:
+                question = await asyncio.to_thread(self._prepare, judge, turns)
+            if not isinstance(question, ChatQuestion):
+                return question
+            samples: list[Judgement] = []
+            for number in range(self._settings.samples):
+                samples.append(await self._sample(question, judge.parse, number))
+                if isinstance(samples[-1], Unscored) or self._hopeless is not None:
+                    break
+            judgement = together(samples, self._settings.samples)
+            return _with_detail(judgement, {"model": question.model, "prompt": question.shown})
+
     def _prepare(
-        self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn], request: Callable[[], ChatRequest]
+        self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn]
     ) -> ChatQuestion | Unscored | Failed:
         """Return what to ask, or why not to ask. Encodes sound, so keep it out of the event loop."""
         try:
@@ -172,60 +145,42 @@ class LlmDriver:
                 for turn in turns:
                     if (verdict := judge.unscorable(turn)) is not None:
                         return verdict
-            asked = request()
+            asked: ChatRequest = judge.request(*turns)
             if self._settings.temperature is not None:
                 asked = replace(asked, temperature=self._settings.temperature)
             return ChatQuestion.of(asked, self._settings.model or asked.model)
         except Exception as error:
-            return self._failed(
-                CallFailure(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"), {}
-            )
+            return self._failed(CallFailure(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"))
 
-    async def _judge(self, prepare: _Prepare, parse: _Parse) -> Judgement:
-        async with self._preparing:
-            question = await asyncio.to_thread(prepare)
-        if not isinstance(question, ChatQuestion):
-            return question
-        samples: list[Sample] = []
-        for number in range(self._settings.samples):
-            samples.append(await self._sample(question, parse, number))
-            if isinstance(samples[-1].judgement, Unscored) or self._hopeless is not None:
-                break
-        judgement = together(samples, self._settings.samples)
-        if isinstance(judgement, Unscored):
-            return judgement
-        kept = {"model": question.model, "prompt": question.shown}
-        return replace(judgement, detail={**judgement.detail, **kept})
-
-    async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Sample:
-        """Return one answer: the stored one, or else the model's."""
+    async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
+        """Return the judgement in one answer: the stored one, or else the model's."""
         key = question_key(question, self._settings.judge, SECRETS.text(self._settings.base_url), number)
         # One at a time: the others then find the stored answer, or the next of them asks.
         async with self._under_way.setdefault(key, asyncio.Lock()):
             return await self._sample_of(key, question, parse)
 
-    async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Sample:
-        """Return the answer stored under a key, or else the model's, which the model may repair once."""
+    async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Judgement:
+        """Read the answer stored under a key, or else the model's, which the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)
             if isinstance(read, (Scored, Unscored)):
                 self.usage.cached += 1
-                return Sample(read, {**known, "calls": 0, "cached": True})
+                return _with_detail(read, {**known, "calls": 0, "cached": True})
         record: dict[str, Any] = {"calls": 0}
         messages, size = question.request.messages, question.size
         while True:
             reply = await self._ask(question, messages, size, record)
             if isinstance(reply, Unscored):
-                return Sample(reply, record)
+                return reply
             read = self._read(parse, reply.text) if isinstance(reply, ChatAnswer) else reply
             if isinstance(read, (Scored, Unscored)):
                 await self._keep(key, record)
-                return Sample(read, record)
+                return _with_detail(read, record)
             if isinstance(read, Failed) and "repaired" in record:
                 read = CallFailure(CallProblem.MALFORMED, read.reason)
             if isinstance(read, CallFailure):
-                return Sample(self._failed(read, {}), record)
+                return _with_detail(self._failed(read), record)
             assert isinstance(reply, ChatAnswer)
             record["repaired"] = {"answer": reply.text, "reason": read.reason}
             again: list[Mapping[str, Any]] = [
@@ -321,8 +276,58 @@ class LlmDriver:
             record["answer"], record["answered_by"] = answer.text, answer.model
         return reply
 
-    def _failed(self, problem: CallFailure, detail: Mapping[str, Any]) -> Failed:
+    def _failed(self, problem: CallFailure) -> Failed:
         reason = f"{problem.kind}: {problem.message}"
         if self._settings.key is not None:
             reason = self._settings.key.redact(reason)
-        return Failed(reason, {**detail, "problem": problem.kind.value})
+        return Failed(reason, {"problem": problem.kind.value})
+
+
+def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
+    """Combine the judgements in several answers to one question.
+
+    The result is the mean of the readable answers, if at least half of those wanted are readable; the detail
+    has each answer and their spread. If one answer says that the turn cannot be scored, the turn is unscored.
+
+    Args:
+        samples: At least one judgement.
+        wanted: Number of answers requested; there may be fewer if it made no sense to ask on.
+    """
+    for sample in samples:
+        if isinstance(sample, Unscored):
+            return sample
+    if wanted == 1:
+        return samples[0]
+    scored = [sample for sample in samples if isinstance(sample, Scored)]
+    failed = [sample for sample in samples if isinstance(sample, Failed)]
+    kept = {"samples_failed": len(failed), "samples": [_kept(sample) for sample in samples]}
+    if 2 * len(scored) < wanted:
+        return Failed(failed[0].reason, {"problem": failed[0].detail["problem"], **kept})
+    by_name: dict[str, list[float]] = {}
+    for sample in scored:
+        for name, value in sample.values.items():
+            by_name.setdefault(name, []).append(value)
+    return Scored(
+        {name: statistics.fmean(values) for name, values in by_name.items()},
+        {"spread": {name: _spread(values) for name, values in by_name.items()}, **kept},
+    )
+
+
+def _with_detail(judgement: Judgement, detail: Mapping[str, Any]) -> Judgement:
+    if isinstance(judgement, Unscored):
+        return judgement
+    return replace(judgement, detail={**judgement.detail, **detail})
+
+
+def _kept(sample: Judgement) -> dict[str, Any]:
+    """Return a judgement as the record of one answer."""
+    if isinstance(sample, Scored):
+        return {"values": dict(sample.values), **sample.detail}
+    assert isinstance(sample, Failed)
+    return {"reason": sample.reason, **sample.detail}
+
+
+def _spread(values: Sequence[float]) -> dict[str, Any]:
+    """Return the spread of answers, with the sample standard deviation (n - 1)."""
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return {"values": list(values), "min": min(values), "max": max(values), "sd": deviation}

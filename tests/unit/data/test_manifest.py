@@ -185,7 +185,7 @@ class TestTables:
             ("\n\n", "expected a row for each recording"),
             (
                 "sound,text\na.wav,b\n",
-                "no row names a recording; expected one of the columns audio, .*sound, text",
+                "no row names a recording; expected one of the fields audio, .*sound, text",
             ),
             ("audio,audio\na,b\n", "the header names 'audio' more than once"),
             ('audio,text\na.wav,b\n"c.wav,d\n', "line 3: not CSV: unexpected end of data"),

@@ -10,8 +10,8 @@ import pytest
 from live_eval.judges.specs.models import RUBRIC, VES
 from live_eval.judging import ChatRequest, Failed, Scored, Unscored
 from live_eval.scoring.llm import question_key, without_payloads
+from live_eval.scoring.llm.driver import together
 from live_eval.scoring.llm.questions import ChatQuestion, estimated_tokens
-from live_eval.scoring.llm.samples import Sample, together
 
 
 def request(text: str = "How kind?", sound: bytes = b"abc") -> ChatRequest:
@@ -74,18 +74,18 @@ def test_sizes_are_estimated_rather_too_high() -> None:
     assert ten_seconds.input > ten_seconds.audio_input
 
 
-def scored(value: float, answer: str = "a") -> Sample:
-    return Sample(Scored({"": value}, {"why": "so"}), {"answer": answer, "calls": 1})
+def scored(value: float, answer: str = "a") -> Scored:
+    return Scored({"": value}, {"why": "so", "answer": answer, "calls": 1})
 
 
-FAILED = Sample(Failed("refusal: no", {"problem": "refusal"}), {"answer": "no", "calls": 1})
+FAILED = Failed("refusal: no", {"problem": "refusal", "answer": "no", "calls": 1})
 
 
 def test_one_sample_is_the_judgement() -> None:
     assert together([scored(3)], 1) == Scored({"": 3}, {"why": "so", "answer": "a", "calls": 1})
     assert together([FAILED], 1) == Failed("refusal: no", {"problem": "refusal", "answer": "no", "calls": 1})
     nothing = Unscored("the budget is spent: 1 calls")
-    assert together([Sample(nothing, {"calls": 0})], 1) == nothing
+    assert together([nothing], 1) == nothing
 
 
 def test_several_samples_give_their_mean_and_spread() -> None:
@@ -107,12 +107,12 @@ def test_too_few_samples_are_a_failure_and_a_spent_budget_is_unscored() -> None:
     assert judgement.detail["problem"] == "refusal"
     assert len(judgement.detail["samples"]) == 3
     nothing = Unscored("the budget is spent: 1 calls")
-    assert together([scored(2), scored(3), Sample(nothing, {})], 4) == nothing
+    assert together([scored(2), scored(3), nothing], 4) == nothing
 
 
 def test_an_output_of_some_samples_is_their_mean() -> None:
-    both = Sample(Scored({"a": 1.0, "b": 4.0}), {})
-    one = Sample(Scored({"a": 3.0}), {})
+    both = Scored({"a": 1.0, "b": 4.0})
+    one = Scored({"a": 3.0})
     judgement = together([both, one], 2)
     assert isinstance(judgement, Scored)
     assert judgement.values == {"a": 2.0, "b": 4.0}
