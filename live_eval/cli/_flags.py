@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
@@ -11,10 +12,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from live_eval.errors import UsageError
-from live_eval.run.run_file import RunConfig
+from live_eval.recording import RunReader, part_of
+from live_eval.run.run_file import JudgesTable, RunConfig, validate
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["FLAGS", "TABLES", "overlay", "table_options"]
+__all__ = ["FLAGS", "TABLES", "judge_flags", "judges_table", "overlay", "table_options"]
 
 _NAMES = {
     "endpoint.name": "--endpoint",
@@ -124,3 +126,34 @@ def _pair(key: str, item: str) -> tuple[str, Any]:
         return name, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return name, text
+
+
+def judge_flags(*, names: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the flags of the run file's ``[judges]`` table to a command; see `judges_table`.
+
+    Args:
+        names: Whether to add ``--judges`` too; False for a command about a single judge.
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = [option for option in table_options("judges") if names or option.name != "judges__names"]
+        # Where click's own decorators keep them: innermost first.
+        vars(command).setdefault("__click_params__", []).extend(reversed(options))
+        return command
+
+    return add
+
+
+def judges_table(run: Path, flags: Mapping[str, Any]) -> JudgesTable:
+    """Return a run's judges and their options, overridden by flags.
+
+    Args:
+        flags: Values of the flags from `judge_flags`; None or empty if not given.
+
+    Raises:
+        StoreError: The folder contains no run.
+        UsageError: A value is not allowed. The message names it and lists the allowed ones.
+    """
+    with RunReader.open(run) as reader:
+        before = part_of(part_of(reader.manifest, "config"), "judges")
+    return validate(overlay({"judges": dict(before)}, flags)).judges

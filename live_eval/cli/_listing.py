@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from live_eval.cli._options import print_json
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
-__all__ = ["output_console", "print_details", "print_listing"]
+__all__ = ["figure_table", "output_console", "print_details", "print_listing"]
 
 _UNBROKEN = 10_000
 
@@ -27,16 +29,31 @@ def output_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
 
 
+def figure_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
+    """Return an empty table: the first column is left-aligned, the others right-aligned.
+
+    Args:
+        text: Further left-aligned columns.
+        bold: Whether headings are bold.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold" if bold else None)
+    for place, heading in enumerate(headings):
+        left = place == 0 or heading in text
+        table.add_column(heading, justify="left" if left else "right", overflow="fold")
+    return table
+
+
 def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool) -> None:
     """Print rows as JSON or as a table; if output is piped, each row is one line.
 
     Args:
-        rows: The rows.
         columns: Keys to show in the table, with their headings; the first is the row's name.
         as_json: Print every key as JSON instead.
     """
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     from rich.markup import escape
     from rich.table import Table
@@ -57,7 +74,6 @@ def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:
     """Print one row, one line per key.
 
     Args:
-        row: The row.
         labels: Keys to show, with their labels.
     """
     width = max(map(len, labels.values()))

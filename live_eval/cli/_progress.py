@@ -1,4 +1,4 @@
-"""Progress bars of a run."""
+"""Progress bars of a run and of scoring."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -16,7 +17,7 @@ from rich.progress import (
 
 from live_eval.recording.record import TurnRecord
 
-__all__ = ["RunProgress"]
+__all__ = ["RunProgress", "ScoringProgress"]
 
 
 class RunProgress:
@@ -77,6 +78,34 @@ class RunProgress:
     def waiting(self, seconds: float, why: str) -> None:
         """Print why the run is waiting."""
         self._console.print(f"waiting {seconds:.0f} s {why}", highlight=False)
+
+
+class ScoringProgress:
+    """One bar per judge, as a context manager. Implements `live_eval.scoring.runner.Progress`."""
+
+    def __init__(self) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> ScoringProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def __call__(self, judge: str, done: int, total: int) -> None:
+        """Show that a judge has finished `done` of `total` turns."""
+        if judge not in self._tasks:
+            self._tasks[judge] = self._bars.add_task(judge, total=total)
+        self._bars.update(self._tasks[judge], completed=done)
 
 
 def _plain(text: str) -> str:

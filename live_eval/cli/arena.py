@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from live_eval.cli import FAILED
-from live_eval.cli._judges import judge_flags, judges_table
-from live_eval.cli._output import STDOUT, format_option, format_to_write, output_option
+from live_eval.cli import FAILED, _options
+from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.errors import UsageError
 from live_eval.registry import default_judges
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_RUNS = click.Path(path_type=Path, exists=True, file_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _FOLDER = Path("recordings")
 _FORMS = ("jsonl",)
@@ -36,8 +33,8 @@ _COLUMNS = {
 }
 
 
-@click.command(short_help="Rank runs by pairwise judgements of their replies.")
-@click.argument("runs", nargs=-1, required=True, type=_RUNS)
+@click.command()
+@_options.runs_argument
 @click.option(
     "--judge",
     default=lambda: next(iter(default_judges(pairwise=True)), ""),
@@ -55,12 +52,12 @@ _COLUMNS = {
     show_default=True,
     help="Most turns for each pair of runs, spread evenly over scripts; 0 for all.",
 )
-@click.option("--common", is_flag=True, help="Use only the cases that the runs share.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
-@output_option("recordings/arena-RUN-RUN.jsonl", "--out")
-@format_option(_FORMS)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
-@judge_flags
+@_options.common_option
+@_options.seed_option
+@_options.output_option("recordings/arena-RUN-RUN.jsonl", "--out")
+@_options.format_option(_FORMS)
+@_options.json_option
+@judge_flags(names=False)
 def command(
     runs: tuple[Path, ...],
     judge: str,
@@ -84,11 +81,11 @@ def command(
     """
     from live_eval.analysis.arena import ArenaPlan, play_arena, verdict_lines, write_verdicts
     from live_eval.analysis.comparison import read_runs
-    from live_eval.cli._scoring_progress import ScoringProgress
+    from live_eval.cli._progress import ScoringProgress
     from live_eval.scoring.judge_runner import judge_options
 
-    format_to_write(_FORMS, form, output)
-    if output == STDOUT and as_json:
+    _options.format_to_write(_FORMS, form, output)
+    if output == _options.STDOUT and as_json:
         raise UsageError("--json and --output - both write to standard output: pass a file to --output")
     plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
     options = judge_options(judges_table(runs[0], flags))
@@ -96,7 +93,7 @@ def command(
         arena = play_arena(
             read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress
         )
-    if output == STDOUT:
+    if output == _options.STDOUT:
         click.echo("".join(verdict_lines(arena)), nl=False)
         _exit(arena)
     names = "-".join(Path(name).name for name in arena.runs)
@@ -104,7 +101,7 @@ def command(
     write_verdicts(arena, out)
     shown = {**arena.as_json(), "out": str(out)}
     if as_json:
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        _options.print_json(shown)
     else:
         _print(arena, shown)
         click.echo(f"verdicts: {out}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,10 +11,10 @@ import click
 
 from live_eval.analysis.audit import PARTS, AuditPlan, audit_run
 from live_eval.analysis.summary import audit_in_words
-from live_eval.cli import FAILED
-from live_eval.cli._judges import judge_flags, judges_table
+from live_eval.cli import FAILED, _options
+from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import print_details, print_listing
-from live_eval.cli._scoring_progress import ScoringProgress
+from live_eval.cli._progress import ScoringProgress
 from live_eval.recording import StoredAudit
 from live_eval.scoring.judge_runner import judge_options
 
@@ -37,12 +36,11 @@ _DEGRADATIONS = {
     "verdict": "the judge",
 }
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_RUN = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
-@click.command(short_help="Test how far a judge can be trusted.")
+@click.command()
 @click.argument("judge")
-@click.argument("run", type=_RUN)
+@_options.run_argument
 @click.option(
     "--parts", metavar="A,B,…", help=f"Run only these parts: {', '.join(PARTS)}. Default: all that apply."
 )
@@ -56,18 +54,18 @@ _RUN = click.Path(path_type=Path, exists=True, file_okay=False)
     show_default=True,
     help="Most turns to audit on, spread evenly over scripts; 0 for all.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@_options.seed_option
 @click.option("--labels", type=_FILE, metavar="FILE", help="CSV file of human scores: turn_id, score, …")
 @click.option("--against", metavar="JUDGE", help="Another judge that has scored the run, to compare with.")
 @click.option(
     "--against-run",
-    type=_RUN,
+    type=_options.RUN,
     metavar="RUN",
     help="For pairwise judges: compare with this run of the same cases instead of the reference replies.",
 )
 @click.option("--again", is_flag=True, help="Repeat model calls that an earlier audit already made.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@judge_flags
+@_options.json_option
+@judge_flags(names=False)
 def command(
     judge: str,
     run: Path,
@@ -106,7 +104,7 @@ def command(
         report = audit_run(run, judge, plan, options=options, progress=progress)
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
     if as_json:
-        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        _options.print_json(report)
     else:
         click.echo(f"{words.judge}, version {words.version}")
         print_details({name: getattr(words, name) for name in _LABELS}, _LABELS)

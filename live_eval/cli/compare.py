@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from live_eval.cli import _options
 from live_eval.text.wording import counted
 from live_eval.timing import LAG_BOUND_NS
 
@@ -33,20 +33,18 @@ _OVER_SCRIPTS = "mean over scripts"
 _NONE = "–"
 
 
-@click.command(short_help="Compare runs with the first one, with significance tests.")
-@click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
+@click.command()
+@_options.runs_argument
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
     help="Compare only this metric (rubric.c4, or C4); repeatable. Default: all, with p corrected for them.",
 )
-@click.option("--common", is_flag=True, help="Compare only the cases that both runs share.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
-@click.option("--retime", is_flag=True, help="Recompute latencies with the current definitions.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+@_options.common_option
+@_options.seed_option
+@_options.retime_option
+@_options.json_option
 def command(
     runs: tuple[Path, ...], metrics: tuple[str, ...], common: bool, seed: int, retime: bool, as_json: bool
 ) -> None:
@@ -70,7 +68,7 @@ def command(
             "seed": seed,
             "prompt_sensitivity": None if prompts is None else prompts.as_json(),
         }
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        _options.print_json(shown)
         return
     for comparison in compared.comparisons:
         _print_comparison(compared.first, comparison)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from live_eval.analysis.summary import unfinished
-from live_eval.cli._listing import output_console
+from live_eval.cli import _options
+from live_eval.cli._listing import figure_table, output_console
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command(short_help="Test whether replies change when only the voice does.")
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.command()
+@_options.run_argument
 @click.option(
     "--words/--meaning",
     "by_words",
     default=None,
     help="Compare replies by their words or by their meaning. Default: meaning, if its model runs here.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+@_options.seed_option
+@_options.json_option
 def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     """Test whether replies change when only the voice does.
 
@@ -57,7 +57,7 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     if missing:
         click.echo(f"note: {run} {missing}", err=True)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        _options.print_json(found.as_json())
     else:
         _print(found)
 
@@ -76,11 +76,7 @@ def _embedder(name: str) -> Embedder:
 
 
 def _print(found: CueSensitivity) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "effect", "95 % interval", "p", "d_z", "scripts"):
-        table.add_column(heading, justify="left" if heading == "" else "right", overflow="fold")
+    table = figure_table("", "effect", "95 % interval", "p", "d_z", "scripts")
     table.add_row("overall", *_cells(found.overall))
     for name, effect in found.measures.items():
         table.add_row(f"  {name}", *_cells(effect))

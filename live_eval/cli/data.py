@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.audio import MAX_RECORDING_S
-from live_eval.cli import FAILED
-from live_eval.cli._listing import output_console
+from live_eval.cli import FAILED, _options
+from live_eval.cli._listing import figure_table, output_console
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
 from live_eval.errors import UsageError
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MOST_LINES = 40
-_NUMBERS = ("cases", "expected", "found", "rate", "channels", "number", "seconds")
+_TEXT = ("", "cues", "types", "kind")
 
 
 @click.group()
@@ -32,7 +31,7 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help="Print the full result as one JSON object.")
+@_options.json_option
 @click.option(
     "--map",
     "mapping",
@@ -80,7 +79,7 @@ def _check(
     dataset = load(locate(path), options)
     if as_json:
         report = check(dataset, max_s=max_recording)
-        click.echo(json.dumps(report.as_json(), indent=2, ensure_ascii=False))
+        _options.print_json(report.as_json())
     else:
         report = _check_with_progress(dataset, max_recording)
         _print(report)
@@ -221,12 +220,9 @@ def _file_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold", justify="right" if heading in _NUMBERS else "left")
+    table = figure_table(*headings, text=_TEXT)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

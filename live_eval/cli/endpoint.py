@@ -6,12 +6,14 @@ import json
 import os
 import sys
 from contextlib import ExitStack
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
 from live_eval.reference.settings import Cadence, Fault, IdleRtp, ReferenceSettings
 from live_eval.types import Secret
@@ -30,7 +32,22 @@ TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
 LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
 """Environment variables with the chat server's key; the first one set is used."""
 
-_DEFAULTS = ReferenceSettings()
+
+def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> Decorator:
+    """Return the option for a field of `ReferenceSettings`: a number, or a member of `kind`."""
+    default = getattr(ReferenceSettings(), flag[2:].replace("-", "_"))
+
+    def member(_ctx: click.Context, _option: click.Parameter, value: Any) -> Any:
+        return value if kind is None or value is None else kind(value)
+
+    return click.option(
+        flag,
+        type=int if kind is None else click.Choice([each.value for each in kind]),
+        default=default,
+        show_default=True,
+        callback=member,
+        help=help_text,
+    )
 
 
 @click.command()
@@ -71,73 +88,25 @@ _DEFAULTS = ReferenceSettings()
     type=click.IntRange(0),
     help="First audible sample of --reply-audio, at its own rate. Default: detected.",
 )
-@click.option(
-    "--delay-ms",
-    type=int,
-    default=_DEFAULTS.delay_ms,
-    show_default=True,
-    help="Delay from the end of speech to the reply.",
-)
-@click.option(
-    "--lead-silence-ms",
-    type=int,
-    default=_DEFAULTS.lead_silence_ms,
-    show_default=True,
-    help="Silence before the reply.",
-)
-@click.option(
-    "--chunk-ms",
-    type=int,
-    default=_DEFAULTS.chunk_ms,
-    show_default=True,
-    help="Length of each chunk of reply audio.",
-)
-@click.option(
-    "--cadence",
-    type=click.Choice([each.value for each in Cadence]),
-    default=_DEFAULTS.cadence.value,
-    show_default=True,
-    help="Send chunks all at once, or at the pace of speech.",
-)
-@click.option(
-    "--idle-rtp",
-    type=click.Choice([each.value for each in IdleRtp]),
-    default=_DEFAULTS.idle_rtp.value,
-    show_default=True,
-    help="Over WebRTC, between replies: send packets of silence, or none.",
-)
+@_setting("--delay-ms", "Delay from the end of speech to the reply.")
+@_setting("--lead-silence-ms", "Silence before the reply.")
+@_setting("--chunk-ms", "Length of each chunk of reply audio.")
+@_setting("--cadence", "Send chunks all at once, or at the pace of speech.", Cadence)
+@_setting("--idle-rtp", "Over WebRTC, between replies: send packets of silence, or none.", IdleRtp)
 @click.option(
     "--calibrate",
     is_flag=True,
     help="Load no models: a marked sample ends the speech, and the reply is a synthetic signal.",
 )
-@click.option(
-    "--reply-ms",
-    type=int,
-    default=_DEFAULTS.reply_ms,
-    show_default=True,
-    help="Length of the synthetic reply.",
-)
-@click.option("--fault", type=click.Choice([each.value for each in Fault]), help="Inject this fault.")
+@_setting("--reply-ms", "Length of the synthetic reply.")
+@_setting("--fault", "Inject this fault.", Fault)
 @click.option(
     "--truth",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Log each turn's true times to this file.",
 )
-@click.option(
-    "--session-limit-s",
-    type=int,
-    default=_DEFAULTS.session_limit_s,
-    show_default=True,
-    help="Longest session.",
-)
-@click.option(
-    "--notice-s",
-    type=int,
-    default=_DEFAULTS.notice_s,
-    show_default=True,
-    help="How long before the end to announce it, in dialects that can (Gemini's goAway).",
-)
+@_setting("--session-limit-s", "Longest session.")
+@_setting("--notice-s", "How long before the end to announce it, in dialects that can (Gemini's goAway).")
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Threads that run models."
 )
@@ -152,19 +121,10 @@ def command(
     notices_voice: bool,
     reply_audio: Path | None,
     reply_onset_sample: int | None,
-    delay_ms: int,
-    lead_silence_ms: int,
-    chunk_ms: int,
-    cadence: str,
-    idle_rtp: str,
-    calibrate: bool,
-    reply_ms: int,
-    fault: str | None,
     truth: Path | None,
-    session_limit_s: int,
-    notice_s: int,
     workers: int,
     until_stdin_ends: bool,
+    **timing: Any,
 ) -> None:
     """Serve the built-in reference endpoint.
 
@@ -184,18 +144,7 @@ def command(
     from live_eval.reference.emulation import address, emulated_clients
     from live_eval.reference.server.app import Endpoint, is_loopback, serve
 
-    settings = ReferenceSettings(
-        delay_ms=delay_ms,
-        lead_silence_ms=lead_silence_ms,
-        chunk_ms=chunk_ms,
-        cadence=Cadence(cadence),
-        idle_rtp=IdleRtp(idle_rtp),
-        calibrate=calibrate,
-        reply_ms=reply_ms,
-        fault=Fault(fault) if fault is not None else None,
-        session_limit_s=session_limit_s,
-        notice_s=notice_s,
-    )
+    settings = ReferenceSettings(**timing)
     secret = Secret(token or os.environ.get(TOKEN_VARIABLE, ""))
     guarded = bool(secret.reveal())
     if not guarded and not is_loopback(host):
@@ -204,7 +153,7 @@ def command(
         )
     if (llm_base_url is None) != (llm_model is None):
         raise UsageError("--llm-base-url and --llm-model must be given together")
-    if notices_voice and (reply_audio is not None or calibrate):
+    if notices_voice and (reply_audio is not None or settings.calibrate):
         raise UsageError("--notices-voice cannot be combined with --reply-audio or --calibrate")
     if reply_onset_sample is not None and reply_audio is None:
         raise UsageError("--reply-onset-sample needs --reply-audio")
@@ -235,7 +184,7 @@ def command(
         endpoint = Endpoint(
             settings, speech_models, responder, token=secret if guarded else None, truth=truth_file
         )
-        if calibrate:
+        if settings.calibrate:
             stack.enter_context(undisturbed())
         parent = sys.stdin.fileno() if until_stdin_ends else None
         run(serve(endpoint, host, port, announce, until_end_of=parent))
@@ -294,23 +243,21 @@ def _responder(
 def _replier(
     roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None, *, notices_voice: bool
 ) -> Replier:
-    from live_eval.reference.responders.voice_aware import NoticingReplier
-
-    replier = _word_replier(roots, llm_base_url, llm_model)
-    return NoticingReplier(replier) if notices_voice else replier
-
-
-def _word_replier(roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None) -> Replier:
+    """Return what picks replies: a chat server, or the scripts of the sample and of `roots`."""
     from live_eval.data import DataOptions, load, locate, sample_path
     from live_eval.reference.responders.responder import ChatReplier, ScriptReplier, scripts_of
+    from live_eval.reference.responders.voice_aware import NoticingReplier
 
+    replier: Replier
     if llm_base_url is not None and llm_model is not None:
         keys = (os.environ.get(name) for name in LLM_KEY_VARIABLES)
         key = next((Secret(value) for value in keys if value), None)
-        return ChatReplier(llm_base_url, llm_model, key)
-    options = DataOptions(neutral_rule=False)
-    paths = [*(locate(str(root)) for root in roots), sample_path()]
-    lines = [line for path in paths for line in scripts_of(load(path, options).cases)]
-    if not lines:
-        raise UsageError("no script with a reply was found in " + ", ".join(map(str, paths)))
-    return ScriptReplier(lines)
+        replier = ChatReplier(llm_base_url, llm_model, key)
+    else:
+        paths = [*(locate(str(root)) for root in roots), sample_path()]
+        options = DataOptions(neutral_rule=False)
+        lines = [line for path in paths for line in scripts_of(load(path, options).cases)]
+        if not lines:
+            raise UsageError("no script with a reply was found in " + ", ".join(map(str, paths)))
+        replier = ScriptReplier(lines)
+    return NoticingReplier(replier) if notices_voice else replier

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
+from live_eval.cli import _options
 from live_eval.cli._listing import print_details, print_listing
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.registry import CLIENTS, Plugin, client, find_plugins, missing_requirements
@@ -45,7 +45,7 @@ _DETAILS = {
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_options.json_option
 def command(name: str | None, as_json: bool) -> None:
     """List endpoints, or show one in detail.
 
@@ -55,7 +55,7 @@ def command(name: str | None, as_json: bool) -> None:
         client(name)  # raises if it is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(CLIENTS) if name in (None, plugin.name)]
     if as_json:
-        click.echo(json.dumps(rows if name is None else rows[0], indent=2))
+        _options.print_json(rows if name is None else rows[0])
     elif name is not None:
         print_details(rows[0] | {"rates": _rates(rows[0])}, _DETAILS)
     else:

@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-from live_eval.cli._output import STDOUT, format_option, format_to_write, open_output, output_option
+from live_eval.cli import _options
 
 __all__ = ["command"]
 
@@ -15,10 +15,10 @@ _FORMS = ("jsonl", "csv")
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
-@format_option(_FORMS, "--to")
-@output_option("standard output")
-@click.option("--retime", is_flag=True, help="Recompute latencies with the current definitions.")
+@_options.run_argument
+@_options.format_option(_FORMS, "--to")
+@_options.output_option("standard output")
+@_options.retime_option
 def command(run: Path, form: str | None, output: Path | None, retime: bool) -> None:
     """Write a run's turns as JSON lines or CSV.
 
@@ -29,12 +29,12 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     from live_eval.recording import RunReader, ScoreReader
     from live_eval.report.export import ExportFormat, export_run
 
-    wanted = format_to_write(_FORMS, form, output)
-    output = output or STDOUT
+    wanted = _options.format_to_write(_FORMS, form, output)
+    output = output or _options.STDOUT
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        with open_output(output) as file:
+        with _options.open_output(output) as file:
             count = export_run(reader, scores, cast(ExportFormat, wanted), file, retime=retime)
         if missing := unfinished(reader):
             click.echo(f"note: {run} {missing}", err=True)
-    if output != STDOUT:
+    if output != _options.STDOUT:
         click.echo(f"wrote {output}: {count} turns", err=True)

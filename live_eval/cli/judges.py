@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
+from live_eval.cli import _options
 from live_eval.cli._listing import print_details, print_listing
 from live_eval.judging import JudgeKind, JudgeSpec, OptionSpec, OutputSpec, score_name
 from live_eval.registry import JUDGES, Plugin, find_plugins, judge, missing_requirements
@@ -36,14 +36,14 @@ _DETAILS = {
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_options.json_option
 def command(name: str | None, as_json: bool) -> None:
     """List judges and whether they run here, or show one in detail."""
     if name is not None:
         judge(name)  # raises if it is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(JUDGES) if name in (None, plugin.name)]
     if as_json:
-        click.echo(json.dumps(rows if name is None else rows[0], indent=2))
+        _options.print_json(rows if name is None else rows[0])
     elif name is not None:
         print_details(rows[0] | _lines(rows[0]), _DETAILS)
     else:

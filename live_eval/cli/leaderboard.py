@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from live_eval.cli._output import STDOUT, format_option, format_to_write, open_output, output_option
+from live_eval.cli import _options
 
 if TYPE_CHECKING:
     from live_eval.report.leaderboard import BoardFormat
@@ -17,12 +17,10 @@ __all__ = ["command"]
 _FORMS = ("html", "md", "csv", "latex")
 
 
-@click.command(short_help="Compare runs with the paper's published tables.")
-@click.argument(
-    "runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
-@format_option(_FORMS)
-@output_option("leaderboard.html for html, standard output for other formats")
+@click.command()
+@_options.runs_argument
+@_options.format_option(_FORMS)
+@_options.output_option("leaderboard.html for html, standard output for other formats")
 @click.option("--all-prompts", is_flag=True, help="Show a row for every prompt, not only each model's best.")
 def command(runs: tuple[Path, ...], form: str | None, output: Path | None, all_prompts: bool) -> None:
     """Compare runs with the paper's published tables.
@@ -33,11 +31,11 @@ def command(runs: tuple[Path, ...], form: str | None, output: Path | None, all_p
     """
     from live_eval.report.leaderboard import build_board, render
 
-    wanted = format_to_write(_FORMS, form, output)
+    wanted = _options.format_to_write(_FORMS, form, output)
     text = render(build_board(runs, all_prompts=all_prompts), cast("BoardFormat", wanted))
     if output is None:
-        output = Path("leaderboard.html") if wanted == "html" else STDOUT
-    with open_output(output) as file:
+        output = Path("leaderboard.html") if wanted == "html" else _options.STDOUT
+    with _options.open_output(output) as file:
         file.write(text)
-    if output != STDOUT:
+    if output != _options.STDOUT:
         click.echo(f"leaderboard to open: {output}" if wanted == "html" else f"wrote {output}", err=True)

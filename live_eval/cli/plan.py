@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from live_eval.cli import _options
 from live_eval.text.wording import significant
 
 if TYPE_CHECKING:
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_RUN = click.Path(path_type=Path, exists=True, file_okay=False)
 
-
-@click.command(short_help="Estimate the sample size a comparison needs.")
+@click.command()
 @click.option(
     "--detect",
     type=float,
@@ -27,12 +25,17 @@ _RUN = click.Path(path_type=Path, exists=True, file_okay=False)
 )
 @click.option("--metric", required=True, help="Metric, such as rubric.c4 (or C4) or voice_to_voice.")
 @click.option(
-    "--from", "run", type=_RUN, required=True, metavar="RUN", help="Run to estimate the variance from."
+    "--from",
+    "run",
+    type=_options.RUN,
+    required=True,
+    metavar="RUN",
+    help="Run to estimate the variance from.",
 )
 @click.option(
     "--and",
     "other",
-    type=_RUN,
+    type=_options.RUN,
     metavar="RUN",
     help="Second run of the same data, to estimate the variance of differences.",
 )
@@ -43,8 +46,8 @@ _RUN = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option(
     "--tests", type=int, default=1, show_default=True, help="Number of tests that p will be corrected for."
 )
-@click.option("--common", is_flag=True, help="Use only the cases that both runs share.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+@_options.common_option
+@_options.json_option
 def command(
     detect: float,
     metric: str,
@@ -70,7 +73,7 @@ def command(
     runs = read_runs([run] if other is None else [run, other])
     plan = plan_sample(runs, metric, aim, common=common)
     if as_json:
-        click.echo(json.dumps(plan.as_json(), indent=2, ensure_ascii=False))
+        _options.print_json(plan.as_json())
     else:
         _print(plan)
 

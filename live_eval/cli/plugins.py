@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from live_eval.cli._listing import print_listing
+from live_eval.cli._options import json_option
 from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
 
 __all__ = ["command"]
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(as_json: bool) -> None:
     """List plugins, and report broken ones."""
     rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.cli import FAILED
+from live_eval.cli import FAILED, _options
 from live_eval.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ __all__ = ["command"]
 @click.argument("run", type=click.Path(path_type=Path, exists=True))
 @click.option("--turn", "turn_id", help="Replay only this turn.")
 @click.option("--endpoint", help="Endpoint whose dialect to use, if RUN is a golden session.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
+@_options.json_option
 def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool) -> None:
     """Replay recorded sessions and compare them with the stored turns.
 
@@ -44,7 +43,7 @@ def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool)
         outcomes = list(replay_run(run, turn_id))
     if as_json:
         rows = [{**asdict(outcome), "equal": not outcome.differences} for outcome in outcomes]
-        click.echo(json.dumps(rows, indent=2))
+        _options.print_json(rows)
     else:
         _print(outcomes)
     sys.exit(FAILED if any(outcome.differences for outcome in outcomes) else 0)

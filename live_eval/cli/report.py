@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from live_eval.cli._output import STDOUT, format_option, format_to_write, open_output, output_option
+from live_eval.cli import _options
 
 if TYPE_CHECKING:
     from live_eval.report import ReportFormat
@@ -19,12 +19,12 @@ _FORMS = ("html", "md", "csv", "json")
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
-@output_option(
+@_options.runs_argument
+@_options.output_option(
     "report.html in the run's folder (for several runs, report-A-B.html next to the first one's folder); "
     "standard output for other formats"
 )
-@format_option(_FORMS)
+@_options.format_option(_FORMS)
 @click.option(
     "--audio-mb",
     type=click.FloatRange(min=0),
@@ -32,7 +32,7 @@ _FORMS = ("html", "md", "csv", "json")
     show_default=True,
     help="Most audio to embed in the page; the page says what was left out.",
 )
-@click.option("--retime", is_flag=True, help="Recompute latencies with the current definitions.")
+@_options.retime_option
 def command(
     runs: tuple[Path, ...], output: Path | None, form: str | None, audio_mb: float, retime: bool
 ) -> None:
@@ -43,15 +43,15 @@ def command(
     """
     from live_eval.report import write_report
 
-    wanted = format_to_write(_FORMS, form, output)
+    wanted = _options.format_to_write(_FORMS, form, output)
     if output is None:
-        output = _page_of(runs) if wanted == "html" else STDOUT
-    file = None if output == STDOUT else output
+        output = _page_of(runs) if wanted == "html" else _options.STDOUT
+    file = None if output == _options.STDOUT else output
     text = write_report(runs, file, form=cast("ReportFormat", wanted), audio_mb=audio_mb, retime=retime)
     if text is None:
         click.echo(f"report: {output}", err=True)
         return
-    with open_output(STDOUT) as stdout:
+    with _options.open_output(_options.STDOUT) as stdout:
         stdout.write(text)
 
 

@@ -13,8 +13,7 @@ import click
 import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._flags import TABLES, overlay, table_options
-from live_eval.cli._progress import RunProgress
-from live_eval.cli._scoring_progress import ScoringProgress
+from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunReader, RunWriter, part_of
@@ -167,5 +166,4 @@ command = click.Command(
     are shown in brackets below, and flags override it.
 
     Exit status: 0 if every turn was captured, 3 if some failed, 2 for wrong usage.""",
-    short_help="Hold conversations with an endpoint and score them.",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from live_eval.cli import FAILED
-from live_eval.cli._judges import judges_table, scoring_flags
+from live_eval.cli import FAILED, _options
+from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import print_listing
-from live_eval.cli._scoring_progress import ScoringProgress
+from live_eval.cli._progress import ScoringProgress
 from live_eval.scoring.judge_runner import judge_options
 from live_eval.scoring.runner import score_run
 
@@ -34,13 +33,13 @@ _COLUMNS = {
 }
 
 
-@click.command(short_help="Score a run again, or with other judges.")
-@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@scoring_flags
+@click.command()
+@_options.run_argument
+@judge_flags()
 @click.option(
     "--again", is_flag=True, help="Also rescore turns that these judge versions have already scored."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_options.json_option
 def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
     """Score the run in folder RUN again, or with other judges.
 
@@ -56,7 +55,7 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
         summary = score_run(run, table.names, again=again, progress=progress, options=options)
     rows = [asdict(judge) for judge in summary.judges]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        _options.print_json(rows)
     else:
         # Default judges for tasks that are not in the run have nothing to show.
         shown = [

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.cli._listing import output_console
+from live_eval.cli import _options
+from live_eval.cli._listing import figure_table, output_console
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "print_summary"]
 
+_LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain", "missing")
+_QUESTION_COLUMNS = ("questions", "correct, %", "interval", "n", "failed", "unparsed")
+_SCORE_COLUMNS = ("score", "mean", "95 % interval", "n", "unscored", "failed", "")
+
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; its keys are stable.")
-@click.option("--retime", is_flag=True, help="Recompute latencies with the current definitions.")
+@_options.run_argument
+@_options.json_option
+@_options.retime_option
 def command(run: Path, as_json: bool, retime: bool) -> None:
     """Print the summary of a run.
 
@@ -43,14 +47,13 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
         with ScoreReader.open(run) as scores:
             summary = summarise(reader, scores, retime=retime)
         parts = {**summary.as_json(), "levels": relate_levels(summary).as_json()}
-        click.echo(json.dumps(parts, indent=2))
+        _options.print_json(parts)
 
 
 def print_summary(run: RunReader, *, console: Console | None = None, retime: bool = False) -> None:
     """Print the summary of a run.
 
     Args:
-        run: The run.
         console: Where to print; standard output if None.
         retime: Recompute latencies with the current definitions.
     """
@@ -106,11 +109,7 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
 
 
 def _latency_table(summary: RunSummary) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain", "missing"):
-        table.add_column(heading, justify="left" if heading == "latency, ms" else "right", overflow="fold")
+    table = figure_table(*_LATENCY_COLUMNS, bold=True)
     for latency in summary.latencies.values():
         if latency.name == "barge_in_stop" and latency.n == 0:
             continue
@@ -157,12 +156,8 @@ def _timing_notes(summary: RunSummary) -> list[str]:
 
 def _question_table(tasks: Sequence[TaskFigures]) -> Table:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("questions", "correct, %", "interval", "n", "failed", "unparsed"):
-        first = heading == "questions"
-        table.add_column(heading, justify="left" if first else "right", overflow="fold")
+    table = figure_table(*_QUESTION_COLUMNS, bold=True)
     for figures in tasks:
         for each in figures.questions:
             refused = f", {each.refused} refused" if each.refused else ""
@@ -189,11 +184,8 @@ def _dialogues_in_words(figures: DialogueFigures) -> str:
 
 def _score_table(summary: RunSummary) -> Table:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("score", "mean", "95 % interval", "n", "unscored", "failed", ""):
-        table.add_column(heading, justify="left" if heading in ("score", "") else "right", overflow="fold")
+    table = figure_table(*_SCORE_COLUMNS, text=("",), bold=True)
     for score in summary.scores.values():
         arrow = {True: "↑", False: "↓", None: ""}[score.higher_is_better]
         table.add_row(

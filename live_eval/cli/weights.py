@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from live_eval.cli._listing import print_listing
+from live_eval.cli._options import json_option
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeSpec, OptionSpec
 from live_eval.redaction import mask_halves
@@ -43,7 +44,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--check", "checked", is_flag=True, help="Read the files and verify their hashes.")
 def _list(as_json: bool, checked: bool) -> None:
     """List the weights that judges use, and which of them are installed.

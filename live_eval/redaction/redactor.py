@@ -11,16 +11,17 @@ It is not searched for elsewhere, because transcripts would lose words. All othe
 
 from __future__ import annotations
 
+import copy
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit, urlunsplit
 
 import orjson
 
-from live_eval.redaction.spellings import decodings, escapable, nested, spellings
+from live_eval.redaction.spellings import escapable, nested, spellings
 from live_eval.text.messages import has_too_many_values
 from live_eval.types import Secret
 
@@ -158,20 +159,25 @@ def public_settings(value: Any) -> Any:
 
     Addresses keep neither login nor query values.
     """
+    return _mapped(value, _public_address, _public_setting)
+
+
+def _public_setting(name: str, value: Any) -> tuple[str, Any]:
+    if _names_secret(str(name)) and _texts(value):
+        return name, _MASK
+    return name, public_url(value) if _is_url(str(name), value) else public_settings(value)
+
+
+def _mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any], tuple[str, Any]]) -> Any:
+    """Return JSON values with `text` applied to every text, and `member` to every member of an object."""
     match value:
         case str():
-            return _public_address(value)
+            return text(value)
         case list() | tuple():
-            return [public_settings(inner) for inner in value]
+            return [_mapped(inner, text, member) for inner in value]
         case Mapping():
-            return {name: _public_setting(str(name), inner) for name, inner in value.items()}
+            return dict(member(name, inner) for name, inner in value.items())
     return value
-
-
-def _public_setting(name: str, value: Any) -> Any:
-    if _names_secret(name) and _texts(value):
-        return _MASK
-    return public_url(value) if _is_url(name, value) else public_settings(value)
 
 
 def _is_url(name: str, value: Any) -> bool:
@@ -210,9 +216,7 @@ class Redactor:
 
     def copy(self) -> Redactor:
         """Return an independent copy."""
-        other = Redactor()
-        other._take(self)
-        return other
+        return copy.copy(self)  # everything in it is immutable
 
     @property
     def fields(self) -> frozenset[str]:
@@ -221,11 +225,7 @@ class Redactor:
 
     def forget(self) -> None:
         """Forget everything."""
-        self._take(Redactor())
-
-    def _take(self, other: Redactor) -> None:
-        self._secrets, self._spellings = other._secrets, other._spellings
-        self._pattern, self._fields = other._pattern, other._fields
+        vars(self).update(vars(Redactor()))
 
     def learn(self, secret: Secret | str | None) -> None:
         """Learn a secret."""
@@ -304,10 +304,7 @@ class Redactor:
         """Return whether `self.text` would change the text; fast if it would not."""
         return (
             any(spelling in text for spelling in self._spellings)
-            or (
-                bool(self._secrets)
-                and any(secret in plain for plain in nested(text) for secret in self._secrets)
-            )
+            or bool(self._decoded(text))
             or (("sk-" in text or "Bearer" in text) and _SECRET_TEXT.search(text) is not None)
             or ("@" in text and _LOGIN.search(text) is not None)
         )
@@ -316,21 +313,25 @@ class Redactor:
         """Return a text without secrets."""
         for spelling in self._spellings:  # longest first; much faster than one pattern of all
             text = text.replace(spelling, _MASK)
-        plains = [*decodings(text)] if self._secrets else []
-        for secret in self._secrets:
-            if any(secret in plain for plain in plains):
-                text = re.sub(escapable(secret), _MASK, text)
-        for plain in nested(text) if plains else ():  # encoded twice: the result stays decoded
-            if any(secret in plain for secret in self._secrets):
+        if self._decoded(text):
+            text = self._known().sub(_MASK, text)
+            if plain := self._decoded(text):  # encoded twice: the result stays decoded
                 text = self.text(plain)
-                break
         if "sk-" in text or "Bearer" in text:
             text = _SECRET_TEXT.sub(_MASK, text)
         return _without_logins(text)
 
+    def _decoded(self, text: str) -> str:
+        """Return the text with escapes resolved so that a secret shows; empty if none does."""
+        if not self._secrets:
+            return ""
+        shows = (plain for plain in nested(text) if any(secret in plain for secret in self._secrets))
+        return next(shows, "")
+
     def _known(self) -> re.Pattern[str]:
         if self._pattern is None:
-            parts = [*map(re.escape, self._spellings), *map(escapable, self._secrets), _SECRET_TEXT.pattern]
+            longest_first = sorted(self._secrets, key=len, reverse=True)
+            parts = [*map(re.escape, self._spellings), *map(escapable, longest_first), _SECRET_TEXT.pattern]
             self._pattern = re.compile("|".join(parts))
         return self._pattern
 
@@ -342,28 +343,14 @@ class Redactor:
 
     def values(self, value: Any) -> Any:
         """Return JSON values without secrets in their texts; field names stay."""
-        match value:
-            case str():
-                return self.text(value)
-            case list() | tuple():
-                return [self.values(inner) for inner in value]
-            case Mapping():
-                return {name: self.values(inner) for name, inner in value.items()}
-        return value
+        return _mapped(value, self.text, lambda name, inner: (name, self.values(inner)))
 
     def body(self, value: Any) -> Any:
         """Return a message, as JSON values, without secrets in texts, names and secret fields."""
-        match value:
-            case str():
-                return self.text(value)
-            case list() | tuple():
-                return [self.body(inner) for inner in value]
-            case Mapping():
-                return {
-                    self.text(str(name)): _MASK if inner and name in self._fields else self.body(inner)
-                    for name, inner in value.items()
-                }
-        return value
+        return _mapped(value, self.text, self._member)
+
+    def _member(self, name: str, value: Any) -> tuple[str, Any]:
+        return self.text(str(name)), _MASK if value and name in self._fields else self.body(value)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
         """Return messages, as JSON values, without secrets that are spread over several of them.
@@ -513,18 +500,11 @@ class Concealer:
         return self._secrets.text(mask_halves(text))
 
     def _masked(self, value: Any) -> Any:
-        match value:
-            case str():
-                return self._plain(value)
-            case list():
-                return [self._masked(inner) for inner in value]
-            case dict():
-                return {self._plain(name): self._member(name, inner) for name, inner in value.items()}
-        return value
+        return _mapped(value, self._plain, self._member)
 
-    def _member(self, name: str, value: Any) -> Any:
+    def _member(self, name: str, value: Any) -> tuple[str, Any]:
         if name not in self._secrets.fields or not value:
-            return self._masked(value)
+            return self._plain(name), self._masked(value)
         for text in _texts(value):
             self._secrets.learn(text)
-        return _MASK
+        return self._plain(name), _MASK

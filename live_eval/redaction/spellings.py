@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus, unquote_plus
 
-__all__ = ["decodings", "escapable", "nested", "spellings"]
+__all__ = ["escapable", "nested", "spellings"]
 
 _BACKSLASHED = re.compile(r"\\+(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 
@@ -46,7 +46,7 @@ def _within_base64(data: bytes, before: int) -> tuple[str, str]:
     return digits, digits.replace("+", "-").replace("/", "_")
 
 
-def decodings(text: str) -> Iterator[str]:
+def _decodings(text: str) -> Iterator[str]:
     """Yield the text with one kind of escape resolved, for each kind that it contains."""
     if "%" in text:
         yield unquote_plus(text, errors="surrogateescape")
@@ -63,10 +63,10 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def nested(text: str) -> Iterator[str]:
     """Yield the text with its escapes resolved once, and twice."""
-    for plain in decodings(text):
+    for plain in _decodings(text):
         yield plain
         if plain != text:
-            yield from decodings(plain)
+            yield from _decodings(plain)
 
 
 def escapable(secret: str) -> str:

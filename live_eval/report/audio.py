@@ -24,7 +24,6 @@ class Clip:
     """Both sides of a turn in stereo, as text.
 
     Args:
-        key: The page's key of the turn.
         mime: What the bytes are.
         data: The bytes in base64.
     """

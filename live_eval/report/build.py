@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 from live_eval import __version__
 from live_eval.analysis.comparison import ComparedRun, compared_run
-from live_eval.analysis.summary import RunSummary, TurnFacts, summarise
+from live_eval.analysis.summary import TurnFacts, summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.audio import clips
 from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
-from live_eval.report.compare import RunDifferences, compare, not_the_same_data, prompts_in_words
+from live_eval.report.compare import compare, prompts_in_words
 from live_eval.report.pages import page_template
 from live_eval.report.tables import (
     LATENCY_TITLES,
@@ -35,7 +35,7 @@ from live_eval.report.tasks import task_tables
 from live_eval.report.text import as_csv, as_json, as_markdown
 from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
-from live_eval.text.files import atomic_write
+from live_eval.text.files import atomic_write, flattened
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
@@ -48,13 +48,7 @@ _COLOURS = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRun:
-    """A run in a report.
-
-    Args:
-        reader: The run.
-        view: Its view in the report.
-        compared: The run prepared for comparison.
-    """
+    """A run in a report."""
 
     reader: RunReader
     view: RunView
@@ -66,7 +60,6 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     """Open and summarise runs, and compare each with the first.
 
     Args:
-        paths: The runs' folders.
         retime: Recompute the latencies with the current definitions.
 
     Raises:
@@ -87,14 +80,12 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
             with ScoreReader.open(path) as scores:
                 summary = summarise(reader, scores, retime=retime)
             run = compared_run(reader, label, summary.turns, summary.table)
-            differences = _differences(opened[0], run, summary) if opened else None
+            differences = None
+            if opened:
+                first = opened[0]
+                differences = compare((first.compared, run), (first.view.summary, summary))
             opened.append(OpenRun(reader, RunView(len(opened), label, summary, differences), run))
         yield opened
-
-
-def _differences(first: OpenRun, run: ComparedRun, summary: RunSummary) -> RunDifferences:
-    problem = not_the_same_data(first.compared, run)
-    return compare((first.compared, run), (first.view.summary, summary), problem)
 
 
 def write_report(
@@ -261,7 +252,14 @@ def _sound_files(
 
 def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:
     """Return every setting of the runs: its name, its value in each run, and whether they differ."""
-    flat = [dict(_leaves(run.reader.manifest)) for run in opened]
+    flat = [
+        {
+            name: _setting(value)
+            for name, value in flattened(run.reader.manifest)
+            if value not in (None, "", [])
+        }
+        for run in opened
+    ]
     names = list(dict.fromkeys(name for settings in flat for name in settings))
     rows = [
         ("started", [run.view.summary.facts.started_at for run in opened], False),
@@ -273,11 +271,5 @@ def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:
     return rows
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and value:
-        yield path, "; ".join(str(inner) for inner in value)
-    elif value not in (None, "", [], {}):
-        yield path, str(value)
+def _setting(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

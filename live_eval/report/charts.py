@@ -16,6 +16,7 @@ from live_eval.analysis.summary import RunSummary, TurnFacts
 from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
 
 __all__ = [
+    "Axis",
     "AxisTick",
     "Curve",
     "CurveChart",
@@ -42,11 +43,38 @@ class AxisTick:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis: its ends, and the distance of its ticks."""
+
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def around(cls, smallest: float, largest: float) -> Axis:
+        """Return an axis that covers zero and all values."""
+        low, high = min(0.0, smallest), max(largest, 1.0)
+        raw = (high - low) / 6
+        power = 10 ** math.floor(math.log10(raw))
+        step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
+        return cls(math.floor(low / step) * step, math.ceil(high / step) * step, step)
+
+    def percent(self, value: float) -> float:
+        """Return the place of a value, in percent from the left."""
+        return 100 * (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> tuple[AxisTick, ...]:
+        """Return the labels along the axis."""
+        count = round((self.high - self.low) / self.step)
+        values = [self.low + index * self.step for index in range(count + 1)]
+        return tuple(AxisTick(self.percent(value), f"{value:g}".replace("-", "−")) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
 class Curve:
     """One step curve.
 
     Args:
-        label: Its name in the legend.
         colour: Number of its colour.
         path: SVG path data in a box of 1000 × 400.
         beyond: Values to the right of the axis's end.
@@ -73,11 +101,8 @@ class WaterfallRow:
     """One turn's time from the end of speech, in percent of the axis.
 
     Args:
-        key: The turn.
-        label: What to call the row.
         stages: Name, left edge and width of each stage.
         marker: When the endpoint reported the end of speech, if that was after the reply; or None.
-        total_ms: Its voice-to-voice latency.
     """
 
     key: str
@@ -122,7 +147,6 @@ def curve_chart(title: str, series: Sequence[tuple[str, int, Sequence[float], in
     """Draw empirical distributions.
 
     Args:
-        title: What is drawn.
         series: Label, number of the colour, values in milliseconds, and how many turns there are in all:
             with turns that have no value, the curve stays below the top.
 
@@ -135,20 +159,20 @@ def curve_chart(title: str, series: Sequence[tuple[str, int, Sequence[float], in
     # Outliers must not squeeze the rest against the axis; they are counted instead.
     end = values[-1]
     usual = values[min(len(values) - 1, math.ceil(0.98 * len(values)) - 1)]
-    low, high, step = _axis(values[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
+    axis = Axis.around(values[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
     return CurveChart(
         title=title,
         curves=tuple(
-            Curve(label, colour, _steps(part, total, low, high), sum(value > high for value in part))
+            Curve(label, colour, _steps(part, total, axis), sum(value > axis.high for value in part))
             for label, colour, part, total in series
             if part
         ),
-        ticks=_ticks(low, high, step),
-        zero=100 * (0 - low) / (high - low),
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
     )
 
 
-def _steps(values: Sequence[float], total: int, low: float, high: float) -> str:
+def _steps(values: Sequence[float], total: int, axis: Axis) -> str:
     found = ecdf(values, total)
     points = list(zip(found.values.tolist(), found.shares.tolist(), strict=True))
     if len(points) > _MOST_STEPS:
@@ -157,46 +181,21 @@ def _steps(values: Sequence[float], total: int, low: float, high: float) -> str:
         ]
     pieces = [f"M0 {HEIGHT}"]
     for value, share in points:
-        if value > high:
+        if value > axis.high:
             break
-        pieces.append(f"H{_x(value, low, high):.1f}V{HEIGHT * (1 - share):.1f}")
+        pieces.append(f"H{WIDTH * axis.percent(value) / 100:.1f}V{HEIGHT * (1 - share):.1f}")
     pieces.append(f"H{WIDTH}")
     return "".join(pieces)
-
-
-def _x(value: float, low: float, high: float) -> float:
-    return WIDTH * (value - low) / (high - low)
-
-
-def _axis(smallest: float, largest: float) -> tuple[float, float, float]:
-    """Return the ends of an axis that covers zero and all values, and the distance of its ticks."""
-    low, high = min(0.0, smallest), max(largest, 1.0)
-    raw = (high - low) / 6
-    power = 10 ** math.floor(math.log10(raw))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
-    return math.floor(low / step) * step, math.ceil(high / step) * step, step
-
-
-def _ticks(low: float, high: float, step: float) -> tuple[AxisTick, ...]:
-    count = round((high - low) / step)
-    values = [low + index * step for index in range(count + 1)]
-    return tuple(
-        AxisTick(100 * (value - low) / (high - low), f"{value:g}".replace("-", "−")) for value in values
-    )
 
 
 def _quarters(column: BenchmarkColumn) -> tuple[AxisTick, ...]:
     assert column.scale is not None
     low, high = column.scale
-    return _ticks(low, high, (high - low) / 4)
+    return Axis(low, high, (high - low) / 4).ticks()
 
 
 def waterfall(summary: RunSummary, keys: dict[str, str]) -> Waterfall | None:
     """Draw the stages between the two voices, for turns from the quickest to the slowest.
-
-    Args:
-        summary: The run.
-        keys: The page's key of each turn.
 
     Returns:
         At most 36 rows, evenly spaced by rank; None if no turn has a voice-to-voice latency.
@@ -214,28 +213,18 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> Waterfall | None:
     count = min(_MOST_ROWS, len(timed))
     last = max(1, count - 1)
     chosen = [timed[round(index * (len(timed) - 1) / last)] for index in range(count)]
-    edges = [edge for _, turn in chosen for edge in _edges(turn)]
-    low, high, step = _axis(min(edges), max(edges))
-
-    def percent(value: float) -> float:
-        return 100 * (value - low) / (high - low)
-
+    edges = [edge for _, turn in chosen for _, start, end in _stages(turn) for edge in (start, end)]
+    axis = Axis.around(min(edges, default=0.0), max(edges, default=0.0))
     rows = []
     for total, turn in chosen:
-        marker = _late_endpointing(turn)
         stages = tuple(
-            (name, percent(start), 100 * (end - start) / (high - low)) for name, start, end in _stages(turn)
+            (name, axis.percent(start), axis.percent(end) - axis.percent(start))
+            for name, start, end in _stages(turn)
         )
-        rows.append(
-            WaterfallRow(
-                keys[turn.turn_id], turn.turn_id, stages, None if marker is None else percent(marker), total
-            )
-        )
-    return Waterfall(tuple(rows), _ticks(low, high, step), percent(0), len(timed))
-
-
-def _edges(turn: TurnFacts) -> list[float]:
-    return [0.0, *(edge for _, start, end in _stages(turn) for edge in (start, end))]
+        said = turn.milliseconds("endpointing")
+        marker = axis.percent(said) if said is not None and said > total else None
+        rows.append(WaterfallRow(keys[turn.turn_id], turn.turn_id, stages, marker, total))
+    return Waterfall(tuple(rows), axis.ticks(), axis.percent(0), len(timed))
 
 
 def _stages(turn: TurnFacts) -> list[tuple[str, float, float]]:
@@ -259,11 +248,6 @@ def _stages(turn: TurnFacts) -> list[tuple[str, float, float]]:
             stages.append((name, at, end))
             at = end
     return stages
-
-
-def _late_endpointing(turn: TurnFacts) -> float | None:
-    said, total = turn.milliseconds("endpointing"), turn.milliseconds("voice_to_voice")
-    return said if said is not None and total is not None and said > total else None
 
 
 def level_charts(levels: Sequence[tuple[str, int, TaskLevels]]) -> list[ScatterChart]:

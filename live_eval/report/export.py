@@ -7,7 +7,7 @@ Text that a spreadsheet would run as a formula gets a leading apostrophe in CSV,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ import orjson
 
 from live_eval.analysis.summary import LATENCIES, ScoreTable, judges_asked_for, latency, read_scores
 from live_eval.recording import RunReader, ScoreReader, TurnRecord
-from live_eval.text.files import csv_line
+from live_eval.text.files import csv_line, flattened
 from live_eval.timing import Latency
 from live_eval.types import Cue, Failure, Question
 
@@ -33,8 +33,6 @@ def export_run(
     """Write one row for each turn.
 
     Args:
-        run: The run.
-        scores: Its scores.
         form: ``jsonl`` or ``csv``.
         to: Text file, opened with ``newline=""``.
         retime: Recompute the latencies with the current definitions.
@@ -47,7 +45,7 @@ def export_run(
         if form == "jsonl":
             to.write(orjson.dumps(row).decode().translate(_LINE_ENDS) + "\n")
         else:
-            flat = dict(_flat(row))
+            flat = dict(flattened(row))
             if not count:
                 to.write(csv_line(flat))
             to.write(csv_line(map(_cell, flat.values())))
@@ -59,8 +57,6 @@ def turn_rows(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> I
     """Yield the turns of a run as nested mappings of JSON values; every row has the same keys.
 
     Args:
-        run: The run.
-        scores: Its scores.
         retime: Recompute the latencies with the current definitions.
     """
     table = read_scores(scores, judges_asked_for(run.manifest))
@@ -169,14 +165,6 @@ def _milliseconds(time: Latency) -> float | None:
 def _audio(folder: Path, file: Path | None) -> str | None:
     """Return an audio file relative to the run's folder, so that rows stay valid if the folder moves."""
     return None if file is None else file.relative_to(folder).as_posix()
-
-
-def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in row.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def _cell(value: Any) -> Any:

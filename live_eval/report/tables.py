@@ -62,7 +62,6 @@ class RunView:
     Args:
         index: Its place among the runs; its colour on the page.
         label: Its name, unique in the report.
-        summary: Its figures.
         comparison: How it differs from the first run; None for the first.
     """
 
@@ -85,7 +84,6 @@ class Cell:
     """A cell.
 
     Args:
-        text: Its text.
         run: The run whose colour marks it, or None.
         indent: Its depth in a hierarchy.
         strong: Whether it is emphasised.
@@ -104,9 +102,7 @@ class Table:
     """A table.
 
     Args:
-        columns: Its headings.
         rows: Its rows, each with a cell for every column.
-        note: What to know to read it.
     """
 
     columns: tuple[Column, ...]

@@ -53,7 +53,6 @@ def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[T
     """Return the tables that have rows: accuracy, transcription, and the relations between levels.
 
     Args:
-        runs: The runs.
         levels: The relations of each run's levels, in the same order.
     """
     related = list(zip(runs, levels, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -21,7 +21,7 @@ from live_eval.report.tables import (
 from live_eval.report.tasks import task_tables
 from live_eval.report.words import DEFINITIONS, LAG_NOTE
 from live_eval.text.files import csv_line
-from live_eval.text.wording import markdown_text
+from live_eval.text.wording import markdown_table, markdown_text
 
 __all__ = ["as_csv", "as_json", "as_markdown"]
 
@@ -66,37 +66,25 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     """Return the tables of the report.
 
     Args:
-        runs: The runs.
         prompts: The effect of the prompt, if they differ in nothing else.
     """
     parts = [f"# {' and '.join(markdown_text(view.label) for view in runs)}"]
     for view in runs:
         facts, summary = view.summary.facts, view.summary
-        told = [facts.endpoint, facts.model, facts.voice, facts.turn_mode, facts.data, facts.started_at]
+        about = [facts.endpoint, facts.model, facts.voice, facts.turn_mode, facts.data, facts.started_at]
         failed = summary.total - summary.captured
         parts.append(
-            f"**{markdown_text(view.label)}**: {markdown_text(' · '.join(part for part in told if part))}. "
+            f"**{markdown_text(view.label)}**: {markdown_text(' · '.join(part for part in about if part))}. "
             f"{summary.captured} of {summary.total} turns captured, {failed} failed."
         )
         if facts.unfinished:
             parts.append(f"**{markdown_text(view.label)} {facts.unfinished}.**")
         if view.comparison is not None and view.comparison.problem:
             parts.append(f"**{markdown_text(view.comparison.problem)}.**")
-    parts += ["## Latency", _table(latency_table(runs)), _lag(runs)]
+    parts += ["## Latency", _table(latency_table(runs)), _notes(runs, _lag)]
+    parts.append(_notes(runs, lambda view: map(markdown_text, view.summary.notes)))
     parts.append(
-        "\n".join(
-            f"- {markdown_text(view.label)}: {markdown_text(note)}"
-            for view in runs
-            for note in view.summary.notes
-        )
-    )
-    parts.append(
-        "\n".join(
-            f"- {markdown_text(view.label)}: {markdown_text(note)}"
-            for view in runs
-            if view.comparison is not None
-            for note in view.comparison.notes
-        )
+        _notes(runs, lambda view: map(markdown_text, view.comparison.notes if view.comparison else ()))
     )
     scores = score_table(runs)
     if scores.rows:
@@ -106,13 +94,7 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
             *map(markdown_text, judges_in_words(runs)),
             *map(markdown_text, prompts),
         ]
-    missing = [
-        f"- {markdown_text(view.label)}: **{markdown_text(judge)}** could not run: {markdown_text(reason)}"
-        for view in runs
-        for judge, reason in view.summary.could_not_run.items()
-    ]
-    if missing:
-        parts.append("\n".join(missing))
+    parts.append(_notes(runs, _could_not_run))
     audits = audit_table(runs)
     if audits.rows:
         parts += ["## How far the judges can be trusted", _table(audits)]
@@ -127,27 +109,29 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _lag(runs: Sequence[RunView]) -> str:
-    lines = []
-    for view in runs:
-        lag = view.summary.lag
-        if lag.p50 is not None and lag.p99 is not None:
-            lines.append(
-                f"- {markdown_text(view.label)}: error bar (lag) p50 {lag.p50:.1f} ms, p99 {lag.p99:.1f} ms, "
-                f"{lag.flagged} turns flagged. {LAG_NOTE}"
-            )
-    return "\n".join(lines)
+def _notes(runs: Sequence[RunView], of: Callable[[RunView], Iterable[str]]) -> str:
+    """Return a list of the notes on each run."""
+    return "\n".join(f"- {markdown_text(view.label)}: {note}" for view in runs for note in of(view))
+
+
+def _lag(view: RunView) -> Iterator[str]:
+    lag = view.summary.lag
+    if lag.p50 is not None and lag.p99 is not None:
+        yield (
+            f"error bar (lag) p50 {lag.p50:.1f} ms, p99 {lag.p99:.1f} ms, {lag.flagged} turns flagged. "
+            f"{LAG_NOTE}"
+        )
+
+
+def _could_not_run(view: RunView) -> Iterator[str]:
+    for judge, reason in view.summary.could_not_run.items():
+        yield f"**{markdown_text(judge)}** could not run: {markdown_text(reason)}"
 
 
 def _table(table: Table) -> str:
-    lines = [
-        "| " + " | ".join(markdown_text(column.label) for column in table.columns) + " |",
-        "|" + "|".join("---:" if column.figures else "---" for column in table.columns) + "|",
-    ]
-    for row in table.rows:
-        lines.append(
-            "| " + " | ".join("\u2003" * cell.indent + markdown_text(cell.text) for cell in row) + " |"
-        )
-    if table.note:
-        lines += ["", markdown_text(table.note)]
-    return "\n".join(lines)
+    made = markdown_table(
+        [markdown_text(column.label) for column in table.columns],
+        [column.figures for column in table.columns],
+        (["\u2003" * cell.indent + markdown_text(cell.text) for cell in row] for row in table.rows),
+    )
+    return f"{made}\n\n{markdown_text(table.note)}" if table.note else made

@@ -31,14 +31,8 @@ class TurnRow:
     """A turn as the table shows it.
 
     Args:
-        key: The page's key of the turn.
-        run: The run.
-        turn_id: Its name.
-        text: What was said and answered, in short.
         cue: How it was said.
         dimension: The dimension of the cue, as fine as it is known.
-        variant: The style.
-        task: What the turn is for.
         status: ``captured`` or ``failed``.
         badges: Its remarks: the kind of its failure, flagged, uncertain, warnings.
         figures: Voice to voice, first byte and the scores, as text and as numbers to sort by.
@@ -80,10 +74,6 @@ def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown
     """Read a turn and return its row on the page.
 
     Args:
-        reader: Its run.
-        view: The view of its run.
-        facts: The turn.
-        key: The page's key of it.
         shown: Names of the scores in the table.
     """
     turn = reader.turn(facts.turn_id)

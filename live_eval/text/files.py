@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from live_eval.errors import DataError
 
-__all__ = ["atomic_write", "csv_line", "read_rows", "read_text"]
+__all__ = ["atomic_write", "csv_line", "flattened", "read_rows", "read_text"]
 
 # A spreadsheet reads a cell that begins so as a formula (OWASP, "CSV Injection").
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
@@ -46,6 +47,19 @@ def _disarmed(cell: object) -> object:
 def _armed(cell: str) -> str:
     """Return text without the apostrophe that `csv_line` added."""
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
+def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the path of each value, with dots, and the value.
+
+    >>> dict(flattened({"a": {"b": 1, "c": [2]}}))
+    {'a.b': 1, 'a.c': [2]}
+    """
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from flattened(inner, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", inner
 
 
 def read_text(path: Path) -> str:
@@ -104,9 +118,6 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
     Symlinks, devices and pipes are written through and never replaced: ``/dev/stdout`` is a symlink, and may
     point to a file.
-
-    Args:
-        path: The file to write.
 
     Raises:
         OSError: The temporary file cannot replace `path`.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-__all__ = ["counted", "markdown_text", "one_line", "plain_typography", "significant"]
+__all__ = ["counted", "markdown_table", "markdown_text", "one_line", "plain_typography", "significant"]
 
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
@@ -58,6 +59,25 @@ def markdown_text(text: str) -> str:
     a\\|b\\_c
     """
     return one_line(text).translate(_MARKUP)
+
+
+def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown.
+
+    Args:
+        headings: A heading for each column, already escaped.
+        right: Whether each column is right-aligned.
+        rows: Rows of cells, already escaped.
+
+    >>> print(markdown_table(["run", "n"], [False, True], [["a", "3"]]))
+    | run | n |
+    |---|---:|
+    | a | 3 |
+    """
+    rule = "|".join("---:" if each else "---" for each in right)
+    return "\n".join(
+        [f"| {' | '.join(headings)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
+    )
 
 
 def plain_typography(text: str) -> str:

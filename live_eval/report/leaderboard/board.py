@@ -76,7 +76,6 @@ class BoardRow:
 
     Args:
         source: Where its figures come from.
-        cells: A cell for each column.
     """
 
     source: Source
@@ -93,10 +92,7 @@ class BoardTable:
     """One of the paper's tables.
 
     Args:
-        title: What it is about.
-        columns: Its figures.
         rows: Ours first, then the published ones.
-        notes: What to know to read it.
     """
 
     title: str
@@ -110,12 +106,8 @@ class HeatMap:
     """A column broken down by attribute or by type of question, for each run.
 
     Args:
-        title: What it shows.
-        column: The column that is broken down.
-        columns: The runs with any figure.
         rows: Names of the rows.
         cells: For each row, a cell for each run.
-        notes: What to know to read it.
     """
 
     title: str
@@ -166,7 +158,6 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     """Return the board of some runs.
 
     Args:
-        paths: Their folders.
         all_prompts: Whether every prompt has a row, instead of each model's best.
 
     Raises:

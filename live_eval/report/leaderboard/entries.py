@@ -37,12 +37,10 @@ class Entry:
 
     Args:
         label: Its model, or else its endpoint; with the address if the user gave one.
-        run: Its row in the table of runs.
         model: Identifies the model and the data.
         data: Identifies the data.
         prompt: The prompt of its conversations; with its hash if two prompts of one name differ.
         states_cue: Whether that prompt states the cue.
-        summary: Its figures.
     """
 
     label: str
@@ -176,7 +174,6 @@ def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
     """Return runs as sources.
 
     Args:
-        entries: The runs.
         prompted: Whether the prompt matters for the figures.
     """
     prompts = [entry.prompt if prompted else "" for entry in entries]
@@ -209,10 +206,6 @@ def choose_prompts(entries: Sequence[Entry], column: BenchmarkColumn) -> Chosen:
     The best has the highest mean over scripts, over the turns with a value under every prompt. A prompt that
     states the cue is an upper bound: it has its own row and does not compete, nor does an unrecorded one.
     Runs without turns of the task (only questions) are left out.
-
-    Args:
-        entries: The runs.
-        column: The column to choose by.
     """
     shown: list[Entry] = []
     said: list[str] = []

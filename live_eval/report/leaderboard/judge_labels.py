@@ -18,7 +18,6 @@ class JudgeLabels:
     """The judges of a table.
 
     Args:
-        letters: The letter of each judge.
         note: A note that names the judges; empty without figures of ours.
     """
 

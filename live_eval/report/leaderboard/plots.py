@@ -31,9 +31,6 @@ class LevelPlot:
     """Two levels against each other over models, as the paper plots them.
 
     Args:
-        across: The column along the horizontal axis.
-        up: The one along the vertical axis.
-        dots: The models that have both.
         correlation: Spearman's over all of them; None if undefined.
         published: The same over the published ones alone.
     """
@@ -50,9 +47,6 @@ def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
 
     A model has one dot: its replies under the prompt that its table shows, and the first run with questions.
     Figures on too few scripts are left out.
-
-    Args:
-        entries: The runs of the board.
     """
     columns = {column.title: column for column in related_columns()}
     ours = [_figures(entries, model) for model in dict.fromkeys(entry.model for entry in entries)]

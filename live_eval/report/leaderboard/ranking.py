@@ -16,8 +16,6 @@ class Rival:
     """A row that competes to be the best of a column.
 
     Args:
-        row: Its place in the table.
-        value: Its figure.
         share: Share of the turns that the figure rests on.
         heard: The data and the cases behind it.
         judge: Who gave it.
@@ -48,7 +46,6 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
 
     Args:
         rivals: Rows with a figure.
-        higher_is_better: The direction.
     """
     if len(rivals) < 2:
         return Best(frozenset())

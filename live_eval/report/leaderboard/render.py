@@ -14,7 +14,7 @@ from live_eval.report.leaderboard.published import JUDGES
 from live_eval.report.leaderboard.runs import RUN_COLUMNS, BoardRun
 from live_eval.report.pages import page_template
 from live_eval.text.files import csv_line
-from live_eval.text.wording import markdown_text, one_line
+from live_eval.text.wording import markdown_table, markdown_text, one_line
 
 __all__ = ["BoardFormat", "render"]
 
@@ -117,45 +117,51 @@ def _markdown_mark(mark: str) -> str:
 
 def _markdown_table(table: BoardTable) -> str:
     heads = [f"{column.title} {_arrow(column.higher_is_better)}" for column in table.columns]
-    lines = [f"| model | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
-    for row in table.rows:
-        cells = []
-        for cell in row.cells:
-            figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
-            beside = f" ({'; '.join(_beside(cell))})" if _beside(cell) else ""
-            cells.append(f"{figure}{_markdown_mark(cell.mark)}{beside}")
-        lines.append(f"| {markdown_text(_label(row.source))} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [[markdown_text(_label(row.source)), *map(_markdown_cell, row.cells)] for row in table.rows]
+    return _first_left(["model", *heads], rows)
+
+
+def _markdown_cell(cell: BoardCell) -> str:
+    figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
+    beside = f" ({'; '.join(_beside(cell))})" if _beside(cell) else ""
+    return f"{figure}{_markdown_mark(cell.mark)}{beside}"
 
 
 def _markdown_runs(runs: tuple[BoardRun, ...]) -> str:
-    lines = [f"| {' | '.join(RUN_COLUMNS)} |", "|---:|" + "---|" * (len(RUN_COLUMNS) - 1)]
-    lines += [f"| {' | '.join(markdown_text(text) for text in run.cells)} |" for run in runs]
-    return "\n".join(lines)
+    right = [column == "run" for column in RUN_COLUMNS]
+    return markdown_table(RUN_COLUMNS, right, ([*map(markdown_text, run.cells)] for run in runs))
 
 
 def _markdown_map(heat_map: HeatMap) -> str:
-    heads = " | ".join(
+    heads = [
         f"{markdown_text(_label(source))}{_markdown_mark(mark)}"
         for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)
-    )
-    lines = [f"| | {heads} |", "|---|" + "---:|" * len(heat_map.columns)]
-    for name, row in zip(heat_map.rows, heat_map.cells, strict=True):
-        cells = " | ".join(
-            f"{_figure(cell.value)} ({_count(cell)})" if cell.value is not None else _NONE for cell in row
-        )
-        lines.append(f"| {markdown_text(name)} | {cells} |")
-    return "\n".join(lines)
+    ]
+    rows = [
+        [
+            markdown_text(name),
+            *(_NONE if cell.value is None else f"{_figure(cell.value)} ({_count(cell)})" for cell in row),
+        ]
+        for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
+    ]
+    return _first_left(["", *heads], rows)
 
 
 def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
-    lines = ["| levels | Spearman over models | models | published alone |", "|---|---:|---:|---:|"]
-    lines += [
-        f"| {plot.up.title} by {plot.across.title} | {_figure(plot.correlation)} | {len(plot.dots)} | "
-        f"{_figure(plot.published)} |"
+    rows = [
+        [
+            f"{plot.up.title} by {plot.across.title}",
+            _figure(plot.correlation),
+            str(len(plot.dots)),
+            _figure(plot.published),
+        ]
         for plot in plots
     ]
-    return "\n".join(lines)
+    return _first_left(["levels", "Spearman over models", "models", "published alone"], rows)
+
+
+def _first_left(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return markdown_table(headings, [place > 0 for place in range(len(headings))], rows)
 
 
 # -- CSV ------------------------------------------------------------------------------------------------

@@ -29,8 +29,6 @@ class BoardRun:
         number: Its number on the board, from 1.
         folder: Its folder, unique on the board.
         endpoint: Its endpoint with the address, model, voice and turn mode, as far as recorded.
-        prompt: The prompt of its conversations.
-        data: Name of its data.
         cases: Number of cases.
         source: Where they come from (``synthesis``, ``human``, ``manifest`` or ``folder``; several by comma).
         put: Its turns, failed ones included.
@@ -75,11 +73,8 @@ def describe_run(
     """Return a run's row in the table of runs.
 
     Args:
-        summary: Its figures.
-        manifest: What it is.
         number: Its number on the board, from 1.
         folder: Its folder, unique on the board.
-        prompt: Name of its prompt.
     """
     facts, address = summary.facts, host_of(base_url_of(manifest))
     endpoint = f"{facts.endpoint or NOT_RECORDED}{f' @ {address}' if address else ''}"

@@ -13,12 +13,7 @@ __all__ = ["page_template"]
 
 
 def page_template(path: Path, **filters: Callable[..., str]) -> Template:
-    """Return the template of a page, which extends ``page.html`` and may include its neighbours.
-
-    Args:
-        path: The template.
-        filters: Its filters, by name.
-    """
+    """Return the template of a page, which extends ``page.html`` and may include its neighbours."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -343,14 +343,22 @@ def test_scores_of_different_versions_are_not_compared(run_folder: Path, tmp_pat
     from live_eval.recording import ScoreStore
     from live_eval.report import compare
 
-    other = small_run(tmp_path / "run")
-    with ScoreStore.open(other) as scores:
-        scores.put("bleu", "2", "c9", Scored({"": 1.0}))
+    other = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    with RunReader.open(other) as run, ScoreStore.open(other) as scores:
+        for turn in run.turns():
+            scores.put("bleu", "2", turn.turn_id, Scored({"": 1.0}))
     first, second = read_runs([run_folder, other])
     comparison = compare((first, second), (summary_of(run_folder), summary_of(other)))
     assert "bleu" not in comparison.scores
     assert "bleu is not compared: judged by version 1 in first and by 2 in run" in comparison.notes
-    assert comparison.notes[0] == "paired are the 0 turns that both have; 24 are only in first, 2 only in run"
+
+
+def test_runs_without_a_case_in_common_have_no_differences(run_folder: Path, tmp_path: Path) -> None:
+    with open_runs([run_folder, small_run(tmp_path / "run")]) as opened:
+        comparison = opened[1].view.comparison
+        assert comparison is not None
+        assert comparison.problem == "first and run cannot be compared: they have no case in common"
+        assert comparison.latencies == comparison.scores == {}
 
 
 # -- odd runs ----------------------------------------------------------------------------------------------

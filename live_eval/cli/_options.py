@@ -1,21 +1,57 @@
-"""Output options of commands: format, and file or standard output."""
+"""Arguments and options that commands share, and their output."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import click
 
 from live_eval.errors import UsageError
 
-__all__ = ["STDOUT", "format_option", "format_to_write", "open_output", "output_option"]
+__all__ = [
+    "RUN",
+    "STDOUT",
+    "Decorator",
+    "common_option",
+    "format_option",
+    "format_to_write",
+    "json_option",
+    "open_output",
+    "output_option",
+    "print_json",
+    "retime_option",
+    "run_argument",
+    "runs_argument",
+    "seed_option",
+]
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 STDOUT = Path("-")
 """Stands for standard output."""
+
+RUN = click.Path(path_type=Path, exists=True, file_okay=False)
+"""The type of a run's folder."""
+
+run_argument: Decorator = click.argument("run", type=RUN)
+runs_argument: Decorator = click.argument("runs", nargs=-1, required=True, type=RUN)
+json_option: Decorator = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON; its keys are stable."
+)
+retime_option: Decorator = click.option(
+    "--retime", is_flag=True, help="Recompute latencies with the current definitions."
+)
+common_option: Decorator = click.option(
+    "--common", is_flag=True, help="Use only the cases that the runs share."
+)
+seed_option: Decorator = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed."
+)
 
 _SUFFIXES = {
     "csv": (".csv",),
@@ -28,7 +64,7 @@ _SUFFIXES = {
 """File name suffixes of each format."""
 
 
-def format_option(forms: Sequence[str], *aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
     """Add the flag ``--format`` to a command; its value is passed as ``form``, None if not given.
 
     Args:
@@ -65,7 +101,7 @@ def format_to_write(forms: Sequence[str], form: str | None, output: Path | None)
     raise UsageError(f"{output}: unknown suffix {suffix}, expected one of {expected}; or pass --format")
 
 
-def output_option(default: str, *aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def output_option(default: str, *aliases: str) -> Decorator:
     """Add the flag ``--output`` to a command; its value is a path, `STDOUT`, or None if not given.
 
     Args:
@@ -100,3 +136,8 @@ def open_output(output: Path) -> Iterator[IO[str]]:
             yield file
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON, in ASCII: no terminal or pipe fails on it."""
+    click.echo(json.dumps(value, indent=2))
