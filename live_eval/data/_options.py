@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 from live_eval.text.wording import plain_typography
@@ -33,11 +34,12 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
         found = _lettered(value.splitlines())
     elif isinstance(value, Sequence):
         lines = [_text(line, _letter(number)) for number, line in enumerate(value)]
-        found = _lettered(lines) if lines and all(map(_OPTION.match, lines)) else list(_counted(lines))
+        lettered = bool(lines) and all(map(_OPTION.match, lines))
+        found = _lettered(lines) if lettered else [(_letter(n), line) for n, line in enumerate(lines)]
     else:
         raise ValueError(f"expected options, but they are {value!r:.80}")
     letters = "".join(letter for letter, _ in found)
-    if len(found) < 2 or letters != "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(found)]:
+    if len(found) < 2 or letters != ascii_uppercase[: len(found)]:
         raise ValueError(f"expected at least two options, lettered from A on, but they are {value!r:.200}")
     if blank := [letter for letter, text in found if not text]:
         raise ValueError(f"the option {blank[0]} is empty")
@@ -98,11 +100,6 @@ def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
             letter, text = found[-1]
             found[-1] = (letter, f"{text} {line.strip()}".strip())
     return found
-
-
-def _counted(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(lines):
-        yield _letter(number), line
 
 
 def _key(text: str) -> str:

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.files import read_text
-from live_eval.types import SpeechBoundaries, Variant
+from live_eval.types import Cue, SpeechBoundaries, Variant
 
 __all__ = [
     "FieldMap",
@@ -119,7 +120,7 @@ class FieldMap:
         return False
 
     def _spellings(self, name: str) -> tuple[str, ...]:
-        return (self._mapping[name],) if name in self._mapping else self._known[name]
+        return (self._mapping[name],) if name in self._mapping else self._known.get(name, ())
 
 
 class Row:
@@ -187,6 +188,11 @@ class Row:
             self.complain(f"the path {stated!r} as {name} leads out of {roots[0]}")
             return None
         return next((path for path in candidates if os.path.isfile(path)), candidates[0])
+
+    def cue(self, name: str = "cue") -> Cue | None:
+        """Return the cue that a field names, or None."""
+        phrase = self.text(name)
+        return cue_of(phrase) if phrase else None
 
     def audio(self, *roots: Path) -> Path | None:
         """Return the path of the recording; without one, report a problem."""

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from live_eval.audio import MAX_RECORDING_S, read_audio
 from live_eval.data.dataset import DataKind, DataSet
@@ -22,6 +22,7 @@ from live_eval.types import Case, CoarseDimension
 __all__ = ["DataReport", "FileCheck", "Published", "check"]
 
 Role = Literal["recording", "reference", "clean"]
+_Count = TypeVar("_Count")
 
 _NO_CUE = "(none)"
 _UNKNOWN = "(unknown)"
@@ -153,8 +154,7 @@ class DataReport:
     def question_types(self) -> dict[str, dict[str, int]]:
         """Count questions by task and type: first the paper's types, then others in the data.
 
-        Empty if there are no questions. A question that cannot be asked is still counted by its type; an
-        entry that cannot be read counts as ``(unknown)``.
+        A question that cannot be asked still counts; an entry that cannot be read counts as ``(unknown)``.
         """
         if not self.dataset.questions:
             return {}
@@ -185,11 +185,8 @@ class DataReport:
             leaf = tree.setdefault(coarse, {}).setdefault(fine, {})
             leaf[name] = leaf.get(name, 0) + 1
         return {
-            coarse: {
-                fine: dict(sorted(names.items(), key=_place))
-                for fine, names in sorted(fines.items(), key=_place)
-            }
-            for coarse, fines in sorted(tree.items(), key=_place)
+            coarse: {fine: _in_order(names) for fine, names in _in_order(fines).items()}
+            for coarse, fines in _in_order(tree).items()
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -253,13 +250,15 @@ def check(
         questions=tuple(_check_annotation(case, files) for case in dataset.questions),
     )
     for case in dataset.cases:
-        files |= _check_alignment(case, files)
+        if (note := _misalignment(case, files)) is not None:
+            mix = files[case.audio_path]
+            files[case.audio_path] = replace(mix, notes=(*mix.notes, note))
     return DataReport(dataset=dataset, files=tuple(files.values()), published=_published(dataset))
 
 
-def _place(item: tuple[str, object]) -> int:
-    """Return the position of a name in the taxonomy; other names come last."""
-    return _PLACES.get(item[0], len(_PLACES))
+def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
+    """Sort by the taxonomy; names outside it come last."""
+    return dict(sorted(counts.items(), key=lambda item: _PLACES.get(item[0], len(_PLACES))))
 
 
 def _files_of(cases: Iterable[Case]) -> list[FileCheck]:
@@ -300,29 +299,25 @@ def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
     if case.boundaries is None or case.problem is not None:
         return case
     duration_ns = files[case.audio_path].duration_ns
-    if duration_ns is None:
-        return case
     try:
-        annotated_boundaries(case.boundaries, duration_ns)
+        if duration_ns is not None:
+            annotated_boundaries(case.boundaries, duration_ns)
     except TurnError as error:
         return replace(case, problem=error.message)
     return case
 
 
-def _check_alignment(case: Case, files: Mapping[Path, FileCheck]) -> dict[Path, FileCheck]:
-    """Note a mix whose clean take has another length, so that the two cannot be aligned."""
+def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
+    """Return a note if a mix and its clean take differ in length, so that they cannot be aligned."""
     if case.clean_audio_path is None or case.problem is not None:
-        return {}
-    mix, clean = files[case.audio_path], files[case.clean_audio_path]
-    if mix.duration_ns is None or clean.duration_ns is None:
-        return {}
-    if abs(mix.duration_ns - clean.duration_ns) <= _ALIGNED_NS:
-        return {}
-    note = (
-        f"lasts {mix.duration_ns / 1e6:.0f} ms, but its clean take {case.clean_audio_path.name} "
-        f"{clean.duration_ns / 1e6:.0f} ms: they cannot be aligned"
+        return None
+    mix_ns, clean_ns = files[case.audio_path].duration_ns, files[case.clean_audio_path].duration_ns
+    if mix_ns is None or clean_ns is None or abs(mix_ns - clean_ns) <= _ALIGNED_NS:
+        return None
+    return (
+        f"lasts {mix_ns / 1e6:.0f} ms, but its clean take {case.clean_audio_path.name} "
+        f"{clean_ns / 1e6:.0f} ms: they cannot be aligned"
     )
-    return {mix.path: replace(mix, notes=(*mix.notes, note))}
 
 
 def _published(dataset: DataSet) -> tuple[Published, ...]:

@@ -76,11 +76,9 @@ class DataSet:
         return dict(Counter(str(case.task) for case in self.questions))
 
     def of(self, task: Task, *, transcribe: Collection[Variant] = tuple(Variant)) -> tuple[Case, ...]:
-        """Return the cases of a task. For transcription, each turn of a dialogue has its own session.
+        """Return the cases of a task; `transcribe` are the variants to transcribe.
 
-        Args:
-            task: The task.
-            transcribe: The variants to transcribe.
+        For transcription, each turn of a dialogue has its own session.
         """
         if task.asks:
             return tuple(case for case in self.questions if case.task is task)
@@ -165,14 +163,13 @@ def select(
     """
     if limit is not None and limit < 1:
         raise UsageError(f"expected a limit of at least 1, but it is {limit}")
-    chosen = list(cases)
+    chosen = everything = list(cases)
     criteria: list[tuple[str, Sequence[str], Callable[[Case], list[str]]]] = [
-        ("cue", [_attribute_or(value) for value in cues], _cue_names),
+        ("cue", [cue_of(value).attribute or value for value in cues], _cue_names),
         ("topic", topics, lambda case: [case.topic or ""]),
         ("variant", variants, lambda case: [case.variant]),
         ("case id", case_ids, lambda case: [case.case_id, case.script_id]),
     ]
-    everything = list(chosen)
     for what, wanted, names_of in criteria:
         if not wanted:
             continue
@@ -207,16 +204,9 @@ def _first_of_each_task(cases: Sequence[Case], limit: int | None) -> list[Case]:
     return first
 
 
-def _attribute_or(value: str) -> str:
-    """Return the attribute that a phrase names, or the phrase itself if it names none."""
-    return cue_of(value).attribute or value
-
-
 def _cue_names(case: Case) -> list[str]:
     cue = case.cue
-    if cue is None:
-        return []
-    return [name for name in (cue.attribute, cue.phrase, cue.fine, cue.coarse) if name]
+    return [name for name in (cue.attribute, cue.phrase, cue.fine, cue.coarse) if name] if cue else []
 
 
 def _listed(names: Sequence[str], most: int = 60) -> str:

@@ -31,10 +31,10 @@ from live_eval.data._rows import (
 )
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.questions import MAPPED, QuestionFile, read_questions
-from live_eval.data.taxonomy import NEUTRAL, cue_of
+from live_eval.data.taxonomy import NEUTRAL
 from live_eval.errors import DataError
 from live_eval.text.files import read_text
-from live_eval.types import Case, CoarseDimension, Cue, SpeechBoundaries, Task, Variant
+from live_eval.types import Case, CoarseDimension, SpeechBoundaries, Task, Variant
 
 __all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of"]
 
@@ -201,15 +201,15 @@ def _case(
     roots = (part.audio_root, part.script_info.parent)
     audio = row.audio(*roots)
     reference, clean = row.path("reference_audio", *roots), row.path("clean_audio", *roots)
-    script_phrase, phrase = row.text("script_cue"), row.text("cue")
-    script_cue = cue_of(script_phrase) if script_phrase else None
+    script_cue = row.cue("script_cue")
+    usual_cue = {Variant.TARGET: script_cue, Variant.NEUTRAL: NEUTRAL}.get(variant)
     return Case(
         case_id=unique(f"{part.prefix}{script_id}/{variant}", taken),
         script_id=script_id,
         variant=variant,
         audio_path=audio or part.audio_root,
         text=row.text("text"),
-        cue=cue_of(phrase) if phrase else _usual_cue(variant, script_cue),
+        cue=row.cue() or usual_cue,
         script_cue=script_cue,
         topic=row.text("topic"),
         reference_text=row.text("reference_text"),
@@ -238,13 +238,6 @@ def _with_clean_take(case: Case, of_entry: list[Case]) -> Case:
     if neutral is None or neutral == case.audio_path or not os.path.isfile(neutral):
         return case
     return replace(case, clean_audio_path=neutral)
-
-
-def _usual_cue(variant: Variant, script_cue: Cue | None) -> Cue | None:
-    """Return the cue of a variant for which the data states none."""
-    if variant is Variant.NEUTRAL:
-        return NEUTRAL
-    return script_cue if variant is Variant.TARGET else None
 
 
 def _skipped_by_neutral_rule(case: Case) -> bool:

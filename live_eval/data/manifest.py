@@ -19,10 +19,10 @@ from typing import Any
 
 from live_eval.data._rows import FieldMap, Row, parse_json, unique
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
-from live_eval.data.taxonomy import NEUTRAL, cue_of
+from live_eval.data.taxonomy import NEUTRAL
 from live_eval.errors import DataError, UsageError
 from live_eval.text.files import read_text
-from live_eval.types import Case, Cue, Variant
+from live_eval.types import Case, Variant
 
 __all__ = [
     "AUDIO_SUFFIXES",
@@ -276,22 +276,22 @@ def _case(
             row.complain(f"the id {stated_id} was used by an earlier row; give each row its own, or none")
     dialogue_id: str | None = None
     if line.dialogue is None:
-        usual = f"{script_id}/{variant}" if script_id else _name_of(audio, root) or line.where
+        name = audio.relative_to(root).with_suffix("").as_posix() if audio is not None else line.where
+        usual = f"{script_id}/{variant}" if script_id else name
         case_id = unique(stated_id or usual, taken)
     else:
         if line.where not in dialogues:
             dialogues[line.where] = unique(stated_id or script_id or line.where, taken)
         dialogue_id = dialogues[line.where]
         case_id = unique(f"{dialogue_id}/{line.turn + 1}", taken)
-    phrase, script_phrase = row.text("cue"), row.text("script_cue")
     return Case(
         case_id=case_id,
         script_id=script_id or dialogue_id or case_id,
         variant=variant,
         audio_path=audio or root,
         text=row.text("text"),
-        cue=_cue(phrase, variant),
-        script_cue=cue_of(script_phrase) if script_phrase else None,
+        cue=row.cue() or (NEUTRAL if variant is Variant.NEUTRAL else None),
+        script_cue=row.cue("script_cue"),
         topic=row.text("topic"),
         reference_text=row.text("reference_text"),
         reference_audio_path=row.path("reference_audio", root),
@@ -315,16 +315,6 @@ def _variant(row: Row) -> Variant:
     except ValueError:
         row.complain(f"expected {', '.join(Variant)} as variant, but it is {stated!r}")
         return Variant.TARGET
-
-
-def _cue(phrase: str | None, variant: Variant) -> Cue | None:
-    if phrase is not None:
-        return cue_of(phrase)
-    return NEUTRAL if variant is Variant.NEUTRAL else None
-
-
-def _name_of(audio: Path | None, root: Path) -> str | None:
-    return audio.relative_to(root).with_suffix("").as_posix() if audio is not None else None
 
 
 def _with_script_cues(cases: list[Case]) -> Iterator[Case]:

@@ -19,7 +19,6 @@ from typing import Any
 
 from live_eval.data._options import parse_answer, parse_options
 from live_eval.data._rows import FieldMap, Row, field_names, inside, read_entries, relative_name, unique
-from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError
 from live_eval.types import Case, Question, Task, Variant
 
@@ -258,8 +257,7 @@ def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, questio
     variant = next((each for each in Variant if f"_{each}" in name.lower()), usual_variant)
     same = same or scripts.by_variant.get((file.source, script_id, variant))
     script = same or scripts.by_script.get((file.source, script_id))
-    phrase = row.text("cue")
-    cue = cue_of(phrase) if phrase else same.cue if same is not None else None
+    cue = row.cue() or (same.cue if same is not None else None)
     return Case(
         case_id=case_id,
         script_id=script_id,

@@ -17,7 +17,7 @@ from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import UsageError
-from live_eval.recording.record import turn_id
+from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import client
 from live_eval.registry import load as load_object
@@ -73,11 +73,6 @@ class Plan:
         """The endpoint's base URL; None if the endpoint is to be launched for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
 
-    def _public_config(self) -> dict[str, Any]:
-        """Return the configuration without the secrets in its URLs and settings."""
-        config = self.config.model_dump(mode="json")
-        return {**config, **{table: public_settings(config[table]) for table in ("endpoint", "judges")}}
-
     def settings(self, base_url: str, case: Case | None = None) -> EndpointSettings:
         """Return the endpoint's settings for the session of a case."""
         endpoint = self.config.endpoint
@@ -98,21 +93,20 @@ class Plan:
             key=self.key,
         )
 
-    def cassette(
-        self, turn_id: str, case: Case, attempt: int, steps: Sequence[Step], origin_ns: int
-    ) -> Cassette:
-        """Return the cassette of an attempt, with what replaying needs, but without URL and key."""
-        settings = asdict(replace(self.settings("", case), key=None))
+    def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
+        """Return the cassette of a turn, with what replaying needs, but without URL and key."""
+        settings = asdict(replace(self.settings("", record.case), key=None))
         for private in ("base_url", "ice_servers", "key"):
             del settings[private]
         recorded = {
-            "turn_id": turn_id,
-            "attempt": attempt,
+            "turn_id": record.turn_id,
+            "attempt": record.attempt,
             "endpoint": self.spec.name,
             "limits": asdict(self.limits()),
-            "origin_ns": origin_ns,
+            "origin_ns": record.trace.dial_ns,
         }
-        return Cassette(turn_id, f"turn {turn_id}, attempt {attempt}", tuple(steps), settings, recorded)
+        title = f"turn {record.turn_id}, attempt {record.attempt}"
+        return Cassette(record.turn_id, title, tuple(steps), settings, recorded)
 
     def limits(self) -> TurnLimits:
         """Return the time limits of a turn."""
@@ -128,10 +122,23 @@ class Plan:
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest of the run, without secrets."""
+        config = self.config.model_dump(mode="json")
+        data = {
+            "name": self.data.name,
+            "kind": self.data.kind,
+            "fingerprint": self.data.fingerprint,
+            "cases": len(self.data.cases),
+            "notes": list(self.notes),
+        }
+        if any(job.case.task.asks for job in self.jobs):
+            data["questions_fingerprint"] = self.data.questions_fingerprint
         return {
             "live_eval": __version__,
             "timing_version": TIMING_VERSION,
-            "config": self._public_config(),
+            "config": {
+                **config,
+                **{table: public_settings(config[table]) for table in ("endpoint", "judges")},
+            },
             "endpoint": {
                 "name": self.spec.name,
                 "title": self.spec.title,
@@ -142,41 +149,18 @@ class Plan:
                 "turn_mode": self.turn_mode.value,
                 "verified": self.spec.verified,
             },
-            "data": self._data(),
+            "data": data,
             "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
             "turns": len(self.jobs),
             "seed": self.config.turns.seed,
-            "machine": _machine(),
+            "machine": {
+                "system": platform.platform(),
+                "python": platform.python_version(),
+                "processor": platform.machine(),
+                "cpus": os.cpu_count(),
+            },
             "packages": _packages(),
         }
-
-    def _data(self) -> dict[str, Any]:
-        asks = any(job.case.task.asks for job in self.jobs)
-        return {
-            "name": self.data.name,
-            "kind": self.data.kind,
-            "fingerprint": self.data.fingerprint,
-            **({"questions_fingerprint": self.data.questions_fingerprint} if asks else {}),
-            "cases": len(self.data.cases),
-            "notes": list(self.notes),
-        }
-
-
-def _check_turn_ids(jobs: Sequence[Job]) -> None:
-    """Refuse two turns of one name: the second would be kept in place of the first.
-
-    Raises:
-        UsageError: A case's own id ends like the name of a repetition.
-    """
-    found: dict[str, Job] = {}
-    for job in jobs:
-        other = found.setdefault(job.turn_id, job)
-        if other is not job:
-            first, second = other.case.case_id, job.case.case_id
-            raise UsageError(
-                f"turns.repeat: the cases {first!r} and {second!r} would both record a turn {job.turn_id!r}; "
-                "give the entries ids that do not end in '#' and a number"
-            )
 
 
 def make_plan(config: RunConfig) -> Plan:
@@ -224,11 +208,7 @@ def make_plan(config: RunConfig) -> Plan:
 
 
 def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
-    """Return the endpoint's key; None if it needs none, as on this machine.
-
-    Raises:
-        UsageError: The endpoint needs a key, and the variable is not set.
-    """
+    """Return the endpoint's key; None if it needs none, as on this machine."""
     variable = config.endpoint.key_variable or spec.key_variable
     if variable is None:
         return None
@@ -252,9 +232,6 @@ def _within_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple
     """Reduce the default concurrency to the endpoint's limit on sessions, with a note.
 
     A concurrency that the user chose stays: some servers can be started with more sessions.
-
-    Returns:
-        The configuration and the notes.
     """
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
@@ -344,6 +321,19 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
             )
 
 
+def _check_turn_ids(jobs: Sequence[Job]) -> None:
+    """Raise if two turns have one name, since a case's own id may end like the name of a repetition."""
+    found: dict[str, Job] = {}
+    for job in jobs:
+        other = found.setdefault(job.turn_id, job)
+        if other is not job:
+            first, second = other.case.case_id, job.case.case_id
+            raise UsageError(
+                f"turns.repeat: the cases {first!r} and {second!r} would both record a turn {job.turn_id!r}; "
+                "give the entries ids that do not end in '#' and a number"
+            )
+
+
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
     """Raise if the endpoint cannot do what the configuration asks for."""
     if spec.base_url is None and config.endpoint.base_url is None and spec.launch is None:
@@ -353,15 +343,6 @@ def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
         raise UsageError(
             f"turns.mode: {spec.name} offers {', '.join(spec.turn_modes)}, but it is {mode.value!r}"
         )
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "processor": platform.machine(),
-        "cpus": os.cpu_count(),
-    }
 
 
 def _packages() -> dict[str, str]:

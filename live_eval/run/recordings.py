@@ -47,6 +47,8 @@ class Recordings:
         self._config = config
         self._spec = spec
         self._max_s = config.data.max_recording
+        self._recogniser: Recogniser | None = None
+        self._cache = BoundaryCache()
         self._boundaries: dict[str, SpeechBoundaries | TurnError] = {}
         self._threads = ThreadPoolExecutor(2, "reader")
 
@@ -66,9 +68,9 @@ class Recordings:
         """
         distinct = {case.case_id: case for case in cases}
         loop = asyncio.get_running_loop()
-        finder = await loop.run_in_executor(self._threads, _BoundaryFinder, self._config)
+        self._recogniser = await loop.run_in_executor(self._threads, self._load_recogniser)
         for number, case in enumerate(distinct.values(), 1):
-            self._boundaries[case.case_id] = await loop.run_in_executor(self._threads, finder.find, case)
+            self._boundaries[case.case_id] = await loop.run_in_executor(self._threads, self._find, case)
             prepared(number, len(distinct))
 
     async def load(self, case: Case) -> PlayableCase:
@@ -91,20 +93,15 @@ class Recordings:
         warnings = [Failure(FailureKind.AUDIO_ODD, f"{case.audio_path.name}: {note}") for note in file.notes]
         return PlayableCase(audio, utterance, warnings)
 
-
-class _BoundaryFinder:
-    """Finds the speech boundaries of cases, with the recogniser's help if it is installed and wanted."""
-
-    def __init__(self, config: RunConfig) -> None:
-        word_times = config.turns.word_times
+    def _load_recogniser(self) -> Recogniser | None:
+        """Return the recogniser, if it is installed and wanted."""
+        word_times = self._config.turns.word_times
         problem = available()
         if word_times == "on" and problem:
             raise UsageError(f"turns.word_times is on, but {problem}")
-        self._recogniser = Recogniser() if word_times != "off" and not problem else None
-        self._cache = BoundaryCache()
-        self._max_s = config.data.max_recording
+        return Recogniser() if word_times != "off" and not problem else None
 
-    def find(self, case: Case) -> SpeechBoundaries | TurnError:
+    def _find(self, case: Case) -> SpeechBoundaries | TurnError:
         """Return the speech boundaries of a case, or why it cannot be played."""
         if case.problem is not None:
             kind = FailureKind.AUDIO_MISSING if case.lacks_recording else FailureKind.CASE_UNUSABLE

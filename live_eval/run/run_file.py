@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.errors import RunFileError, UsageError
@@ -263,33 +264,21 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:
     line = _line_of(keys, text)
     where = f"{path}:{line}: " if path is not None and line else f"{path}: " if path is not None else ""
     if mistake["type"] == "extra_forbidden":
-        allowed = _allowed_keys(keys[:-1])
+        allowed = list(_table_of(keys[:-1]))
         near = difflib.get_close_matches(keys[-1], allowed, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return f"{where}unknown key {key!r}{hint}; allowed here: {', '.join(allowed)}"
-    field = _field(keys)
-    about = f" ({field})" if field else ""
+    fields = _table_of(keys[:1])
+    about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
     return f"{where}{key} = {mistake['input']!r}: {mistake['msg']}{about}"
 
 
-def _allowed_keys(tables: list[str]) -> list[str]:
-    model: type[BaseModel] = RunConfig
+def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
+    """Return the keys of a table, or of the whole file."""
+    model: Any = RunConfig
     for table in tables:
-        annotation = model.model_fields[table].annotation
-        assert isinstance(annotation, type)
-        model = annotation
-    return list(model.model_fields)
-
-
-def _field(keys: list[str]) -> str | None:
-    """Return the description of a key."""
-    if len(keys) < 2 or keys[0] not in RunConfig.model_fields:
-        return None
-    table = RunConfig.model_fields[keys[0]].annotation
-    assert isinstance(table, type)
-    assert issubclass(table, BaseModel)
-    field = table.model_fields.get(keys[1])
-    return field.description if field is not None else None
+        model = model.model_fields[table].annotation
+    return dict(model.model_fields)
 
 
 def _line_of(keys: list[str], text: str) -> int | None:

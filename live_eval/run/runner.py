@@ -178,7 +178,12 @@ class _Run:
         self._recordings = Recordings(plan.config, plan.spec)
         self._writer_thread = ThreadPoolExecutor(1, "writer")  # the store has one writer
         self._attempts = SessionAttempts(
-            plan, self._recordings, folder, self._writer_thread, clock, self._probe
+            plan=plan,
+            recordings=self._recordings,
+            folder=folder,
+            writer=self._writer_thread,
+            clock=clock,
+            probe=self._probe,
         )
 
     def close(self) -> None:

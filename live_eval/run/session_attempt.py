@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from live_eval.cassettes import Step, write_cassette
@@ -24,6 +24,7 @@ from live_eval.types import Failure
 __all__ = ["SessionAttempts", "unplayed_turns"]
 
 
+@dataclass(slots=True, kw_only=True)
 class SessionAttempts:
     """Plays sessions, one attempt at a call.
 
@@ -36,24 +37,13 @@ class SessionAttempts:
         probe: Watches the lag of the event loop.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        recordings: Recordings,
-        folder: Path,
-        writer: ThreadPoolExecutor,
-        clock: Clock,
-        probe: LoopProbe,
-    ) -> None:
-        self._plan = plan
-        self._recordings = recordings
-        self._folder = folder
-        self._writer = writer
-        self._clock = clock
-        self._probe = probe
-        self._collector = Collector()
-        self._dialect = load_object(plan.spec.dialect)
-        self._transport = load_object(plan.spec.transport)
+    plan: Plan
+    recordings: Recordings
+    folder: Path
+    writer: ThreadPoolExecutor
+    clock: Clock
+    probe: LoopProbe
+    _collector: Collector = field(init=False, default_factory=Collector)
 
     async def play(self, jobs: Sequence[Job], base_url: str, attempt: int) -> list[TurnRecord]:
         """Play the turns of one session once.
@@ -76,7 +66,7 @@ class SessionAttempts:
         try:
             for job in jobs:
                 try:
-                    playable.append(await self._recordings.load(job.case))
+                    playable.append(await self.recordings.load(job.case))
                 except TurnError as error:
                     unusable = Failure(error.kind, error.message)
                     break
@@ -89,23 +79,23 @@ class SessionAttempts:
             records, unusable = [], Failure(FailureKind.INTERNAL, self._redact(describe(error)))
         if unusable is None:
             return records
-        return [*records, *unplayed_turns(jobs, attempt, unusable, self._clock, played=records)]
+        return [*records, *unplayed_turns(jobs, attempt, unusable, self.clock, played=records)]
 
     async def _played(
         self, jobs: Sequence[Job], playable: Sequence[PlayableCase], base_url: str, attempt: int
     ) -> list[TurnRecord]:
         """Return the records of the turns whose recordings can be played."""
-        plan = self._plan
+        plan = self.plan
         settings = plan.settings(base_url, jobs[0].case)
         session = Session(
-            self._dialect(settings),
-            self._transport,
-            self._clock,
+            load_object(plan.spec.dialect)(settings),
+            load_object(plan.spec.transport),
+            self.clock,
             turn_mode=plan.turn_mode,
             modality=settings.modality,
             transcribes=settings.transcription_model is not None,
             limits=plan.limits(),
-            probe=self._probe,
+            probe=self.probe,
             records_wire=plan.config.output.record_wire,
         )
         with self._collector.session(session.timed):
@@ -128,7 +118,7 @@ class SessionAttempts:
                 self._write_wire(records[0], session.wire())
             return records
 
-        return await asyncio.get_running_loop().run_in_executor(self._writer, finished)
+        return await asyncio.get_running_loop().run_in_executor(self.writer, finished)
 
     def _complete(
         self, capture: TurnCapture, warnings: Sequence[Failure], log: Sequence[LoggedMessage]
@@ -140,18 +130,17 @@ class SessionAttempts:
         return replace(capture, log=log, warnings=(*warnings, *capture.warnings))
 
     def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
-        folder = self._folder / WIRE_FOLDER
+        folder = self.folder / WIRE_FOLDER
         path = folder / f"{file_stem(record.turn_id, 1)}-{record.attempt}.jsonl"
-        origin_ns = record.trace.dial_ns
-        cassette = self._plan.cassette(record.turn_id, record.case, record.attempt, steps, origin_ns)
+        cassette = self.plan.cassette(record, steps)
         try:
             folder.mkdir(exist_ok=True)
-            write_cassette(path, cassette, self._plan.key, origin_ns)
+            write_cassette(path, cassette, self.plan.key, record.trace.dial_ns)
         except OSError as error:
             raise StoreError(f"{path}: cannot write the messages of a turn: {error}") from error
 
     def _redact(self, text: str) -> str:
-        return self._plan.key.redact(text) if self._plan.key is not None else text
+        return self.plan.key.redact(text) if self.plan.key is not None else text
 
 
 def unplayed_turns(

@@ -93,8 +93,8 @@ def judge_options(table: JudgesTable) -> JudgeOptions:
         if isinstance(value, dict):
             choices.setdefault(name, {}).update({option: _as_text(inner) for option, inner in value.items()})
             continue
-        judge, dot, option = name.partition(".")
-        if not (judge and dot and option):
+        judge, _, option = name.partition(".")
+        if not (judge and option):
             raise UsageError(f"judges.options: {name!r}: expected JUDGE.OPTION")
         choices.setdefault(judge, {})[option] = _as_text(value)
     return JudgeOptions(
@@ -214,9 +214,9 @@ def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     It is the judge's version plus everything that makes it a different judge: another model, several samples,
     options other than the default, and the hashes of files and weights that the specification does not pin.
 
-    >>> from live_eval.judges.specs import BLEU, EMOALIGN
-    >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine")))
-    '2'
+    >>> from live_eval.judges.specs import BLEU
+    >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine"))) == BLEU.version
+    True
     """
     parts = [spec.version]
     if spec.kind is not JudgeKind.LOCAL:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_eval.errors import UsageError
-from live_eval.types import Case, CoarseDimension, Task
+from live_eval.types import Case, Task
 
 __all__ = ["PLACES", "PROMPTS", "SystemPrompt", "instructions_for", "load_prompt"]
 
@@ -119,25 +119,14 @@ def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
     # For a neutral take the hint is about its script's cue, so it does not give away that it is neutral.
     hinted = cue or case.script_cue
-    coarse = hinted.coarse if hinted is not None else None
+    dimension = (hinted.coarse if hinted is not None else None) or ""
+    # One line for each dimension, after its name and a colon.
+    hints = dict(line.split(":", 1) for line in _text("hints").splitlines())
+    topic = case.topic or ""
     return {
-        "topic": _topic(case),
+        "topic": "" if " ".join(re.findall(r"[a-z]+", topic.lower())) in _NO_TOPIC else topic,
         "cue": cue.phrase if cue is not None else "",
-        "dimension": coarse or "",
-        "hint": _hints()[coarse] if coarse is not None else "",
+        "dimension": dimension,
+        "hint": hints[dimension].strip() if dimension else "",
         "language": case.language,
     }
-
-
-def _topic(case: Case) -> str:
-    topic = case.topic or ""
-    return "" if " ".join(re.findall(r"[a-z]+", topic.lower())) in _NO_TOPIC else topic
-
-
-def _hints() -> Mapping[CoarseDimension, str]:
-    """Return the hints of `enhance`: one line for each dimension, after its name and a colon."""
-    hints: dict[CoarseDimension, str] = {}
-    for line in _text("hints").splitlines():
-        name, _, hint = line.partition(":")
-        hints[CoarseDimension(name)] = hint.strip()
-    return hints

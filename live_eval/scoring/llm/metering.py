@@ -98,7 +98,9 @@ class CallMeter:
             if isinstance(reply, ChatAnswer):
                 self._most_output_tokens = max(self._most_output_tokens or 0, _OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
-        self._learn(tokens, size)
+        # The estimates rise to what the endpoint counts.
+        self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
+        self._most_output_tokens = max(self._most_output_tokens or 0, tokens.output)
         self.usage.input_tokens += tokens.input
         self.usage.output_tokens += tokens.output
         record["input_tokens"] = record.get("input_tokens", 0) + tokens.input
@@ -113,11 +115,6 @@ class CallMeter:
         if self.usage.cost is not None:
             self.usage.cost += cost
         return Expense(1, tokens.input + tokens.output, cost)
-
-    def _learn(self, tokens: Tokens, size: Tokens) -> None:
-        """Raise the estimates to what the endpoint counts."""
-        self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
-        self._most_output_tokens = max(self._most_output_tokens or 0, tokens.output)
 
     def _estimate(self, size: Tokens) -> Expense:
         """Estimate the use of a call, rather too high than too low."""

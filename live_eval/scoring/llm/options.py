@@ -64,13 +64,10 @@ class LlmSettings:
         model: The model to ask instead of the judge's default.
         judge: The judge; answers are stored by its name and version, and checked against its outputs.
         price: The price of the model; None if unknown.
-        samples: Answers to each question; the score is their mean.
-        temperature: Sampling temperature instead of the judge's default.
-        concurrency: Simultaneous turns.
-        timeout_s: Seconds for one call.
-        attempts: Most calls for one question, if calls fail.
         longest_wait_s: Give up if the endpoint asks to wait longer than this.
         seed: Seed of the jitter between attempts.
+
+    `samples`, `temperature`, `concurrency`, `timeout_s` and `attempts` are those of `LlmOptions`.
     """
 
     base_url: str = OPENAI_BASE_URL
@@ -164,23 +161,17 @@ class LlmOptions:
         model = self.model_of(spec)
         parts = [model] if model is not None and model != spec.model else []
         # Private servers use the same name for different models.
-        where = self._elsewhere(spec)
-        if where is not None:
+        usual_url = (spec.base_url or OPENAI_BASE_URL).rstrip("/")
+        url, where = (self.base_url or "").rstrip("/"), host_of(self.base_url or "")
+        if self.preset is not None:
+            url, where = PRESETS[self.preset].base_url, self.preset
+        if url and url != usual_url:
             parts = [f"{''.join(parts)}@{where}"]
         if self.samples > 1:
             parts.append(f"samples={self.samples}")
         if self.temperature is not None:
             parts.append(f"temperature={self.temperature:g}")
         return parts
-
-    def _elsewhere(self, spec: JudgeSpec) -> str | None:
-        """Return where the model is asked, if not at the default base URL of `spec`."""
-        usual = (spec.base_url or OPENAI_BASE_URL).rstrip("/")
-        if self.preset is not None:
-            return self.preset if PRESETS[self.preset].base_url != usual else None
-        if self.base_url is None or self.base_url.rstrip("/") == usual:
-            return None
-        return host_of(self.base_url)
 
     def budget(self) -> Budget:
         """Return a new budget, to be shared by all judges of a scoring."""

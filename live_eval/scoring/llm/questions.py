@@ -108,9 +108,7 @@ def without_payloads(value: Any) -> Any:
     """  # noqa: E501 - an example's output cannot be broken
     if isinstance(value, Mapping):
         return {
-            key: _digest(inner)
-            if key in ("data", "url") and _is_payload(key, inner)
-            else without_payloads(inner)
+            key: _digest(inner) if _is_payload(key, inner) else without_payloads(inner)
             for key, inner in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -119,7 +117,7 @@ def without_payloads(value: Any) -> Any:
 
 
 def _is_payload(key: str, value: object) -> bool:
-    return isinstance(value, str) and (key == "data" or value.startswith("data:"))
+    return isinstance(value, str) and (key == "data" or (key == "url" and value.startswith("data:")))
 
 
 def _digest(payload: str) -> str:
