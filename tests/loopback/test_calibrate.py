@@ -1,5 +1,6 @@
 """The calibration sees an error of the harness where there is one, and of what size."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Clock
 from live_eval.errors import UsageError
+from live_eval.session.event_loop import undisturbed
 from live_eval.transport import Arrival, Transport
 
 LATE_NS = 50_000_000
@@ -54,13 +56,14 @@ async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
     endpoint: str, transport: Callable[[Clock], Transport], names: tuple[str, ...]
 ) -> None:
     plan = replace(PLAN, endpoint=endpoint)
-    honest, wrong = await calibrate(plan), await calibrate(plan, transport=transport)
+    # At the same time, so that the machine's own delays are the same for both.
+    with undisturbed():
+        honest, wrong = await asyncio.gather(calibrate(plan), calibrate(plan, transport=transport))
     assert not honest.failed
     assert not wrong.failed
     assert tuple(sorted(honest.errors_ns)) == names
     for name in names:
         assert len(honest.errors_ns[name]) == len(wrong.errors_ns[name]) == PLAN.turns
-        # The medians of both runs hold the machine's own delays; what is left is the late stamp.
         off_ns = np.median(wrong.errors_ns[name]) - np.median(honest.errors_ns[name])
         assert 40e6 < off_ns < 60e6
     figures = wrong.as_json()

@@ -231,7 +231,7 @@ async def test_an_unusable_case_differs_from_a_missing_recording(
 async def test_every_fault_of_an_endpoint_has_its_failure_kind(
     endpoint: str, manifest: Path, tmp_path: Path, fault: str
 ) -> None:
-    settings = values(f"{endpoint}?fault={fault}&reply_ms=600&delay_ms=20", manifest)
+    settings = values(f"{endpoint}?fault={fault}&reply_ms=600&delay_ms=20", manifest, max_reply=2)
     settings["data"]["cases"] = ["good-0", "good-1"]
     out = tmp_path / "run"
     await run(settings, out)

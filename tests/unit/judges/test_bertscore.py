@@ -99,7 +99,7 @@ def test_the_benchmarks_model_by_name_is_rescaled(tmp_path: Path, monkeypatch: p
 
 
 def random_bert(folder: Path) -> Path:
-    """Write a folder as the hub has it, of the true shape but for few words, with random weights."""
+    """Write a folder as the hub has it: small, with the published number of layers and random weights."""
     import torch
 
     import_torchaudio()
@@ -115,7 +115,10 @@ def random_bert(folder: Path) -> Path:
         tokenizer.model_max_length = 512
         tokenizer.save_pretrained(folder)
         torch.manual_seed(5)
-        BertModel(BertConfig(vocab_size=len(vocabulary))).save_pretrained(folder)
+        config = BertConfig(
+            vocab_size=len(vocabulary), hidden_size=64, num_attention_heads=4, intermediate_size=128
+        )
+        BertModel(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     return folder
 

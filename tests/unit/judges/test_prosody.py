@@ -18,8 +18,7 @@ from live_eval.judges.prosody import Prosody
 from live_eval.judges.specs import PROSODY
 from live_eval.judges.text._syllables import syllables
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored, check_judgement
-from live_eval.testing import check_judge
-from live_eval.testing.judges import ordinary_turn
+from live_eval.testing.judges import ordinary_turn, speechlike
 
 Samples = NDArray[np.float32]
 
@@ -391,8 +390,11 @@ def test_a_speaker_is_measured_once(judge: Prosody, monkeypatch: pytest.MonkeyPa
     assert len(asked) == 12
 
 
-def test_keeps_the_contract_of_judges(judge: Prosody) -> None:
-    check_judge(PROSODY, judge, long_replies=True)
+def test_a_reply_of_five_minutes_is_measured(judge: Prosody) -> None:
+    reply = speechlike(2.4)
+    long = Audio(np.tile(reply.samples, 125), reply.rate_hz)
+    values, few = scored(judge, turn(long)).values, scored(judge, turn(reply)).values
+    assert values["pitch_hz"] == pytest.approx(few["pitch_hz"], rel=0.05)
 
 
 def test_more_workers_give_the_same_numbers() -> None:

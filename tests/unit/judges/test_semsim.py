@@ -54,10 +54,6 @@ def test_the_number_is_the_cosine_of_the_packages_embeddings(judge: SemSim) -> N
         assert judgement.values[""] == pytest.approx(100 * cosine, abs=1e-3)
 
 
-def test_the_contract(judge: SemSim) -> None:
-    check_judge(SEMSIM, judge)
-
-
 def test_the_same_words_are_the_same(judge: SemSim) -> None:
     related, unrelated, same = (judgement for judgement in judge.score([turn(*pair) for pair in PAIRS]))
     assert isinstance(related, Scored)
