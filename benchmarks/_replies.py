@@ -7,12 +7,12 @@ from pathlib import Path
 
 from live_eval.audio import Audio
 from live_eval.judging import JudgedTurn
-from live_eval.types import Case, Cue, Variant
+from live_eval.types import Case, Variant
 
 __all__ = ["turns_of"]
 
 
-def turns_of(sounds: Sequence[Audio], *, cue: Cue | None = None) -> list[JudgedTurn]:
+def turns_of(sounds: Sequence[Audio]) -> list[JudgedTurn]:
     """Return new turns, for a turn keeps what it resampled."""
     return [
         JudgedTurn(
@@ -22,7 +22,6 @@ def turns_of(sounds: Sequence[Audio], *, cue: Cue | None = None) -> list[JudgedT
                 script_id=str(number),
                 variant=Variant.TARGET,
                 audio_path=Path("unheard.wav"),
-                cue=cue,
             ),
             reply=sound,
         )

@@ -1,10 +1,10 @@
-"""The judges `utmos` and `emoalign` against the packages whose networks they run, on weights drawn at random.
+"""The judge `utmos` against the package whose network it runs, on weights drawn at random.
 
-The weights have the true shape (UTMOS22 strong, emotion2vec+ large), which is all that time and memory depend
-on; no number here says how good a reply is. Agreement is the largest difference of any rating (UTMOS, MOS) or
-probability (emotion2vec) from the package's own, recording by recording. Three are timed, in turns:
+The weights have the true shape (UTMOS22 strong), which is all that time and memory depend on; no number here
+says how good a reply is. Agreement is the largest difference of any rating (MOS) from the package's own,
+recording by recording. Three are timed, in turns:
 
-- judge: the judge's `score`, resampling included (of `emoalign` the replies alone, against the table by cue);
+- judge: the judge's `score`, resampling included;
 - network: the package's network on the same batches, padded, with nothing masked: what the computing costs;
 - package: the package's own inference, one recording after the other.
 """
@@ -12,9 +12,6 @@ probability (emotion2vec) from the package's own, recording by recording. Three 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
-import logging
 import resource
 import sys
 import tempfile
@@ -31,10 +28,9 @@ from _replies import turns_of
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, read_audio, resample
-from live_eval.judges import emoalign, utmos
+from live_eval.judges import utmos
 from live_eval.judges.networks._torch import batches_by_length, exact_inference, padded
 from live_eval.judging import LocalJudge, Scored
-from live_eval.types import Cue
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (ROOT.parent / "shared/echomind-demo", ROOT / "live_eval/data/sample")
@@ -89,36 +85,6 @@ def of_utmos(folder: Path, device: str) -> Contest:
     )
 
 
-def of_emotion2vec(folder: Path, device: str) -> Contest:
-    from tests.support.random_networks import emotion2vec_folder
-
-    path = emotion2vec_folder(folder / "emotion2vec", likely=("sad",))
-    judge = emoalign.EmoAlign(reference="cue", weights=str(path), device=device)
-    from funasr import AutoModel
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        # It would run with 4 threads on a machine of any size.
-        model = AutoModel(
-            model=str(path),
-            disable_update=True,
-            disable_pbar=True,
-            device=device,
-            ncpu=torch.get_num_threads(),
-        )
-
-    def theirs(sound: NDArray[np.float32]) -> list[float]:
-        [result] = model.generate(sound, granularity="utterance", extract_embedding=False)
-        return list(result["scores"])
-
-    return Contest(
-        judge=judge,
-        ours=judge._model.probabilities,
-        network=lambda audio: model.model.extract_features(audio)["x"].mean(dim=1).cpu(),
-        theirs=theirs,
-        most_samples=emoalign._MOST_SECONDS[device] * RATE_HZ,
-    )
-
-
 def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
@@ -144,7 +110,7 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
 
     def run_judge() -> None:
         # New turns, for a turn keeps what it resampled.
-        judgements = list(contest.judge.score(turns_of(sounds, cue=Cue("sad", "sad"))))
+        judgements = list(contest.judge.score(turns_of(sounds)))
         if not all(isinstance(judgement, Scored) for judgement in judgements):
             raise SystemExit(f"{name}: expected scores, got {judgements}")
 
@@ -202,14 +168,12 @@ def main() -> None:
 
     # The checkpoints are made as the tests make theirs.
     sys.path.insert(0, str(ROOT))
-    logging.disable(logging.WARNING)  # funasr tells of each tensor
     sounds = replies(arguments.limit)
-    for name, make in {"utmos": of_utmos, "emotion2vec": of_emotion2vec}.items():
-        with tempfile.TemporaryDirectory() as folder:
-            contest = make(Path(folder), arguments.device)
-            compare(name, contest, sounds, arguments.device, arguments.rounds)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"  at most {peak:.1f} GB of memory so far, the package's network included")
+    with tempfile.TemporaryDirectory() as folder:
+        contest = of_utmos(Path(folder), arguments.device)
+        compare("utmos", contest, sounds, arguments.device, arguments.rounds)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"  at most {peak:.1f} GB of memory, the package's network included")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from live_eval.judges._sound import recording_detail, unrateable
@@ -25,16 +25,13 @@ from live_eval.judges.networks._torch import exact_inference, import_torchaudio,
 from live_eval.judging import JudgedTurn, Judgement, Scored
 from live_eval.weights import packaged_file
 
-if TYPE_CHECKING:
-    import torch
-
 __all__ = ["RATE_HZ", "WINDOW_SAMPLES", "DistillMos", "window_starts"]
 
 RATE_HZ = 16_000
 WINDOW_SAMPLES = 122_880
 _LONGEST_HOP_SAMPLES = 16_000
 _SHA256 = "b18b3ac60227267cfb91e5d00ce22cc7b73716fd92f269484da1446e27031a40"
-# Side by side; a window's largest activation is 31 MB. More is no faster on two cores.
+# A window's largest activation is 31 MB.
 _WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 64}
 # torchaudio makes a filter for each phase: at most 640 for the rates in use, 16,000 for an odd one, and they
 # would take gigabytes.
@@ -68,14 +65,13 @@ class DistillMos:
         self._network.eval().to(self._device)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Rate each reply; the windows of all replies share one queue."""
-        judgements: list[Judgement | None] = [unrateable(turn) for turn in batch]
-        places = [place for place, judgement in enumerate(judgements) if judgement is None]
-        sounds = [self._at_rated_rate(batch[place]) for place in places]
-        for place, ratings in zip(places, self.rate(sounds), strict=True):
-            detail = {"windows": len(ratings), **recording_detail(batch[place]), "sha256": _SHA256}
-            judgements[place] = Scored({"": float(np.mean(ratings))}, detail)
-        return [judgement for judgement in judgements if judgement is not None]
+        """Rate each reply."""
+        return [unrateable(turn) or self._judge(turn) for turn in batch]
+
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        ratings = self.rate(self._at_rated_rate(turn))
+        detail = {"windows": len(ratings), **recording_detail(turn), "sha256": _SHA256}
+        return Scored({"": float(np.mean(ratings))}, detail)
 
     def _at_rated_rate(self, turn: JudgedTurn) -> NDArray[np.float32]:
         """Return the reply at 16_000 Hz, float32 mono, shape (samples,), resampled as the package does."""
@@ -88,31 +84,23 @@ class DistillMos:
         resampled = self._torchaudio.functional.resample(torch.tensor(turn.reply.samples), rate_hz, RATE_HZ)
         return np.asarray(resampled.numpy(), np.float32)
 
-    def rate(self, sounds: Sequence[NDArray[np.float32]]) -> list[list[float]]:
-        """Return the MOS of each window of each recording.
+    def rate(self, sound: NDArray[np.float32]) -> list[float]:
+        """Return the MOS of each window of a recording.
 
         Args:
-            sounds: float32 mono, each of shape (samples,), at 16_000 Hz.
+            sound: float32 mono, shape (samples,), at 16_000 Hz.
         """
-        queue = [(place, start) for place, sound in enumerate(sounds) for start in window_starts(len(sound))]
-        ratings: list[list[float]] = [[] for _ in sounds]
-        step = _WINDOWS_AT_ONCE[self._device.type]
-        for at in range(0, len(queue), step):
-            together = queue[at : at + step]
-            windows = np.zeros((len(together), WINDOW_SAMPLES), np.float32)
-            for row, (place, start) in zip(windows, together, strict=True):
-                piece = sounds[place][start : start + WINDOW_SAMPLES]
-                row[: len(piece)] = piece
-            for (place, _), mos in zip(together, self._run(windows), strict=True):
-                ratings[place].append(mos)
-        return ratings
-
-    def _run(self, windows: NDArray[np.float32]) -> list[float]:
         import torch
 
+        starts = window_starts(len(sound))
+        windows = sliding_window_view(np.pad(sound, (0, max(0, WINDOW_SAMPLES - len(sound)))), WINDOW_SAMPLES)
+        at_once = _WINDOWS_AT_ONCE[self._device.type]
+        ratings: list[float] = []
         with exact_inference():
-            rated: torch.Tensor = self._network(torch.from_numpy(windows).to(self._device))
-        return [float(mos) for mos in rated.flatten().cpu()]
+            for first in range(0, len(starts), at_once):
+                some = torch.from_numpy(windows[starts[first : first + at_once]])
+                ratings += self._network(some.to(self._device)).flatten().tolist()
+        return ratings
 
 
 def window_starts(samples: int) -> list[int]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judges._sound import recording_detail, thread_count, unrateable
-from live_eval.judges.networks._mel import hann, mel_filters
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.weights import packaged_file
 
@@ -85,6 +85,7 @@ _CALIBRATION = {
 # The P.808 network's features.
 _FFT = 321
 _MELS = 120
+_WINDOW = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT))
 _AMIN = 1e-10
 _TOP_DB = 80.0
 
@@ -259,12 +260,29 @@ def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     # Frames are centred, with zeros beyond the ends.
     frames = sliding_window_view(np.pad(samples, _FFT // 2), _FFT)[::_HOP]
-    spectrum = np.fft.rfft(frames * hann(_FFT))
+    spectrum = np.fft.rfft(frames * _WINDOW)
     power = spectrum.real**2 + spectrum.imag**2
-    mel = power @ mel_filters(RATE_HZ, _FFT, _MELS, RATE_HZ / 2)
+    mel = power @ _mel_filters()
     decibels = 10 * np.log10(np.maximum(_AMIN, mel)) - 10 * np.log10(max(_AMIN, float(mel.max())))
     decibels = np.maximum(decibels, decibels.max() - _TOP_DB)
     return np.asarray((decibels + 40) / 40, dtype=np.float32)
+
+
+@cache
+def _mel_filters() -> NDArray[np.float32]:
+    """Return librosa's triangles of equal area, float32, shape (_FFT // 2 + 1, _MELS).
+
+    They lie on the mel scale of Slaney's Auditory Toolbox: 200/3 Hz to a mel up to 1 kHz, logarithmic above.
+    """
+    knee_hz, linear_hz, log_step = 1000.0, 200 / 3, np.log(6.4) / 27
+    knee = knee_hz / linear_hz
+    mels = np.linspace(0.0, knee + np.log(RATE_HZ / 2 / knee_hz) / log_step, _MELS + 2)
+    edges = np.where(mels < knee, mels * linear_hz, knee_hz * np.exp(log_step * (mels - knee)))
+    bins = np.fft.rfftfreq(_FFT, 1 / RATE_HZ)
+    rising = (bins[:, None] - edges[None, :-2]) / np.diff(edges)[None, :-1]
+    falling = (edges[None, 2:] - bins[:, None]) / np.diff(edges)[None, 1:]
+    triangles = np.maximum(0, np.minimum(rising, falling))
+    return np.asarray(triangles * (2 / (edges[2:] - edges[:-2])), dtype=np.float32)
 
 
 def _plan(turn: JudgedTurn) -> RatedClip | Unscored | Failed:

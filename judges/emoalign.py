@@ -21,31 +21,27 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judges._emotions import EMOTIONS, FITTING
 from live_eval.judges._sound import SHORTEST_S, unrateable
 from live_eval.judges.networks._emotion2vec import RATE_HZ, Emotion2vec
-from live_eval.judges.networks._torch import batches_by_length, torch_device
+from live_eval.judges.networks._torch import torch_device
 from live_eval.judges.specs.emotion import EMOTION2VEC_WEIGHTS
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.timing import audible_onset
 from live_eval.types import Cue
-from live_eval.weights import find_weights, weights_at
+from live_eval.weights import chosen_weights
 
 __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 
 LOW_CONFIDENCE = 0.5
 """Below this the classes that the best one beat are together likelier than it."""
 
-# Padding included. More is slower on two cores: what is padded is computed, and little is gained by company.
-_MOST_SECONDS = {"cpu": 16, "cuda": 640}
 # Several models answer each script, and each answer is compared with the same reference reply.
 _MOST_REFERENCES = 8192
 
@@ -67,7 +63,7 @@ class EmoAlign:
     Whole utterances at 16 kHz. Unscored are replies and reference replies without an audible sample or of
     less than 0.5 s, turns without what the reference is taken from, and references without an emotion. The
     detail has both sides' probabilities, and ``low_confidence`` where a side's best is below one half.
-    Memory is bound by 16 s of audio at once on a CPU (640 on a GPU), or by the longest recording.
+    Recordings of more than 60 s are classified in windows of equal length, whose probabilities are averaged.
 
     Args:
         reference: ``audio`` for the voice of the case's reference reply, ``cue`` for the table by cue.
@@ -75,7 +71,7 @@ class EmoAlign:
         device: Where to compute, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: The package, the weights or the device are not there, or the weights are of another
+        JudgeError: The package, the weights or the device are missing, or the weights belong to another
             network.
     """
 
@@ -83,69 +79,27 @@ class EmoAlign:
         self, *, reference: str = "audio", weights: str = EMOTION2VEC_WEIGHTS.name, device: str = "cpu"
     ) -> None:
         where = torch_device(device)
-        found = (
-            find_weights(EMOTION2VEC_WEIGHTS)
-            if weights == EMOTION2VEC_WEIGHTS.name
-            else weights_at(Path(weights), EMOTION2VEC_WEIGHTS)
-        )
+        found = chosen_weights(weights, EMOTION2VEC_WEIGHTS, any_hash=True)
         self._by_cue = reference == "cue"
         self._sha256 = found.sha256
-        self._most_samples = _MOST_SECONDS[where.type] * RATE_HZ
         self._model = Emotion2vec(found.path, where)
-        lacking = set(EMOTIONS) - set(self._model.labels)
-        if lacking:
+        unknown = set(EMOTIONS) - set(self._model.labels)
+        if unknown:
             raise JudgeError(
                 f"{found.path}: expected a model that knows {', '.join(EMOTIONS)}; "
-                f"found none of {', '.join(sorted(lacking))}"
+                f"found none of {', '.join(sorted(unknown))}"
             )
         self._references: OrderedDict[bytes, Probabilities] = OrderedDict()
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Judge each reply; replies and reference replies of similar length are classified together."""
-        problems = [self._problem(turn) for turn in batch]
-        fine = [turn for turn, problem in zip(batch, problems, strict=True) if problem is None]
-        heard = {} if self._by_cue else {_content(turn): turn for turn in fine}
-        new = [key for key in heard if key not in self._references]
-        sounds = [turn.reply_at(RATE_HZ).samples for turn in fine]
-        sounds += [heard[key].reference_at(RATE_HZ).samples for key in new]
-        classified = self._classified(sounds)
-        voices = {key: self._references[key] for key in heard if key in self._references}
-        voices.update(zip(new, classified[len(fine) :], strict=True))
-        self._remember(voices)
-        scored = iter(
-            self._judged(reply, _of_cue(turn.case.cue) if self._by_cue else _of_voice(voices[_content(turn)]))
-            for turn, reply in zip(fine, classified[: len(fine)], strict=True)
-        )
-        return [next(scored) if problem is None else problem for problem in problems]
+        """Judge each reply."""
+        return [unrateable(turn) or self._judge(turn) for turn in batch]
 
-    def _problem(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return why the turn cannot be judged, as far as is known without computing."""
-        problem = unrateable(turn)
-        if problem is not None:
-            return problem
-        if self._by_cue:
-            reference = _of_cue(turn.case.cue)
-            return reference if isinstance(reference, Unscored) else None
-        return _unusable(turn.reference)
-
-    def _classified(self, sounds: Sequence[NDArray[np.float32]]) -> list[Probabilities]:
-        rows: list[Probabilities] = [{} for _ in sounds]
-        for together in batches_by_length([len(sound) for sound in sounds], self._most_samples):
-            probabilities = self._model.probabilities([sounds[one] for one in together])
-            for one, row in zip(together, probabilities, strict=True):
-                rows[one] = dict(zip(self._model.labels, row, strict=True))
-        return rows
-
-    def _remember(self, references: Mapping[bytes, Probabilities]) -> None:
-        self._references.update(references)
-        for key in references:
-            self._references.move_to_end(key)
-        while len(self._references) > _MOST_REFERENCES:
-            self._references.popitem(last=False)
-
-    def _judged(self, reply: Probabilities, reference: _Reference | Unscored) -> Judgement:
-        if isinstance(reference, Unscored):
+    def _judge(self, turn: JudgedTurn) -> Judgement:
+        reference = self._reference(turn)
+        if not isinstance(reference, _Reference):
             return reference
+        reply = self._model.probabilities(turn.reply_at(RATE_HZ).samples)
         emotion = _top(reply)
         values = {
             "top1": 100.0 if emotion in reference.emotions else 0.0,
@@ -165,6 +119,21 @@ class EmoAlign:
                 "sha256": self._sha256,
             },
         )
+
+    def _reference(self, turn: JudgedTurn) -> _Reference | Unscored | Failed:
+        if self._by_cue:
+            return _of_cue(turn.case.cue)
+        return _unusable(turn.reference) or _of_voice(self._reference_voice(turn))
+
+    def _reference_voice(self, turn: JudgedTurn) -> Probabilities:
+        """Return the probabilities of the reference reply, which is classified once for all its turns."""
+        key = _content(turn)
+        if key not in self._references:
+            self._references[key] = self._model.probabilities(turn.reference_at(RATE_HZ).samples)
+            if len(self._references) > _MOST_REFERENCES:
+                self._references.popitem(last=False)
+        self._references.move_to_end(key)
+        return self._references[key]
 
 
 def _of_voice(probabilities: Probabilities) -> _Reference | Unscored:

@@ -13,10 +13,12 @@ cores at equal output (`benchmarks/embedding_judges.py`: 5 replies, 53 s, 6e-7 M
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -26,15 +28,16 @@ from live_eval.errors import JudgeError
 from live_eval.judges._sound import recording_detail, unrateable
 from live_eval.judges.networks._checkpoint import fill, read_tensors
 from live_eval.judges.networks._torch import batches_by_length, exact_inference, padded, torch_device
-from live_eval.judges.networks._wav2vec import ConvStack, Layer
 from live_eval.judges.specs.sound import UTMOS_WEIGHTS
 from live_eval.judging import JudgedTurn, Judgement, Scored
-from live_eval.weights import FoundWeights, find_weights, weights_at
+from live_eval.weights import chosen_weights
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["RATE_HZ", "Utmos", "load_network"]
+__all__ = ["RATE_HZ", "ConvStack", "Layer", "Utmos", "load_network"]
+
+Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 RATE_HZ = 16_000
 # As the package asks: the domain of the challenge's main track, and a listener near the middle.
@@ -43,6 +46,71 @@ _DOMAIN, _LISTENER = 0, 288
 _MOST_SECONDS = {"cpu": 16, "cuda": 640}
 # Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
+
+
+@dataclass(frozen=True, slots=True)
+class ConvStack:
+    """The convolutions with which wav2vec 2.0 turns a waveform into frames, without padding.
+
+    Args:
+        shapes: Kernel and stride of each convolution, in samples of its input.
+    """
+
+    shapes: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, blocks: Any) -> ConvStack:
+        """Return the stack of some modules, each a sequence that begins with its convolution."""
+        return cls(tuple((block[0].kernel_size[0], block[0].stride[0]) for block in blocks))
+
+    def frames(self, samples: int) -> int:
+        """Return the number of frames for a number of samples.
+
+        >>> ConvStack(((10, 5), (3, 2))).frames(25)
+        1
+        """
+        for kernel, stride in self.shapes:
+            samples = max(0, (samples - kernel) // stride + 1)
+        return samples
+
+    @property
+    def hop(self) -> int:
+        """Samples from one frame to the next."""
+        return math.prod(stride for _, stride in self.shapes)
+
+    @property
+    def reach(self) -> int:
+        """Samples that one frame depends on."""
+        reach = 1
+        for kernel, stride in reversed(self.shapes):
+            reach = (reach - 1) * stride + kernel
+        return reach
+
+    def run(self, layers: Sequence[Layer], audio: torch.Tensor, most_frames: int) -> torch.Tensor:
+        """Run the layers piece by piece, because the first activations are 100 times the waveform.
+
+        The frames equal those of one run over the whole.
+
+        Args:
+            layers: The convolutions, each with its pointwise operations; no operation over time.
+            audio: float32, shape (recordings, samples).
+            most_frames: Most frames in a piece, over all recordings.
+
+        Returns:
+            float32, shape (recordings, frames, channels).
+        """
+        import torch
+
+        total = self.frames(audio.shape[1])
+        at_once = max(1, most_frames // max(1, len(audio)))
+        pieces = []
+        for first in range(0, total, at_once):
+            last = min(first + at_once, total)
+            piece = audio[:, None, first * self.hop : (last - 1) * self.hop + self.reach]
+            for layer in layers:
+                piece = layer(piece)
+            pieces.append(piece.transpose(1, 2))
+        return torch.cat(pieces, dim=1)
 
 
 class Utmos:
@@ -63,7 +131,7 @@ class Utmos:
 
     def __init__(self, *, weights: str = UTMOS_WEIGHTS.name, device: str = "cpu") -> None:
         self._device = torch_device(device)
-        found = _find(weights)
+        found = chosen_weights(weights, UTMOS_WEIGHTS, any_hash=True)
         self._sha256 = found.sha256
         network: Any = load_network(found.path)
         self._network = network.to(self._device)
@@ -192,9 +260,3 @@ def load_network(path: Path) -> torch.nn.Module:
         fill(network, tensors, path, "UTMOS22 strong")
         remove_weight_norm_for_jit(network)
     return network.eval()
-
-
-def _find(weights: str) -> FoundWeights:
-    if weights == UTMOS_WEIGHTS.name:
-        return find_weights(UTMOS_WEIGHTS)
-    return weights_at(Path(weights), UTMOS_WEIGHTS)

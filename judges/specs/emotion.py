@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from live_eval.judging import (
     JudgeKind,
     JudgeRole,
@@ -12,46 +15,40 @@ from live_eval.judging import (
     OptionSpec,
     OutputSpec,
 )
-from live_eval.weights import WeightsFile, WeightsSpec
+from live_eval.weights import WeightsSpec, hub_files
 
 __all__ = ["EMOALIGN", "EMOTION2VEC_WEIGHTS", "PROSODY"]
 
 EMOTION2VEC_WEIGHTS = WeightsSpec(
     name="emotion2vec_plus_large",
     title="emotion2vec+ large",
-    files=tuple(
-        WeightsFile(
-            name=name, url=f"https://huggingface.co/emotion2vec/emotion2vec_plus_large/resolve/main/{name}"
-        )
-        for name in ("model.pt", "config.yaml", "tokens.txt", "configuration.json")
+    files=hub_files(
+        "emotion2vec/emotion2vec_plus_large",
+        "6c303ba987b86b93193de93e34bb2b077a6bedc4",
+        {
+            "model.pt": "be501a01f26fcdc7663a062dff86af839afbaef7c4de32f5e42d7e1ad2784da4",
+            "config.yaml": "f4fa0eb82cc78bfebb43c56d68791afb01788085a18897d20999af7bc45d51d3",
+            "tokens.txt": "866121e470057b847d7a50e9923509141fb2924392f53385a186482a1ec0fb7f",
+            "configuration.json": "8b6a745213025c7d4565f9f074cfef1b5cd5ef76e38e2a8f7f8a3db271e735b2",
+        },
     ),
     licence="the FunASR model licence",
     source="https://huggingface.co/emotion2vec/emotion2vec_plus_large",
     megabytes=1950,
 )
 
+_percent = partial(OutputSpec, unit="%", low=0.0, high=100.0)
+_COLUMN = LeaderboardColumn(table=LeaderboardTable.RESPONSE_SOUND, title="EmoAlign", place=40, heat_map=True)
+
 EMOALIGN = JudgeSpec(
     name="emoalign",
-    version="1",
+    version="2",
     title="EmoAlign: whether the reply's voice expresses the fitting emotion",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.emoalign:EmoAlign",
     outputs=(
-        OutputSpec(
-            name="top1",
-            title="emotion of the reply is the reference's",
-            unit="%",
-            low=0.0,
-            high=100.0,
-            columns=(
-                LeaderboardColumn(
-                    table=LeaderboardTable.RESPONSE_SOUND, title="EmoAlign", place=40, heat_map=True
-                ),
-            ),
-        ),
-        OutputSpec(
-            name="mass", title="probability of the reference's emotion", unit="%", low=0.0, high=100.0
-        ),
+        _percent(name="top1", title="emotion of the reply is the reference's", columns=(_COLUMN,)),
+        _percent(name="mass", title="probability of the reference's emotion"),
         OutputSpec(
             name="cosine",
             title="cosine of both sides' emotion probabilities",
@@ -86,26 +83,8 @@ EMOALIGN = JudgeSpec(
 )
 
 
-def _measure(
-    name: str,
-    title: str,
-    unit: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    scale: tuple[float, float] | None = None,
-    optional: bool = True,
-) -> OutputSpec:
-    return OutputSpec(
-        name=name,
-        title=title,
-        unit=unit,
-        low=low,
-        high=high,
-        scale=scale,
-        higher_is_better=None,
-        optional=optional,
-    )
+def _measure(name: str, title: str, unit: str, *, optional: bool = True, **bounds: Any) -> OutputSpec:
+    return OutputSpec(name=name, title=title, unit=unit, higher_is_better=None, optional=optional, **bounds)
 
 
 PROSODY = JudgeSpec(

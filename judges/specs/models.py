@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from live_eval.judging import (
     JudgeKind,
@@ -21,23 +21,8 @@ AUDIO_MODEL = "gemini-2.5-pro"
 _GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
 
 
-def _rating(
-    name: str, title: str, column: LeaderboardColumn, fits_cue_from: float | None = None
-) -> OutputSpec:
-    return OutputSpec(
-        name=name,
-        title=title,
-        unit="of 5",
-        low=1.0,
-        high=5.0,
-        columns=(column,),
-        fits_cue_from=fits_cue_from,
-    )
-
-
-def _words(title: str, place: int) -> LeaderboardColumn:
-    return LeaderboardColumn(table=LeaderboardTable.RESPONSE_WORDS, title=title, place=place)
-
+_rating = partial(OutputSpec, unit="of 5", low=1.0, high=5.0)
+_words = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_WORDS)
 
 _PROMPT = OptionSpec(name="prompt", help="a prompt file in the place of ours", is_file=True)
 _ECHOMIND = "Zhou et al.: EchoMind (ICLR 2026)"
@@ -49,13 +34,13 @@ RUBRIC = JudgeSpec(
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.rubric:Rubric",
     outputs=(
-        _rating("c1", "C1 context fit", _words("C1", 50)),
-        _rating("c2", "C2 response naturalness", _words("C2", 60)),
-        _rating("c3", "C3 colloquialism degree", _words("C3", 70)),
+        _rating(name="c1", title="C1 context fit", columns=(_words(title="C1", place=50),)),
+        _rating(name="c2", title="C2 response naturalness", columns=(_words(title="C2", place=60),)),
+        _rating(name="c3", title="C3 colloquialism degree", columns=(_words(title="C3", place=70),)),
         _rating(
-            "c4",
-            "C4 speech information relevance",
-            replace(_words("C4", 80), picks_prompt=True, heat_map=True),
+            name="c4",
+            title="C4 speech information relevance",
+            columns=(_words(title="C4", place=80, picks_prompt=True, heat_map=True),),
             fits_cue_from=4.0,  # By the anchors of the scale, the reply considers the cue from 4 on.
         ),
     ),
@@ -75,14 +60,16 @@ VES = JudgeSpec(
     implementation="live_eval.judges.ves:Ves",
     outputs=(
         _rating(
-            "",
-            "vocal empathy (VES)",
-            LeaderboardColumn(
-                table=LeaderboardTable.RESPONSE_SOUND,
-                title="VES",
-                place=50,
-                picks_prompt=True,
-                heat_map=True,
+            name="",
+            title="vocal empathy (VES)",
+            columns=(
+                LeaderboardColumn(
+                    table=LeaderboardTable.RESPONSE_SOUND,
+                    title="VES",
+                    place=50,
+                    picks_prompt=True,
+                    heat_map=True,
+                ),
             ),
         ),
     ),

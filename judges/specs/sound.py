@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from live_eval.judging import (
     JudgeKind,
     JudgeSpec,
@@ -11,32 +13,23 @@ from live_eval.judging import (
     OptionSpec,
     OutputSpec,
 )
-from live_eval.weights import WeightsFile, WeightsSpec
+from live_eval.weights import WeightsFile, WeightsSpec, hub_files
 
 __all__ = ["DISTILLMOS", "DNSMOS", "NISQA", "NISQA_WEIGHTS", "UTMOS", "UTMOS_WEIGHTS"]
 
 
-def _column(title: str, place: int, note: str = "") -> tuple[LeaderboardColumn]:
-    return (LeaderboardColumn(table=LeaderboardTable.RESPONSE_SOUND, title=title, place=place, note=note),)
+_column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_SOUND)
+_mos = partial(OutputSpec, unit="MOS", scale=(1.0, 5.0))
+_dnsmos = partial(_mos, low=0.0, high=5.0)
+# Nothing clips. What the last layer weighs was normalised before, which with its weights allows -6.28 to 6.18
+# for the widest of the five, and no more.
+_nisqa = partial(_mos, low=-6.3, high=6.2)
 
-
-def _mos(
-    name: str, title: str, low: float, high: float, columns: tuple[LeaderboardColumn, ...] = ()
-) -> OutputSpec:
-    return OutputSpec(
-        name=name, title=title, unit="MOS", low=low, high=high, scale=(1.0, 5.0), columns=columns
-    )
-
-
-def _dnsmos(name: str, title: str, columns: tuple[LeaderboardColumn, ...] = ()) -> OutputSpec:
-    return _mos(name, title, 0.0, 5.0, columns)
-
-
-def _nisqa(name: str, title: str, columns: tuple[LeaderboardColumn, ...] = ()) -> OutputSpec:
-    # Nothing clips. What the last layer weighs was normalised before, which with its weights allows -6.28 to
-    # 6.18 for the widest of the five, and no more.
-    return _mos(name, title, -6.3, 6.2, columns)
-
+_P808_COLUMN = _column(
+    title="DNSMOS",
+    place=20,
+    note="The paper's table does not say which of DNSMOS's numbers it shows; P.808 fits its values.",
+)
 
 DNSMOS = JudgeSpec(
     name="dnsmos",
@@ -45,18 +38,10 @@ DNSMOS = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.dnsmos:Dnsmos",
     outputs=(
-        _dnsmos("ovrl", "overall quality (P.835)"),
-        _dnsmos("sig", "quality of the speech (P.835)"),
-        _dnsmos("bak", "quality of the background (P.835)"),
-        _dnsmos(
-            "p808",
-            "overall quality (P.808)",
-            _column(
-                "DNSMOS",
-                20,
-                "The paper's table does not say which of DNSMOS's numbers it shows; P.808 fits its values.",
-            ),
-        ),
+        _dnsmos(name="ovrl", title="overall quality (P.835)"),
+        _dnsmos(name="sig", title="quality of the speech (P.835)"),
+        _dnsmos(name="bak", title="quality of the background (P.835)"),
+        _dnsmos(name="p808", title="overall quality (P.808)", columns=(_P808_COLUMN,)),
     ),
     default_place=10,
     needs=frozenset({Need.REPLY_AUDIO}),
@@ -72,7 +57,7 @@ DISTILLMOS = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.distillmos:DistillMos",
     # The network ends in 1 + 4 sigmoid(x).
-    outputs=(_mos("", "overall quality (DistillMOS)", 1.0, 5.0),),
+    outputs=(_mos(name="", title="overall quality (DistillMOS)", low=1.0, high=5.0),),
     default_place=20,
     needs=frozenset({Need.REPLY_AUDIO}),
     on_device=True,
@@ -104,11 +89,11 @@ NISQA = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.nisqa:Nisqa",
     outputs=(
-        _nisqa("mos", "overall quality (NISQA)", _column("NISQA", 10)),
-        _nisqa("noisiness", "freedom from noise (NISQA)"),
-        _nisqa("discontinuity", "freedom from interruptions (NISQA)"),
-        _nisqa("coloration", "freedom from coloration (NISQA)"),
-        _nisqa("loudness", "fitness of loudness (NISQA)"),
+        _nisqa(name="mos", title="overall quality (NISQA)", columns=(_column(title="NISQA", place=10),)),
+        _nisqa(name="noisiness", title="freedom from noise (NISQA)"),
+        _nisqa(name="discontinuity", title="freedom from interruptions (NISQA)"),
+        _nisqa(name="coloration", title="freedom from coloration (NISQA)"),
+        _nisqa(name="loudness", title="fitness of loudness (NISQA)"),
     ),
     needs=frozenset({Need.REPLY_AUDIO}),
     options=(
@@ -120,7 +105,7 @@ NISQA = JudgeSpec(
         ),
     ),
     on_device=True,
-    packages=("torch", "torchmetrics"),
+    packages=("librosa", "torch", "torchmetrics"),
     extra="torch",
     licence=NISQA_WEIGHTS.licence,
     source="Mittag et al.: NISQA (Interspeech 2021)",
@@ -129,11 +114,10 @@ NISQA = JudgeSpec(
 UTMOS_WEIGHTS = WeightsSpec(
     name="utmos22-strong",
     title="UTMOS22 strong learner",
-    files=(
-        WeightsFile(
-            name="utmos_state_dict.pt",
-            url="https://huggingface.co/Blinorot/UTMOS-PyTorch/resolve/main/utmos_state_dict.pt",
-        ),
+    files=hub_files(
+        "Blinorot/UTMOS-PyTorch",
+        "4f2447e519df3b88567b45583d3500006729502b",
+        {"utmos_state_dict.pt": "21b98001a7d5164d562a40d76aff80ae996deeabe4473c3a6786d1c591c2cc47"},
     ),
     licence="MIT",
     source="https://huggingface.co/Blinorot/UTMOS-PyTorch",
@@ -150,11 +134,11 @@ UTMOS = JudgeSpec(
     # above 5.
     outputs=(
         _mos(
-            "",
-            "naturalness (UTMOS22 strong)",
-            -1.0,
-            7.0,
-            _column("UTMOS", 30, "The paper publishes no UTMOS."),
+            name="",
+            title="naturalness (UTMOS22 strong)",
+            low=-1.0,
+            high=7.0,
+            columns=(_column(title="UTMOS", place=30, note="The paper publishes no UTMOS."),),
         ),
     ),
     needs=frozenset({Need.REPLY_AUDIO}),

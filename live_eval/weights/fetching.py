@@ -24,6 +24,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.errors import JudgeError, StoreLockedError, UsageError
 from live_eval.redaction import mask_halves
 from live_eval.weights import (
+    HUB,
     FoundWeights,
     WeightsFile,
     WeightsSpec,
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     import requests
 
 __all__ = ["HUB", "FetchProgress", "fetch_weights", "published_at"]
-
-HUB = "https://huggingface.co"
 
 FetchProgress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with a file's name, the number of its bytes that are here, and their total if it is known."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,13 +21,16 @@ from live_eval.errors import JudgeError, UsageError
 
 __all__ = [
     "FOLDER_VARIABLE",
+    "HUB",
     "RECORD_FILE",
     "FoundWeights",
     "WeightsFile",
     "WeightsSpec",
     "add_weights",
+    "chosen_weights",
     "file_sha256",
     "find_weights",
+    "hub_files",
     "recorded_hashes",
     "recorded_weights",
     "weights_at",
@@ -35,6 +38,7 @@ __all__ = [
     "write_record",
 ]
 
+HUB = "https://huggingface.co"
 FOLDER_VARIABLE = "LIVE_EVAL_WEIGHTS"
 RECORD_FILE = "weights.json"
 
@@ -78,6 +82,23 @@ class WeightsSpec:
     def pinned(self) -> bool:
         """Whether the hash of every file is known in advance."""
         return all(file.sha256 is not None for file in self.files)
+
+
+def hub_files(
+    repository: str, revision: str, names: Iterable[str] | Mapping[str, str]
+) -> tuple[WeightsFile, ...]:
+    """Return files of a model on the Hugging Face hub.
+
+    Args:
+        repository: ``owner/name``.
+        revision: The commit, which pins the files' content.
+        names: Paths within the repository; a mapping gives each file's SHA-256 too.
+    """
+    hashes = names if isinstance(names, Mapping) else dict.fromkeys(names)
+    return tuple(
+        WeightsFile(name=name, url=f"{HUB}/{repository}/resolve/{revision}/{name}", sha256=sha256)
+        for name, sha256 in hashes.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,20 +162,39 @@ def recorded_hashes(spec: WeightsSpec) -> dict[str, str]:
         return {}
 
 
-def weights_at(path: Path, spec: WeightsSpec | None = None) -> FoundWeights:
+def chosen_weights(value: str, spec: WeightsSpec, *, any_hash: bool = False) -> FoundWeights:
+    """Return the weights that a judge's option selects: `spec` by its name, or the user's own by their path.
+
+    Args:
+        value: The option's value.
+        spec: The published weights.
+        any_hash: Whether the user's own may differ from the published ones.
+
+    Raises:
+        JudgeError: They are missing, or a file has a wrong hash. The message says what to do.
+    """
+    if value == spec.name:
+        return find_weights(spec)
+    return weights_at(Path(value), spec, any_hash=any_hash)
+
+
+def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = False) -> FoundWeights:
     """Return the user's own weights, hashed.
 
     Args:
         path: A file, or a folder.
-        spec: The published weights that they must be, or None for any. Files must have the hashes that it
-            names.
+        spec: The published weights whose files they must have, or None for any.
+        any_hash: Whether files may have other hashes than `spec` names.
 
     Raises:
         JudgeError: There is no file, or one has another hash than `spec` names.
     """
     if spec is not None:
         paths = {file.name: _within(path, file, spec) for file in spec.files}
-        hashes = {file.name: _checked(paths[file.name], file.sha256, spec) for file in spec.files}
+        hashes = {
+            file.name: _checked(paths[file.name], None if any_hash else file.sha256, spec)
+            for file in spec.files
+        }
         return FoundWeights(path if len(paths) > 1 else paths[spec.files[0].name], _overall(hashes))
     if path.is_dir():
         # Names with a dot are files of tools (.git, .cache), which change when the model does not.

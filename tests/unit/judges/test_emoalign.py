@@ -47,6 +47,10 @@ def noisy(seconds: float, noise: float) -> NDArray[np.float32]:
 SOUNDS = [noisy(1.2, 0.0), noisy(0.5, 0.1), noisy(2.03, 0.3)]
 
 
+def rows(model: Emotion2vec, sounds: Sequence[NDArray[np.float32]]) -> list[list[float]]:
+    return [list(model.probabilities(sound).values()) for sound in sounds]
+
+
 def funasr_scores(folder: Path) -> list[list[float]]:
     from funasr import AutoModel
 
@@ -71,20 +75,20 @@ def funasr_scores(folder: Path) -> list[list[float]]:
     ],
     ids=["as published but small", "other settings", "other classes", "as published"],
 )
-def test_gives_the_numbers_of_funasr(
-    shape: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gives_the_numbers_of_funasr(shape: dict[str, Any], tmp_path: Path) -> None:
     folder = emotion2vec_folder(tmp_path, **{**SMALL, **shape})
     ours = Emotion2vec(folder, CPU)
     expected = funasr_scores(folder)
-    # All in one batch, so that each but the longest is padded.
-    np.testing.assert_allclose(ours.probabilities(SOUNDS), expected, atol=1e-5)
-    monkeypatch.setattr("live_eval.judges.networks._emotion2vec._MOST_BIAS_BYTES", {"cpu": 30_000})
-    monkeypatch.setattr("live_eval.judges.networks._emotion2vec._MOST_FRAMES", {"cpu": 30})
-    np.testing.assert_allclose(ours.probabilities(SOUNDS), expected, atol=1e-5, err_msg="in pieces")
-    np.testing.assert_allclose(
-        [ours.probabilities([sound])[0] for sound in SOUNDS], expected, atol=1e-5, err_msg="alone"
-    )
+    np.testing.assert_allclose(rows(ours, SOUNDS), expected, atol=1e-5)
+
+
+def test_a_long_recording_is_classified_in_windows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = Emotion2vec(folder, CPU)
+    sound = SOUNDS[2]
+    halves = rows(ours, np.array_split(sound, 2))
+    monkeypatch.setattr("live_eval.judges.networks._emotion2vec.LONGEST_S", 1.5)
+    [windowed] = rows(ours, [sound])
+    np.testing.assert_allclose(windowed, np.mean(halves, axis=0), atol=1e-6)
 
 
 def test_reads_the_classes_of_the_model(folder: Path, tmp_path: Path) -> None:
@@ -110,7 +114,13 @@ def test_weights_are_found_by_name(folder: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(JudgeError, match="live-eval weights fetch emotion2vec_plus_large"):
         EmoAlign()
-    add_weights(EMOTION2VEC_WEIGHTS, folder)
+    unpinned = replace(
+        EMOTION2VEC_WEIGHTS, files=tuple(replace(file, sha256=None) for file in EMOTION2VEC_WEIGHTS.files)
+    )
+    with pytest.raises(JudgeError, match="SHA-256 be501a01"):
+        add_weights(EMOTION2VEC_WEIGHTS, folder)
+    monkeypatch.setattr(live_eval.judges.emoalign, "EMOTION2VEC_WEIGHTS", unpinned)
+    add_weights(unpinned, folder)
     [judgement] = EmoAlign().score([ordinary_turn()])
     assert isinstance(judgement, Scored)
     other = tmp_path / "tokens.txt"
@@ -157,13 +167,10 @@ class Voices:
     def __init__(self, folder: Path, device: torch.device) -> None:
         self.heard: list[float] = []
 
-    def probabilities(self, sounds: Sequence[NDArray[np.float32]]) -> list[list[float]]:
-        rows = []
-        for sound in sounds:
-            seconds = len(sound) / RATE_HZ
-            self.heard.append(seconds)
-            rows.append([VOICES[seconds].get(label, 0.0) for label in LABELS])
-        return rows
+    def probabilities(self, sound: NDArray[np.float32]) -> dict[str, float]:
+        seconds = len(sound) / RATE_HZ
+        self.heard.append(seconds)
+        return {label: VOICES[seconds].get(label, 0.0) for label in LABELS}
 
 
 VOICES: dict[float, dict[str, float]] = {
@@ -317,4 +324,4 @@ def test_the_table_is_documented() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_cuda_device_gives_the_same_numbers(folder: Path) -> None:
     here, there = Emotion2vec(folder, CPU), Emotion2vec(folder, torch.device("cuda"))
-    np.testing.assert_allclose(there.probabilities(SOUNDS), here.probabilities(SOUNDS), atol=1e-5)
+    np.testing.assert_allclose(rows(there, SOUNDS), rows(here, SOUNDS), atol=1e-5)

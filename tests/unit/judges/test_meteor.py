@@ -106,7 +106,9 @@ def test_wordnet_is_found(which: str, tmp_path: Path, monkeypatch: pytest.Monkey
         if which == "zip":
             monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nltk")])
         else:
-            add_weights(WORDNET, file)
+            ours = replace(WORDNET, files=(replace(WORDNET.files[0], sha256=None),))
+            monkeypatch.setattr(_wordnet, "WORDNET", ours)
+            add_weights(ours, file)
     assert missing_requirements(METEOR, {"wordnet": chosen}) is None
     judgement = Meteor(wordnet=chosen).score([turn("the auto", "the car")])[0]
     assert isinstance(judgement, Scored)

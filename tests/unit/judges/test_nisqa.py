@@ -1,6 +1,5 @@
 """NISQA against torchmetrics, which ports the authors' code: numbers, long replies, other weights."""
 
-import importlib.util
 import shutil
 import warnings
 from collections.abc import Callable
@@ -10,13 +9,14 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torchmetrics", reason="needs the extra `torch`")
+pytest.importorskip("librosa", reason="needs the extra `torch`")
 
 import torch
 
 from live_eval.audio import Audio, read_audio
 from live_eval.data import sample_path
 from live_eval.errors import JudgeError
-from live_eval.judges.nisqa import Nisqa, segments_of
+from live_eval.judges.nisqa import Nisqa
 from live_eval.judges.specs import NISQA
 from live_eval.judges.specs.sound import NISQA_WEIGHTS
 from live_eval.judging import Scored
@@ -25,10 +25,6 @@ from live_eval.weights import FOLDER_VARIABLE, add_weights
 
 WEIGHTS = Path(__file__).resolve().parents[3].parent / "shared" / "weights" / "nisqa.tar"
 needs_weights = pytest.mark.skipif(not WEIGHTS.is_file(), reason="NISQA's weights are not beside the project")
-needs_librosa = pytest.mark.skipif(
-    importlib.util.find_spec("librosa") is None or importlib.util.find_spec("requests") is None,
-    reason="torchmetrics needs librosa and requests",
-)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +53,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Audio]
 
 
 @needs_weights
-@needs_librosa
 def test_replies_get_torchmetrics_numbers(judge: Nisqa, package: Callable[[Audio], list[float]]) -> None:
     sounds = [read_audio(path).audio for path in sorted(sample_path().rglob("*_response.flac"))[:3]]
     sounds += [speechlike(1.3, rate_hz) for rate_hz in (8_000, 16_000, 44_100, 48_000)]
@@ -120,37 +115,28 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         Nisqa(weights=str(tmp_path / "gone.tar"))
 
 
+@needs_weights
 @pytest.mark.parametrize(("seconds", "rate_hz"), [(0.5, 8_000), (2.0, 24_000), (1.0, 44_100)])
-def test_segments_are_a_twenty_fifth_of_a_second_apart(seconds: float, rate_hz: int) -> None:
-    segments = segments_of(speechlike(seconds, rate_hz), torch.device("cpu"))
+def test_segments_are_a_twenty_fifth_of_a_second_apart(judge: Nisqa, seconds: float, rate_hz: int) -> None:
+    [(padded, count)] = judge._pieces(speechlike(seconds, rate_hz))
+    segments = padded[0, : int(count)]
     frames = 1 + round(seconds * rate_hz) // int(rate_hz * 0.01)
     assert segments.shape == (-(-(frames - 14) // 4), 48, 15)
     assert segments.dtype == torch.float32
     assert float(segments.max() - segments.min()) <= 80.001
 
 
-@needs_librosa
-@pytest.mark.parametrize("rate_hz", [8_000, 11_025, 24_000, 44_100, 48_000, 192_000])
-def test_segments_are_those_of_librosa(rate_hz: int) -> None:
-    from torchmetrics.functional.audio import nisqa
-
-    arguments = {
-        "ms_fmax": 20_000,
-        "ms_n_fft": 4096,
-        "ms_hop_length": 0.01,
-        "ms_win_length": 0.02,
-        "ms_n_mels": 48,
-        "ms_seg_length": 15,
-        "ms_seg_hop_length": 4,
-        "ms_max_segments": 1300,
-    }
-    sound = speechlike(1.3, rate_hz)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # librosa's, of the oldest of its dependencies
-        mels = nisqa._get_librosa_melspec(sound.samples[None], rate_hz, arguments)
-    [theirs], count = nisqa._segment_specs(torch.from_numpy(mels), arguments)
-    ours = segments_of(sound, torch.device("cpu"))
-    torch.testing.assert_close(ours, theirs[: int(count)], rtol=0, atol=1e-3)
+@needs_weights
+def test_the_segments_of_a_reply_in_pieces_are_those_of_the_whole(
+    judge: Nisqa, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = speechlike(3.0, 16_000)
+    [(padded, count)] = judge._pieces(sound)
+    monkeypatch.setitem(judge._settings, "ms_max_segments", 30)
+    pieces = judge._pieces(sound)
+    assert [int(one) for _, one in pieces] == [24, 24, 24]
+    parts = [segments[0, : int(one)] for segments, one in pieces]
+    torch.testing.assert_close(torch.cat(parts), padded[0, : int(count)], rtol=0, atol=0)
 
 
 @needs_weights

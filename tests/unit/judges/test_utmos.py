@@ -15,9 +15,8 @@ import torch
 
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
-from live_eval.judges.networks._wav2vec import ConvStack, Layer
 from live_eval.judges.specs.sound import UTMOS, UTMOS_WEIGHTS
-from live_eval.judges.utmos import RATE_HZ, Utmos, load_network
+from live_eval.judges.utmos import RATE_HZ, ConvStack, Layer, Utmos, load_network
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
@@ -127,7 +126,11 @@ def test_weights_are_found_by_name(
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     with pytest.raises(JudgeError, match="live-eval weights fetch utmos22-strong"):
         Utmos()
-    add_weights(UTMOS_WEIGHTS, checkpoint)
+    with pytest.raises(JudgeError, match="SHA-256 21b98001"):
+        add_weights(UTMOS_WEIGHTS, checkpoint)
+    unpinned = replace(UTMOS_WEIGHTS, files=tuple(replace(file, sha256=None) for file in UTMOS_WEIGHTS.files))
+    monkeypatch.setattr("live_eval.judges.utmos.UTMOS_WEIGHTS", unpinned)
+    add_weights(unpinned, checkpoint)
     assert mos(Utmos().score(turns(SOUNDS[:1]))) == pytest.approx(mos(judge.score(turns(SOUNDS[:1]))))
     other = tmp_path / "other.pt"
     other.write_bytes(b"not these")

@@ -20,8 +20,10 @@ from live_eval.weights import (
     WeightsFile,
     WeightsSpec,
     add_weights,
+    chosen_weights,
     file_sha256,
     find_weights,
+    hub_files,
     recorded_hashes,
     recorded_weights,
     weights_at,
@@ -319,3 +321,22 @@ def test_the_name_of_a_judge_leads_to_its_weights() -> None:
     done = CliRunner().invoke(cli, ["weights", "fetch", "utmos"])
     assert isinstance(done.exception, UsageError)
     assert "'utmos' is a judge, not weights; it uses: utmos22-strong" in str(done.exception)
+
+
+def test_an_option_selects_weights_by_name_or_path(tmp_path: Path) -> None:
+    (tmp_path / "one.pt").write_bytes(b"known")
+    (tmp_path / "other.pt").write_bytes(b"other")
+    added = add_weights(PINNED, tmp_path / "one.pt")
+    assert chosen_weights("one", PINNED) == added
+    with pytest.raises(JudgeError, match="expected the weights one with SHA-256"):
+        chosen_weights(str(tmp_path / "other.pt"), PINNED)
+    other = chosen_weights(str(tmp_path / "other.pt"), PINNED, any_hash=True)
+    assert (other.path, other.sha256) == (tmp_path / "other.pt", sha256(b"other"))
+
+
+def test_files_of_the_hub_are_those_of_a_revision() -> None:
+    [known] = hub_files("a/b", "c0ffee", {"m.pt": "0" * 64})
+    assert known == WeightsFile(
+        name="m.pt", url="https://huggingface.co/a/b/resolve/c0ffee/m.pt", sha256="0" * 64
+    )
+    assert [file.sha256 for file in hub_files("a/b", "c0ffee", ("m.pt", "n.json"))] == [None, None]
