@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["figure_table", "output_console", "print_details", "print_listing"]
+__all__ = ["NONE", "figure", "figure_table", "output_console", "print_details", "print_listing"]
+
+NONE = "–"
+"""Stands for a missing figure."""
 
 _UNBROKEN = 10_000
 
@@ -27,6 +30,23 @@ def output_console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
+
+
+def figure(
+    value: float | None, interval: Sequence[float] | None = None, *, digits: int, signed: bool = False
+) -> str:
+    """Return a figure with its interval in parentheses, if it has one; a dash if there is no figure.
+
+    >>> figure(0.5, (-1, 1), digits=1, signed=True)
+    '+0.5 (-1.0 … +1.0)'
+    """
+    if value is None:
+        return NONE
+    form = f"{'+' if signed else ''}.{digits}f"
+    if interval is None:
+        return format(value, form)
+    low, high = interval
+    return f"{value:{form}} ({low:{form}} … {high:{form}})"
 
 
 def figure_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
@@ -84,7 +104,7 @@ def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:
 def _cell(value: object) -> str:
     match value:
         case None | "":
-            return "–"
+            return NONE
         case True:
             return "yes"
         case False:

@@ -10,6 +10,7 @@ import click
 
 from live_eval.cli import FAILED, _options
 from live_eval.cli._flags import judge_flags, judges_table
+from live_eval.cli._listing import NONE, figure, print_listing
 from live_eval.errors import UsageError
 from live_eval.registry import default_judges
 
@@ -140,8 +141,6 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
 
 
 def _print_ratings(ratings: Mapping[str, Any]) -> None:
-    from live_eval.cli._listing import print_listing
-
     rows = [
         {**run, "rating": _figure(run["rating"], 0), "win_rate": _figure(run["win_rate"], 3)}
         for run in ratings["runs"]
@@ -153,20 +152,14 @@ def _print_ratings(ratings: Mapping[str, Any]) -> None:
             f"{pair['losses']}; win rate {_figure(pair['win_rate'], 3)}"
         )
     found = [run["rating"] for run in ratings["runs"] if run["rating"]["reason"]]
-    for lacking, reason in dict.fromkeys((rating["value"] is None, rating["reason"]) for rating in found):
-        click.echo(f"ratings: {reason}" if lacking else f"ratings: no interval: {reason}")
+    for no_value, reason in dict.fromkeys((rating["value"] is None, rating["reason"]) for rating in found):
+        click.echo(f"ratings: {reason}" if no_value else f"ratings: no interval: {reason}")
     click.echo(f"{ratings['n']} pairs of replies, {ratings['n_scripts']} scripts")
 
 
 def _figure(found: Mapping[str, Any], digits: int) -> str:
-    if found["value"] is None:
-        return "–"
-    value = f"{found['value']:.{digits}f}"
-    if found["interval"] is None:
-        return value
-    low, high = found["interval"]
-    return f"{value} ({low:.{digits}f} … {high:.{digits}f})"
+    return figure(found["value"], found["interval"], digits=digits)
 
 
 def _share(found: Mapping[str, Any]) -> str:
-    return "–" if found["value"] is None else f"{100 * found['value']:.0f} %"
+    return NONE if found["value"] is None else f"{100 * found['value']:.0f} %"

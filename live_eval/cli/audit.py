@@ -13,7 +13,7 @@ from live_eval.analysis.audit import PARTS, AuditPlan, audit_run
 from live_eval.analysis.summary import audit_in_words
 from live_eval.cli import FAILED, _options
 from live_eval.cli._flags import judge_flags, judges_table
-from live_eval.cli._listing import print_details, print_listing
+from live_eval.cli._listing import figure, print_details, print_listing
 from live_eval.cli._progress import ScoringProgress
 from live_eval.recording import StoredAudit
 from live_eval.scoring.judge_runner import judge_options
@@ -158,7 +158,5 @@ def _degradation_rows(degradations: Mapping[str, Any], judge: str) -> Iterator[d
 def _change(found: Mapping[str, Any]) -> str | None:
     if found["value"] is None:
         return None
-    if found["interval"] is None:
-        return f"{found['value']:+.2f} ({found['reason']})"
-    low, high = found["interval"]
-    return f"{found['value']:+.2f} ({low:+.2f} … {high:+.2f})"
+    reason = f" ({found['reason']})" if found["interval"] is None else ""
+    return figure(found["value"], found["interval"], digits=2, signed=True) + reason

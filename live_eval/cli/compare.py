@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._listing import NONE, figure
 from live_eval.text.wording import counted
 from live_eval.timing import LAG_BOUND_NS
 
@@ -30,7 +31,6 @@ _COLUMNS = {
     "verdict": "the other is",
 }
 _OVER_SCRIPTS = "mean over scripts"
-_NONE = "–"
 
 
 @click.command()
@@ -132,10 +132,10 @@ def _row(difference: Difference) -> dict[str, str]:
     p, p_holm = difference.test.p, difference.p_holm
     return {
         "metric": f"{difference.name}{unit}{arrow}",
-        "first": _NONE if difference.first is None else f"{difference.first:.{digits}f}",
-        "other": _NONE if difference.other is None else f"{difference.other:.{digits}f}",
+        "first": figure(difference.first, digits=digits),
+        "other": figure(difference.other, digits=digits),
         "difference": _estimate(difference.difference, digits),
-        "p": _NONE if p is None or p_holm is None else f"{_p(p)} ({_p(p_holm)})",
+        "p": NONE if p is None or p_holm is None else f"{_p(p)} ({_p(p_holm)})",
         "effect": _estimate(difference.effect, 2),
         "n": str(difference.difference.n),
         "verdict": difference.in_words,
@@ -143,14 +143,9 @@ def _row(difference: Difference) -> dict[str, str]:
 
 
 def _estimate(estimate: Estimate, digits: int) -> str:
-    if estimate.value is None:
-        return _NONE
-    if estimate.interval is None:
-        return f"{estimate.value:+.{digits}f}"
-    return (
-        f"{estimate.value:+.{digits}f} "
-        f"({estimate.interval.low:+.{digits}f} … {estimate.interval.high:+.{digits}f})"
-    )
+    found = estimate.interval
+    ends = None if found is None else (found.low, found.high)
+    return figure(estimate.value, ends, digits=digits, signed=True)
 
 
 def _p(p: float) -> str:

@@ -9,7 +9,7 @@ import click
 
 from live_eval.analysis.summary import unfinished
 from live_eval.cli import _options
-from live_eval.cli._listing import figure_table, output_console
+from live_eval.cli._listing import NONE, figure, figure_table, output_console
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader
@@ -94,10 +94,10 @@ def _print(found: CueSensitivity) -> None:
 def _cells(effect: Effect) -> list[str]:
     value, between = effect.estimate.value, effect.estimate.interval
     return [
-        f"{value:.3f}" if value is not None else "–",
-        f"{between.low:.3f} to {between.high:.3f}" if between is not None else "–",
-        f"{effect.p:.4f}" if effect.p is not None else "–",
-        f"{effect.consistency:.2f}" if effect.consistency is not None else "–",
+        figure(value, digits=3),
+        f"{between.low:.3f} to {between.high:.3f}" if between is not None else NONE,
+        figure(effect.p, digits=4),
+        figure(effect.consistency, digits=2),
         str(effect.scripts),
     ]
 

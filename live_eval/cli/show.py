@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import figure_table, output_console
+from live_eval.cli._listing import NONE, figure, figure_table, output_console
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _latency_table(summary: RunSummary) -> Table:
             _number(latency.p50, 0),
             _interval(latency.p50, 0),
             _number(latency.p95, 0),
-            f"{apart.p50:.0f} (n {apart.n})" if apart.p50 is not None else "–",
+            f"{apart.p50:.0f} (n {apart.n})" if apart.p50 is not None else NONE,
             str(sum(latency.missing.values())),
         )
     return table
@@ -135,7 +135,7 @@ def _timing_notes(summary: RunSummary) -> list[str]:
         notes.append(f"error bar (lag): p50 {lag.p50:.1f} ms, p99 {lag.p99:.1f} ms")
     if lag.flagged:
         without = summary.latencies["voice_to_voice"].without_flagged
-        p50 = "–" if without.p50 is None else f"{without.p50:.0f} ms"
+        p50 = NONE if without.p50 is None else f"{without.p50:.0f} ms"
         notes.append(
             f"{counted(lag.flagged, 'turn')} with a lag above {LAG_BOUND_NS // 1_000_000} ms; "
             f"voice to voice without them: p50 {p50} (n {without.n})"
@@ -167,7 +167,7 @@ def _question_table(tasks: Sequence[TaskFigures]) -> Table:
                 _interval(each.accuracy, 0),
                 f"{each.accuracy.n} of {each.asked}",
                 str(each.failed),
-                "–" if each.unparsed_share is None else f"{each.unparsed}{refused}",
+                NONE if each.unparsed_share is None else f"{each.unparsed}{refused}",
                 style=None if each.kind else "bold",
             )
     return table
@@ -201,12 +201,12 @@ def _score_table(summary: RunSummary) -> Table:
 
 
 def _number(estimate: Estimate, digits: int) -> str:
-    return "–" if estimate.value is None else f"{estimate.value:.{digits}f}"
+    return figure(estimate.value, digits=digits)
 
 
 def _interval(estimate: Estimate, digits: int) -> str:
     interval = estimate.interval
-    return "–" if interval is None else f"{interval.low:.{digits}f} … {interval.high:.{digits}f}"
+    return NONE if interval is None else f"{interval.low:.{digits}f} … {interval.high:.{digits}f}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "Table",
     "TitledTable",
     "audit_table",
+    "columns_of",
     "cue_tables",
     "failure_table",
     "interval",
@@ -27,7 +28,6 @@ __all__ = [
     "latency_table",
     "number",
     "run_cell",
-    "run_column",
     "score_table",
 ]
 
@@ -134,9 +134,8 @@ def interval(estimate: Estimate, digits: int = 0) -> str:
 
 def latency_table(runs: Sequence[RunView]) -> Table:
     """Return the latencies of each run, in milliseconds."""
-    columns = [Column("latency, ms", figures=False), *run_column(runs)]
-    columns += [Column("p50"), Column("95 % interval"), Column("p95"), Column("p99"), Column("n")]
-    columns += [Column("p50 without flagged"), Column("uncertain: p50"), Column("turns without")]
+    figures = ("p50", "95 % interval", "p95", "p99", "n", "p50 without flagged", "uncertain: p50")
+    columns = columns_of(runs, ["latency, ms"], [*figures, "turns without"])
     columns += _difference_column(runs)
     if _is_flagged(runs):
         columns.append(Column("the same without flagged turns"))
@@ -153,9 +152,9 @@ def latency_table(runs: Sequence[RunView]) -> Table:
         "No p99": {latency.p99.reason for latency in heard if latency.p99.value is None},
     }
     notes = [
-        f"{what}: {', '.join(sorted(told))}."
+        f"{what}: {', '.join(sorted(given))}."
         for what, found in reasons.items()
-        if (told := found - {"", "no values"})
+        if (given := found - {"", "no values"})
     ]
     return Table(tuple(columns), tuple(rows), " ".join(notes))
 
@@ -185,9 +184,8 @@ def _latency_row(name: str, view: RunView, runs: Sequence[RunView]) -> tuple[Cel
 
 def score_table(runs: Sequence[RunView]) -> Table:
     """Return the scores of each run."""
-    columns = [Column("score", figures=False), *run_column(runs), Column("mean"), Column("95 % interval")]
-    columns += [Column("n"), Column("unscored"), Column("failed"), Column("unit", figures=False)]
-    columns += _difference_column(runs)
+    columns = columns_of(runs, ["score"], ["mean", "95 % interval", "n", "unscored", "failed"])
+    columns += [Column("unit", figures=False), *_difference_column(runs)]
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
     rows: list[tuple[Cell, ...]] = []
     for name in names:
@@ -219,12 +217,12 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
     """Return the judges with versions and models: a sentence for each run, or one if all are the same."""
-    told: dict[str, list[str]] = {}
+    labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
             words = "; ".join(judge.in_words for judge in view.summary.judges)
-            told.setdefault(words, []).append(view.label)
-    return [f"Judges{_of(labels, runs)}: {words}." for words, labels in told.items()]
+            labels_of.setdefault(words, []).append(view.label)
+    return [f"Judges{_of(labels, runs)}: {words}." for words, labels in labels_of.items()]
 
 
 def _of(labels: Sequence[str], runs: Sequence[RunView]) -> str:
@@ -233,9 +231,8 @@ def _of(labels: Sequence[str], runs: Sequence[RunView]) -> str:
 
 def audit_table(runs: Sequence[RunView]) -> Table:
     """Return the audits of each run's judges."""
-    columns = [Column("judge", figures=False), *run_column(runs)]
-    columns += [Column(label, figures=False) for label in ("the same again", "sees", "does not see")]
-    columns += [Column(label, figures=False) for label in ("order", "human labels", "other judge")]
+    texts = ("the same again", "sees", "does not see", "order", "human labels", "other judge")
+    columns = [*columns_of(runs, ["judge"], []), *(Column(label, figures=False) for label in texts)]
     # In the order of the scores; judges that score no single turn follow.
     scored = [score.judge for view in runs for score in view.summary.scores.values()]
     audited = [name for view in runs for name in view.summary.audits]
@@ -270,8 +267,7 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
     names = [
         name for name in dict.fromkeys(name for view in runs for name in view.summary.scores) if name in given
     ]
-    columns = [Column("turns by", figures=False), *run_column(runs), Column("turns"), Column("failed")]
-    columns += [Column("voice to voice, p50 ms"), *map(Column, names)]
+    columns = columns_of(runs, ["turns by"], ["turns", "failed", "voice to voice, p50 ms", *names])
     rows = [
         _cue_row(view, group, label, depth, runs, names)
         for key, label, depth in _outline(list(dict.fromkeys(group_key(group) for _, group in groups)))
@@ -357,9 +353,10 @@ def failure_table(runs: Sequence[RunView]) -> Table:
     return Table(tuple(columns), tuple(rows))
 
 
-def run_column(runs: Sequence[RunView]) -> list[Column]:
-    """Return the column that names the run, if there are several."""
-    return [Column("run", figures=False)] if len(runs) > 1 else []
+def columns_of(runs: Sequence[RunView], texts: Sequence[str], figures: Sequence[str]) -> list[Column]:
+    """Return columns of text, one that names the run if there are several, and columns of figures."""
+    named = [*texts, "run"] if len(runs) > 1 else texts
+    return [*(Column(label, figures=False) for label in named), *map(Column, figures)]
 
 
 def run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:

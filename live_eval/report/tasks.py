@@ -11,14 +11,13 @@ from live_eval.analysis.task_levels import TaskLevels
 from live_eval.report.tables import (
     NONE,
     Cell,
-    Column,
     RunView,
     Table,
     TitledTable,
+    columns_of,
     interval,
     number,
     run_cell,
-    run_column,
 )
 from live_eval.text.wording import counted
 from live_eval.types import Task
@@ -72,14 +71,8 @@ def _figures(view: RunView, task: Task) -> TaskFigures | None:
 
 
 def _questions(runs: Sequence[RunView]) -> Table:
-    columns = [Column("questions", figures=False), *run_column(runs), Column("asked"), Column("n")]
-    columns += [
-        Column("of them failed"),
-        Column("accuracy, %"),
-        Column("95 % interval"),
-        Column("unparsed"),
-        Column("of them refused"),
-    ]
+    headings = ("asked", "n", "of them failed", "accuracy, %", "95 % interval", "unparsed", "of them refused")
+    columns = columns_of(runs, ["questions"], headings)
     rows: list[tuple[Cell, ...]] = []
     for task in (Task.UNDERSTANDING, Task.REASONING):
         with_figures = [(view, figures) for view in runs if (figures := _figures(view, task)) is not None]
@@ -118,8 +111,8 @@ def _of_answered(figures: QuestionFigures) -> str:
 
 
 def _transcription(runs: Sequence[RunView]) -> Table:
-    columns = [Column("words", figures=False), *run_column(runs), Column("turns"), Column("n")]
-    columns += [Column("mean"), Column("95 % interval"), Column("pooled"), Column("95 % interval")]
+    headings = ("turns", "n", "mean", "95 % interval", "pooled", "95 % interval")
+    columns = columns_of(runs, ["words"], headings)
     names = {"normalized": "Whisper-normalised", "raw": "raw"}
     rows: list[tuple[Cell, ...]] = []
     for how, name in names.items():
@@ -144,8 +137,7 @@ def _transcription(runs: Sequence[RunView]) -> Table:
 
 
 def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
-    columns = [Column("levels", figures=False), Column("by", figures=False), *run_column(runs)]
-    columns += [Column("correlation"), Column("95 % interval"), Column("n")]
+    columns = columns_of(runs, ["levels", "by"], ["correlation", "95 % interval", "n"])
     keys = dict.fromkeys(
         (each.first, each.second, each.unit) for _, found in levels for each in found.relations
     )
@@ -154,7 +146,7 @@ def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunV
             Cell(f"{key[0]} and {key[1]}"),
             Cell(key[2]),
             *run_cell(view, runs),
-            *_told(each.correlation),
+            *_with_interval(each.correlation),
             Cell(str(each.correlation.n)),
         )
         for key in keys
@@ -166,8 +158,8 @@ def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunV
 
 
 def _cues(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
-    columns = [Column("replies", figures=False), *run_column(runs), Column("recognised"), Column("n")]
-    columns += [Column("not recognised"), Column("n"), Column("difference"), Column("95 % interval")]
+    headings = ("recognised", "n", "not recognised", "n", "difference", "95 % interval")
+    columns = columns_of(runs, ["replies"], headings)
     names = dict.fromkeys(each.measure for _, found in levels for each in found.cue_recognised)
     rows = tuple(
         (
@@ -178,7 +170,7 @@ def _cues(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView])
                 for side in (each.recognised, each.missed)
                 for cell in (Cell(number(side.value, 2), note=side.reason), Cell(str(side.n)))
             ),
-            *_told(each.difference),
+            *_with_interval(each.difference),
         )
         for name in names
         for view, found in levels
@@ -189,9 +181,8 @@ def _cues(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView])
 
 
 def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
-    columns = [Column("score", figures=False), Column("task", figures=False), *run_column(runs)]
-    columns += [Column("synthesis"), Column("human"), Column("difference"), Column("95 % interval")]
-    columns += [Column("pairs")]
+    headings = ("synthesis", "human", "difference", "95 % interval", "pairs")
+    columns = columns_of(runs, ["score", "task"], headings)
     gaps = [(view, each) for view, found in levels for each in found.speech_source]
     keys = sorted(
         dict.fromkeys((each.task, each.score) for _, each in gaps), key=lambda key: list(Task).index(key[0])
@@ -202,7 +193,7 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
             Cell(each.task.value),
             *run_cell(view, runs),
             *(Cell(number(mean, 2)) for mean in (each.synthesis, each.human)),
-            *_told(each.difference),
+            *_with_interval(each.difference),
             Cell(str(each.difference.n), note=f"{each.unpaired} without a partner" if each.unpaired else ""),
         )
         for key in keys
@@ -210,9 +201,9 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
         if (each.task, each.score) == key and each.difference.value is not None
     ]
     # If there is too little data for any figure, one row says so for all scores.
-    lacking = [(view, each) for view, each in gaps if each.difference.value is None]
+    missing = [(view, each) for view, each in gaps if each.difference.value is None]
     alike = Counter(
-        (view.index, each.task, each.difference.reason, each.difference.n) for view, each in lacking
+        (view.index, each.task, each.difference.reason, each.difference.n) for view, each in missing
     )
     rows += [
         (
@@ -229,8 +220,8 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
 
 
 def _changes(runs: Sequence[RunView]) -> Table:
-    columns = [Column("replies", figures=False), *run_column(runs), Column("before the change")]
-    columns += [Column("at the change"), Column("difference"), Column("95 % interval"), Column("n")]
+    headings = ("before the change", "at the change", "difference", "95 % interval", "n")
+    columns = columns_of(runs, ["replies"], headings)
     with_figures = [(view, figures) for view in runs if (figures := view.summary.dialogues) is not None]
     rows: list[tuple[Cell, ...]] = [
         (
@@ -255,14 +246,14 @@ def _changes(runs: Sequence[RunView]) -> Table:
                         *run_cell(view, runs),
                         Cell(number(each.before.value, 2)),
                         Cell(number(each.at.value, 2)),
-                        *_told(each.difference),
+                        *_with_interval(each.difference),
                         Cell(f"{each.difference.n} of {figures.changes}"),
                     )
                 )
     return Table(tuple(columns), tuple(rows), _CHANGE_NOTE)
 
 
-def _told(estimate: Estimate) -> Iterator[Cell]:
+def _with_interval(estimate: Estimate) -> Iterator[Cell]:
     """Yield a figure and its interval, or the reason why there is none."""
     yield Cell(number(estimate.value, 2, signed=True), strong=True)
     yield Cell(interval(estimate, 2) if estimate.interval is not None else estimate.reason or NONE)

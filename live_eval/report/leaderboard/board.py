@@ -12,12 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_lowercase
 
 from live_eval.analysis.columns import BenchmarkColumn, benchmark_columns
 from live_eval.analysis.statistics import Estimate
 from live_eval.analysis.summary import JudgeFacts, TurnFacts
 from live_eval.judging import LeaderboardTable
 from live_eval.report.leaderboard.entries import (
+    BoardRun,
     Chosen,
     Entry,
     Source,
@@ -25,11 +27,9 @@ from live_eval.report.leaderboard.entries import (
     read_entries,
     sources_of,
 )
-from live_eval.report.leaderboard.judge_labels import JudgeLabels, name_judges
 from live_eval.report.leaderboard.plots import LevelPlot, level_plots
-from live_eval.report.leaderboard.published import PUBLISHED
+from live_eval.report.leaderboard.published import JUDGES, PUBLISHED
 from live_eval.report.leaderboard.ranking import Best, Rival, find_best
-from live_eval.report.leaderboard.runs import BoardRun
 from live_eval.types import Task
 
 __all__ = ["Board", "BoardCell", "BoardRow", "BoardTable", "HeatMap", "build_board"]
@@ -187,7 +187,7 @@ def _table(title: str, columns: tuple[BenchmarkColumn, ...], chosen: Chosen) -> 
     prompted = any(column.task is _CONVERSATION for column in columns)
     entries, sources = chosen.entries, sources_of(chosen.entries, prompted=prompted)
     found = {column: [_cell(entry, column, entry.turns(column)) for entry in entries] for column in columns}
-    judged = name_judges((column, _judges_of(cells)) for column, cells in found.items())
+    judged = _name_judges((column, _judges_of(cells)) for column, cells in found.items())
     best = {column: _best(column, entries, cells) for column, cells in found.items()}
     shown = [
         [
@@ -234,7 +234,7 @@ def _judges_of(cells: Iterable[BoardCell]) -> list[JudgeFacts]:
     return [cell.judge for cell in cells if cell.judge is not None]
 
 
-def _marked(cell: BoardCell, judged: JudgeLabels) -> BoardCell:
+def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
     return cell if cell.judge is None else replace(cell, mark=judged.letters.get(cell.judge, ""))
 
 
@@ -284,7 +284,7 @@ def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
     if not runs:
         return None
     cells = [by_run[entry] for entry in runs]
-    judged = name_judges([(column, [judge for of_run in cells for judge in _judges_of(of_run)])])
+    judged = _name_judges([(column, [judge for of_run in cells for judge in _judges_of(of_run)])])
     rows = {
         name: tuple(_marked(cell, judged) for cell in row)
         for name, row in zip(names, zip(*cells, strict=True), strict=True)
@@ -300,3 +300,42 @@ def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
         tuple(rows.values()),
         (judged.note, _SHORT_NOTE) if short else (judged.note,),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgeLabels:
+    """The judges of a table.
+
+    Args:
+        note: A note that names the judges; empty without figures of ours.
+    """
+
+    letters: Mapping[JudgeFacts, str]
+    note: str
+
+
+def _name_judges(columns: Iterable[tuple[BenchmarkColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
+    """Return the judges of our figures under each heading.
+
+    Judges have letters if a column has several, or if a model also judged the published rows.
+    """
+    titles: dict[tuple[tuple[JudgeFacts, ...], str], list[str]] = {}
+    for column, judges in columns:
+        if different := tuple(dict.fromkeys(judges)):
+            titles.setdefault((different, JUDGES.get(column.title, "")), []).append(column.title)
+    apart = dict.fromkeys(judge for judges, paper in titles for judge in judges if paper or len(judges) > 1)
+    letters = {judge: _letter(place) for place, judge in enumerate(apart)}
+    parts = []
+    for (judges, paper), of in titles.items():
+        names = [
+            f"{letters[judge]}) {judge.in_words}" if judge in letters else judge.in_words for judge in judges
+        ]
+        published = f" (published: by {paper})" if paper else ""
+        parts.append(f"{', '.join(of)}: {', '.join(names)}{published}")
+    return _JudgeLabels(letters, f"Judges. {'; '.join(parts)}" if parts else "")
+
+
+def _letter(place: int) -> str:
+    """Return a, b, …, z, aa, bb, …"""
+    turn, letter = divmod(place, len(ascii_lowercase))
+    return ascii_lowercase[letter] * (turn + 1)

@@ -21,14 +21,70 @@ from live_eval.analysis.comparison import (
 )
 from live_eval.analysis.statistics import Estimate
 from live_eval.analysis.summary import JudgeFacts, RunSummary, TurnFacts, summarise
+from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
 from live_eval.recording import RunReader, ScoreReader, part_of
 from live_eval.redaction import host_of
-from live_eval.report.leaderboard.runs import BoardRun, base_url_of, describe_run
+from live_eval.text.wording import counted
 from live_eval.types import Task
 
-__all__ = ["Chosen", "Entry", "Source", "choose_prompts", "choose_prompts_of", "read_entries", "sources_of"]
+__all__ = [
+    "RUN_COLUMNS",
+    "BoardRun",
+    "Chosen",
+    "Entry",
+    "Source",
+    "choose_prompts",
+    "choose_prompts_of",
+    "read_entries",
+    "sources_of",
+]
+
+RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns")
+"""The headings of the table of runs."""
+
+_BUNDLED = {SAMPLE: "the bundled sample", SAMPLE_DIALOGUES: "the bundled dialogues"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRun:
+    """A run.
+
+    Args:
+        number: Its number on the board, from 1.
+        folder: Its folder, unique on the board.
+        endpoint: Its endpoint with the address, model, voice and turn mode, as far as recorded.
+        cases: Number of cases.
+        source: Where they come from (``synthesis``, ``human``, ``manifest`` or ``folder``; several by comma).
+        put: Its turns, failed ones included.
+        captured: How many of them were captured.
+        unfinished: A note that it has not ended; empty if it has.
+    """
+
+    number: int
+    folder: str
+    endpoint: str
+    prompt: str
+    data: str
+    cases: int
+    source: str
+    put: int
+    captured: int
+    unfinished: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells under `RUN_COLUMNS`."""
+        turns = f"{self.captured} of {self.put} captured"
+        return (
+            str(self.number),
+            self.folder,
+            self.endpoint,
+            self.prompt,
+            f"{self.data}: {', '.join(filter(None, (counted(self.cases, 'case'), self.source)))}",
+            f"{turns}; {self.unfinished}" if self.unfinished else turns,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,26 +171,46 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     for number, ((path, summary, manifest), prompt) in enumerate(zip(read, prompts, strict=True), 1):
         name = summary.facts.name
         folder = name if folders[name] == 1 else str(path)
-        row = describe_run(summary, manifest, number=number, folder=folder, prompt=prompt)
-        entries.append(_entry(row, summary, manifest))
+        entries.append(_entry(summary, manifest, number, folder, prompt))
     return entries
 
 
-def _entry(run: BoardRun, summary: RunSummary, manifest: Mapping[str, Any]) -> Entry:
-    facts, data, base_url = summary.facts, part_of(manifest, "data"), base_url_of(manifest)
+def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder: str, prompt: str) -> Entry:
+    facts, data = summary.facts, part_of(manifest, "data")
+    given = part_of(part_of(manifest, "config"), "endpoint").get("base_url")
+    base_url = given if isinstance(given, str) else ""
+    address = host_of(base_url)
+    at = f" @ {address}" if address else ""
     # Unrecorded data equals no other data.
-    known = str(data.get("fingerprint") or data.get("name") or f"that of {run.folder}")
-    label, address = facts.model or facts.endpoint or facts.name, host_of(base_url)
+    known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
+    endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
     return Entry(
-        label=f"{label} @ {address}" if address else label,
-        run=run,
+        label=f"{facts.model or facts.endpoint or facts.name}{at}",
+        run=BoardRun(
+            number=number,
+            folder=folder,
+            endpoint=", ".join([endpoint, *filter(None, (facts.model, facts.voice, facts.turn_mode))]),
+            prompt=prompt,
+            data=_data_name(manifest),
+            cases=len({turn.case_id for turn in summary.turns}),
+            source=", ".join(sorted({turn.source for turn in summary.turns})),
+            put=summary.total,
+            captured=summary.captured,
+            unfinished=facts.unfinished,
+        ),
         # A gateway may have a different model at each path, so the whole address identifies the model.
         model=(facts.endpoint, base_url, facts.model, facts.voice, facts.turn_mode, known),
         data=known,
-        prompt=run.prompt,
+        prompt=prompt,
         states_cue=states_cue(manifest),
         summary=summary,
     )
+
+
+def _data_name(manifest: Mapping[str, Any]) -> str:
+    path = part_of(part_of(manifest, "config"), "data").get("path")
+    bundled = _BUNDLED.get(path) if isinstance(path, str) else None
+    return bundled or str(part_of(manifest, "data").get("name") or NOT_RECORDED)
 
 
 @dataclass(frozen=True, slots=True)
