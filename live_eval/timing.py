@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from live_eval.types import SpeechBoundaries, Usage
 
 __all__ = [
-    "AUDIBLE_AMPLITUDE",
     "AUDIBLE_DBFS",
+    "AUDIBLE_WINDOWS",
     "LAG_BOUND_NS",
     "SPEECH_TAIL_NS",
     "STALL_BUFFER_NS",
     "TIMING_VERSION",
+    "WINDOWS_PER_S",
     "Latency",
     "Playout",
     "ResponseRecord",
@@ -44,22 +45,23 @@ __all__ = [
     "headline_response",
     "is_cut_off",
     "is_greeting",
+    "loud_windows",
     "measure",
     "play",
 ]
 
 TIMING_VERSION = 3
 AUDIBLE_DBFS = -50.0
-AUDIBLE_AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-"""The amplitude of `AUDIBLE_DBFS` in int16."""
+WINDOWS_PER_S = 100
+AUDIBLE_WINDOWS = 3
+"""Sound is audible if it is louder than `AUDIBLE_DBFS` for so many windows in a row."""
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
 """Depth of the jitter buffer for which playout underruns are counted: what is sent at the pace of speech runs
 dry without one whenever the network is a little late."""
 SPEECH_TAIL_NS = 200_000_000
 """Frames due this long before the end of speech may decide when the endpoint answers."""
-_WINDOW_NS = 10_000_000
-_LASTS_WINDOWS = 3
+_AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
 
 
 class ResponseStatus(StrEnum):
@@ -318,6 +320,18 @@ def play(marks: ResponseRecord, *, jitter_buffer_ns: int = 0) -> Playout:
     return Playout(starts, marks.chunk_samples, heard, rate_hz, np.asarray(stalls, np.int64))
 
 
+def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
+    """Return for each whole window of 10 ms whether its root mean square is above −50 dBFS.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+    """
+    window = rate_hz // WINDOWS_PER_S
+    windows = pcm[: len(pcm) // window * window].astype(np.int64).reshape(-1, window)
+    return np.asarray(np.einsum("ij,ij->i", windows, windows) > window * _AMPLITUDE**2)
+
+
 def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index of the first audible sample, or None for silence.
 
@@ -328,14 +342,14 @@ def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
         pcm: int16 mono, shape (samples,).
         rate_hz: Samples per second.
     """
-    window = round(rate_hz * _WINDOW_NS / 1e9)
-    starts = len(pcm) - window * _LASTS_WINDOWS + 1
+    window = rate_hz // WINDOWS_PER_S
+    starts = len(pcm) - window * AUDIBLE_WINDOWS + 1
     if starts <= 0:
         return None
     energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
-    loud = energy[window:] - energy[:-window] > window * AUDIBLE_AMPLITUDE**2
-    begins = np.abs(pcm[:starts].astype(np.int32)) > AUDIBLE_AMPLITUDE
-    for later in range(_LASTS_WINDOWS):
+    loud = energy[window:] - energy[:-window] > window * _AMPLITUDE**2
+    begins = np.abs(pcm[:starts].astype(np.int32)) > _AMPLITUDE
+    for later in range(AUDIBLE_WINDOWS):
         begins &= loud[later * window : later * window + starts]
     return int(np.argmax(begins)) if begins.any() else None
 
@@ -491,6 +505,7 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
     if trace.barge_in_ns is None:
         return Latency(None, "the user did not speak over the reply")
     last_heard: int | None = None
+    stopped = False
     for marks, pcm in zip(trace.responses, reply, strict=True):
         if not len(marks.chunk_samples) or int(marks.chunk_arrival_ns[0]) > trace.barge_in_ns:
             continue
@@ -498,8 +513,10 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
         end = audible_end(pcm[: playout.heard_samples], playout.rate_hz)
         if end is not None:
             last_heard = playout.heard_ns(end - 1)
+            stopped = marks.interrupted_ns is not None
     if last_heard is None or last_heard < trace.barge_in_ns:
-        return Latency(None, "censored: the reply had ended by itself")
+        how = "was stopped before the user's first sound" if stopped else "had ended by itself"
+        return Latency(None, f"censored: the reply {how}")
     return Latency(last_heard - trace.barge_in_ns)
 
 

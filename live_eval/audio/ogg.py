@@ -7,8 +7,8 @@ arrived, and each packet is sent in its own page. Sources: RFC 3533 (Ogg), RFC 7
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
-from functools import cache
 
 from live_eval.errors import AudioError, FailureKind
 
@@ -19,7 +19,7 @@ _HEADER = struct.Struct("<4sBBqIIIB")
 _CRC_AT = 22
 _CONTINUED, _FIRST = 1, 2
 _LACING = 255
-_POLYNOMIAL = 0x04C11DB7
+_MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class OggReader:
@@ -124,20 +124,7 @@ def _broken(what: str) -> AudioError:
     return AudioError(FailureKind.MALFORMED_AUDIO, f"broken Ogg stream: {what}")
 
 
-@cache
-def _table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        value = byte << 24
-        for _ in range(8):
-            value = (value << 1) ^ (_POLYNOMIAL if value & 0x80000000 else 0)
-        table.append(value & 0xFFFFFFFF)
-    return tuple(table)
-
-
 def _crc(data: bytes) -> int:
-    """Return Ogg's checksum (RFC 3533, 6: CRC-32 with no reflection, zero at the beginning)."""
-    table, value = _table(), 0
-    for byte in data:
-        value = (value << 8 & 0xFFFFFFFF) ^ table[value >> 24 ^ byte]
-    return value
+    """Return Ogg's checksum (RFC 3533, 6): zlib's with the bits mirrored and without its inversions."""
+    mirrored = zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return int(f"{mirrored:032b}"[::-1], 2)

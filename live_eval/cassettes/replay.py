@@ -32,7 +32,7 @@ from live_eval.cassettes.player import ConformanceError
 from live_eval.dialect import Close, Dialect, Message, Output, Reconnect, Send, SetTimer
 from live_eval.errors import DataError, FailureKind, StoreError
 from live_eval.recording import WIRE_FOLDER, RunReader, TurnRecord, own_file
-from live_eval.recording.record import TurnCapture, finish
+from live_eval.recording.record import finish
 from live_eval.registry import client, load
 from live_eval.session.event_loop import describe
 from live_eval.session.turn import TurnLimits, TurnState
@@ -168,24 +168,7 @@ def _record(state: TurnState, cassette: Cassette, stored: TurnRecord | None) -> 
     """Return the turn as it would be stored; the session's own measurements are as stored."""
     manual = cassette.settings.get("turn_mode") == TurnMode.MANUAL.value
     trace = stored.trace if stored is not None else TurnTrace(dial_ns=int(cassette.recorded["origin_ns"]))
-    capture = TurnCapture(
-        trace=replace(
-            trace,
-            ready_ns=state.ready_ns,
-            speech_stopped_ns=tuple(state.speech_stopped_ns),
-            committed_ns=state.committed_ns if manual else None,
-            responses=(),
-        ),
-        responses=state.responses,
-        heard_text=state.heard_text,
-        rate_limits=tuple(state.rate_limits),
-        session_id=state.session_id,
-        model=state.model,
-        wall_ns=0,
-        failure=state.failure,
-        warnings=tuple(state.warnings),
-        media=state.media,
-    )
+    capture = state.captured(trace, 0, manual=manual)
     name = str(cassette.recorded["turn_id"])
     case = (
         stored.case

@@ -8,7 +8,7 @@ import os
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
@@ -28,34 +28,31 @@ from live_eval.timing import ResponseRecord, TurnTiming, TurnTrace
 from live_eval.types import Case, Failure, Usage
 
 __all__ = [
-    "CASE",
     "ENVELOPE_NS",
-    "FAILURE",
-    "FAILURES",
-    "MEDIA",
-    "RATE_LIMITS",
+    "RESPONSE_FIELDS",
     "TIMING",
-    "USAGE",
+    "TRACE_FIELDS",
+    "TURN_FIELDS",
     "VALUES",
-    "as_given",
     "body_json",
     "case_from",
+    "case_json",
+    "columns",
     "decode",
     "decoding",
     "dump",
     "dump_json",
     "envelope",
     "exposed_secret",
+    "fields_in",
     "file_stem",
     "from_blob",
     "in_one_line",
     "in_the_way",
     "loads",
-    "locate",
     "mapping",
     "response_from",
     "response_json",
-    "to_blob",
     "trace_from",
     "trace_json",
     "well_formed",
@@ -64,14 +61,38 @@ __all__ = [
 
 T = TypeVar("T")
 
-CASE: TypeAdapter[Case] = TypeAdapter(Case)
-FAILURE: TypeAdapter[Failure] = TypeAdapter(Failure)
-FAILURES: TypeAdapter[tuple[Failure, ...]] = TypeAdapter(tuple[Failure, ...])
-MEDIA: TypeAdapter[MediaStats] = TypeAdapter(MediaStats)
-RATE_LIMITS: TypeAdapter[tuple[RateLimit, ...]] = TypeAdapter(tuple[RateLimit, ...])
 TIMING: TypeAdapter[TurnTiming] = TypeAdapter(TurnTiming)
-USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
 VALUES: TypeAdapter[Mapping[str, float]] = TypeAdapter(Mapping[str, float])
+
+_CASE: TypeAdapter[Case] = TypeAdapter(Case)
+_ADAPTERS: Mapping[str, TypeAdapter[Any]] = {
+    "failure": TypeAdapter(Failure),
+    "media": TypeAdapter(MediaStats),
+    "rate_limits": TypeAdapter(tuple[RateLimit, ...]),
+    "timing": TIMING,
+    "usage": TypeAdapter(Usage),
+    "warnings": TypeAdapter(tuple[Failure, ...]),
+}
+"""Of the fields that are kept as JSON."""
+
+TURN_FIELDS = (
+    "repeat",
+    "attempt",
+    "failure",
+    "warnings",
+    "heard_text",
+    "session_id",
+    "model",
+    "wall_ns",
+    "late_speech_frames",
+    "skipped_silence_frames",
+    "rate_limits",
+    "media",
+    "both_rate_hz",
+)
+TRACE_FIELDS = ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_ns")
+RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reason", "usage")
+"""Fields that have a column of their name, of `TurnRecord`, `TurnTrace` and `ResponseRecord`."""
 
 ENVELOPE_NS = 20_000_000
 _REASON = 300
@@ -81,7 +102,7 @@ _SECRET_NAME = re.compile(
 )
 _WORDS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
 _FORMER_NAMES = {"edges": "boundaries", "edges_uncertain": "boundaries_uncertain"}
-_JSON = frozenset({"failure", "marks", "media", "rate_limits", "timing", "trace", "usage", "warnings"})
+_JSON = frozenset({"marks", "trace", *_ADAPTERS})
 
 
 @contextmanager
@@ -142,9 +163,55 @@ def decode(adapter: TypeAdapter[T], text: str) -> T:
     return adapter.validate_python(loads(text))
 
 
-def case_from(text: str) -> Case:
-    """Return the case that `dump` wrote, in this version or an earlier one."""
-    return CASE.validate_python(_current_names(mapping(text)))
+def columns(record: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return fields of a record as their columns hold them: dataclasses as JSON, arrays as blobs."""
+    return {name: _column(name, getattr(record, name)) for name in names}
+
+
+def _column(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _ADAPTERS:
+        return dump(_ADAPTERS[name], value)
+    if isinstance(value, np.ndarray):
+        return value.astype("<i8").tobytes()
+    return well_formed(value) if isinstance(value, str) else value
+
+
+def fields_in(row: sqlite3.Row, names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields that `columns` wrote to a row."""
+    return {name: _field(name, row[name]) for name in names}
+
+
+def _field(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in _ADAPTERS:
+        return decode(_ADAPTERS[name], value)
+    return from_blob(value) if isinstance(value, bytes) else value
+
+
+def case_json(case: Case) -> str:
+    """Return a case as JSON text; paths under the working folder become relative to it."""
+    return dump(_CASE, _with_paths(case, _relative))
+
+
+def case_from(text: str, origin: Path) -> Case:
+    """Return the case that `case_json` wrote, in this version or an earlier one.
+
+    Args:
+        text: The JSON text.
+        origin: The folder in which the run was started: relative paths are looked for here, then there.
+    """
+
+    def found(path: Path) -> Path:
+        # Not Path.exists(), which raises for names that are too long and folders that cannot be searched.
+        if path.is_absolute() or os.path.exists(path):
+            return path
+        moved = origin / path
+        return moved if os.path.exists(moved) else path
+
+    return _with_paths(_CASE.validate_python(_current_names(mapping(text))), found)
 
 
 def _current_names(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,13 +249,8 @@ def dump_json(value: Any) -> str:
         return well_formed(json.dumps(value, default=str, ensure_ascii=False))
 
 
-def to_blob(values: NDArray[np.int64]) -> bytes:
-    """Return int64 values, shape (n,), as little-endian bytes."""
-    return np.asarray(values).astype("<i8").tobytes()
-
-
 def from_blob(data: bytes) -> NDArray[np.int64]:
-    """Return the int64 values, shape (n,), that `to_blob` wrote."""
+    """Return the int64 values, shape (n,), in a blob."""
     return np.frombuffer(data, dtype="<i8").astype(np.int64)
 
 
@@ -200,7 +262,7 @@ def trace_json(trace: TurnTrace) -> str:
 
 def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTrace:
     """Return the trace in a row of the table `turns`."""
-    arrays: dict[str, Any] = {name: from_blob(row[name]) for name in _TRACE_ARRAYS}
+    arrays = fields_in(row, TRACE_FIELDS)
     for one, other in (("frame_deadline_ns", "frame_sent_ns"), ("probe_at_ns", "probe_lag_ns")):
         if arrays[one].shape != arrays[other].shape:
             raise ValueError(f"{one} and {other} have different lengths")
@@ -223,21 +285,13 @@ def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
         row: The row.
         audio_file: Where its audio lies.
     """
-    arrival_ns, samples = (from_blob(row[name]) for name in ("chunk_arrival_ns", "chunk_samples"))
-    if arrival_ns.shape != samples.shape or (samples < 0).any():
+    own = fields_in(row, RESPONSE_FIELDS)
+    samples = own["chunk_samples"]
+    if own["chunk_arrival_ns"].shape != samples.shape or (samples < 0).any():
         raise ValueError("chunk_arrival_ns and chunk_samples do not fit each other")
     if row["rate_hz"] is not None and row["rate_hz"] <= 0:
         raise ValueError(f"rate_hz is {row['rate_hz']}")
-    return ResponseRecord(
-        **dict(_Response.model_validate(loads(row["marks"]))),
-        chunk_arrival_ns=arrival_ns,
-        chunk_samples=samples,
-        rate_hz=row["rate_hz"],
-        text=row["text"],
-        reason=row["reason"],
-        usage=decode(USAGE, row["usage"]) if row["usage"] else None,
-        audio_file=audio_file,
-    )
+    return ResponseRecord(**dict(_Response.model_validate(loads(row["marks"]))), **own, audio_file=audio_file)
 
 
 def _scalars(of: Any, *others: str) -> type[BaseModel]:
@@ -252,12 +306,8 @@ def _scalars(of: Any, *others: str) -> type[BaseModel]:
     return create_model(of.__name__, __config__=ConfigDict(extra="forbid"), **made)
 
 
-_TRACE_ARRAYS = ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_ns")
-_Trace = _scalars(TurnTrace, *_TRACE_ARRAYS, "responses")
-_Response = _scalars(
-    ResponseRecord,
-    *("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reason", "usage", "audio_file"),
-)
+_Trace = _scalars(TurnTrace, *TRACE_FIELDS, "responses")
+_Response = _scalars(ResponseRecord, *RESPONSE_FIELDS, "audio_file")
 
 
 def envelope(both_sides: NDArray[np.int16], rate_hz: int) -> bytes:
@@ -293,32 +343,9 @@ def file_stem(turn_id: str, generation: int) -> str:
     return f"{slug}-{digest}" if generation == 1 else f"{slug}-{digest}-{generation}"
 
 
-def as_given(case: Case) -> Case:
-    """Return a case whose paths under the working folder are relative to it."""
-    return _with_paths(case, _relative)
-
-
 def _relative(path: Path) -> Path:
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def locate(case: Case, origin: Path) -> Case:
-    """Return a case with its paths as found from the present working folder.
-
-    Args:
-        case: As stored; relative paths are relative to the folder in which the run was started.
-        origin: That folder.
-    """
-
-    def found(path: Path) -> Path:
-        # Not Path.exists(), which raises for names that are too long and folders that cannot be searched.
-        if path.is_absolute() or os.path.exists(path):
-            return path
-        moved = origin / path
-        return moved if os.path.exists(moved) else path
-
-    return _with_paths(case, found)
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.timing import AUDIBLE_AMPLITUDE, audible_onset
+from live_eval.timing import WINDOWS_PER_S, audible_onset, loud_windows
 
 __all__ = ["MARGIN_NS", "Beginning", "Preroll", "beginning"]
 
@@ -93,10 +93,9 @@ def beginning(
 
 def _after_silence(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return where the last second without sound ends, or None."""
-    window = rate_hz // 100
-    windows = pcm[: len(pcm) // window * window].astype(np.float64).reshape(-1, window)
-    loud = np.flatnonzero((windows**2).mean(axis=1) > AUDIBLE_AMPLITUDE**2)
-    around = np.concatenate(([-1], loud, [len(windows)]))
-    silent = np.flatnonzero(np.diff(around) > _SILENCE_S * 100)
+    windows = loud_windows(pcm, rate_hz)
+    around = np.concatenate(([-1], np.flatnonzero(windows), [len(windows)]))
+    silent = np.flatnonzero(np.diff(around) > _SILENCE_S * WINDOWS_PER_S)
     # Sound may begin within the last window whose mean level is silent.
+    window = rate_hz // WINDOWS_PER_S
     return max(0, int(around[silent[-1] + 1]) - 1) * window if len(silent) else None

@@ -185,24 +185,12 @@ class RunReader:
             raise ValueError(f"its headline is response {timing.headline} of {len(rows)}")
         return TurnRecord(
             turn_id=row["turn_id"],
-            case=encoding.locate(encoding.case_from(row["case"]), self._origin),
-            repeat=row["repeat"],
-            attempt=row["attempt"],
-            failure=encoding.decode(encoding.FAILURE, row["failure"]) if row["failure"] else None,
-            warnings=encoding.decode(encoding.FAILURES, row["warnings"]),
+            case=encoding.case_from(row["case"], self._origin),
+            **encoding.fields_in(row, encoding.TURN_FIELDS),
             trace=trace,
             timing=timing,
             timing_version=TIMING_VERSION if retime else row["timing_version"],
-            heard_text=row["heard_text"],
-            rate_limits=encoding.decode(encoding.RATE_LIMITS, row["rate_limits"]),
-            media=encoding.decode(encoding.MEDIA, row["media"]) if row["media"] else None,
-            session_id=row["session_id"],
-            model=row["model"],
-            wall_ns=row["wall_ns"],
-            late_speech_frames=row["late_speech_frames"],
-            skipped_silence_frames=row["skipped_silence_frames"],
             both_file=self._file(row["both_file"]),
-            both_rate_hz=row["both_rate_hz"],
         )
 
     def retime(self, turn_id: str) -> TurnTiming:
@@ -286,12 +274,12 @@ class RunReader:
 
     def _failure(self, row: sqlite3.Row) -> FailedAttempt:
         with encoding.decoding(f"{self._path}: failure {row['id']}"):
+            if row["failure"] is None:
+                raise ValueError("it does not say what happened")
             return FailedAttempt(
                 turn_id=row["turn_id"],
-                attempt=row["attempt"],
                 retried=bool(row["retried"]),
-                wall_ns=row["wall_ns"],
-                failure=encoding.decode(encoding.FAILURE, row["failure"]),
+                **encoding.fields_in(row, ("attempt", "wall_ns", "failure")),
             )
 
     def _decoding(self, turn_id: str) -> AbstractContextManager[None]:

@@ -8,7 +8,7 @@ resulting `TurnRecord`, and `RunReader` returns the same type.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,14 +73,15 @@ class CapturedResponse:
     codec: Codec | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TurnCapture:
     """Everything that a session captured of one turn.
 
     Args:
-        trace: The marks; those of the responses are in `responses`.
-        responses: The responses in the order in which they began.
+        trace: Every mark; `finish` adds those of the responses.
+        wire: The responses in the order in which they began, as they came; empty in a record.
         log: Every message with its stamp, in order; appends of user audio are kept as frame times alone.
+            Empty in a record that is read.
         heard_text: What the endpoint's transcriber heard, or None.
         rate_limits: The endpoint's rate limits, as last reported.
         session_id: The endpoint's name for the session.
@@ -89,16 +90,16 @@ class TurnCapture:
         late_speech_frames: Frames of speech that left more than a frame late, and caught up.
         skipped_silence_frames: Frames of silence that were skipped to catch up.
         failure: Why the turn failed; None if it ended normally.
-        retry_after_s: Seconds after which the endpoint asks to try again, if it said so.
+        retry_after_s: Seconds after which the endpoint asks to try again, if it said so; not stored.
         warnings: Oddities that did not fail the turn.
         media: Statistics of the packets of a media track; None without a track.
     """
 
     trace: TurnTrace
-    responses: Sequence[CapturedResponse] = ()
-    log: Sequence[LoggedMessage] = ()
+    wire: Sequence[CapturedResponse] = field(default=(), repr=False)
+    log: Sequence[LoggedMessage] = field(default=(), repr=False)
     heard_text: str | None = None
-    rate_limits: Sequence[RateLimit] = ()
+    rate_limits: tuple[RateLimit, ...] = ()
     session_id: str | None = None
     model: str | None = None
     wall_ns: int
@@ -106,67 +107,41 @@ class TurnCapture:
     skipped_silence_frames: int = 0
     failure: Failure | None = None
     retry_after_s: float | None = None
-    warnings: Sequence[Failure] = ()
+    warnings: tuple[Failure, ...] = ()
     media: MediaStats | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TurnRecord:
-    """A turn as it is written and read.
+class TurnRecord(TurnCapture):
+    """A turn as it is written and read: a capture whose audio is decoded, timed and aligned.
 
-    The last five fields are large or of passing use: `finish` sets them and `RunWriter` writes the audio and
-    the messages. `RunReader` leaves them empty and reads audio and messages on demand.
+    `RunWriter` writes `audio` and `both_sides` to files; `RunReader` leaves them empty and reads the files
+    on demand.
 
     Args:
         turn_id: Unique in the run: case and repetition.
         case: What was played; in a run that is read, its paths as they are found from here.
         repeat: 0 for the first playing of the case.
         attempt: 1 for the first attempt.
-        failure: Why the turn failed; None if it was captured.
-        warnings: Oddities that did not fail the turn.
-        trace: Every mark, with the responses in the order in which they began.
         timing: The latencies, by the definitions of `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or the present one after retiming.
-        heard_text: What the endpoint's transcriber heard, or None.
-        rate_limits: The endpoint's rate limits, as last reported.
-        media: Statistics of the packets of a media track; None without a track.
-        session_id: The endpoint's name for the session.
-        model: The model that the endpoint said it ran.
-        wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`.
-        late_speech_frames: Frames of speech that left more than a frame late.
-        skipped_silence_frames: Frames of silence that were skipped to catch up.
         both_file: Audio of both sides in the run's folder, or None.
         audio: Audio of each response as it arrived, int16 mono, shape (samples,).
         both_sides: int16, shape (samples, 2), at `both_rate_hz`: left the user, right the endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.
         both_rate_hz: Its rate.
-        log: Every message with its stamp, in order.
-        retry_after_s: Seconds after which the endpoint asks to try again, if it said so.
     """
 
     turn_id: str
     case: Case
     repeat: int
     attempt: int
-    failure: Failure | None
-    warnings: tuple[Failure, ...]
-    trace: TurnTrace
     timing: TurnTiming
     timing_version: int = TIMING_VERSION
-    heard_text: str | None
-    rate_limits: tuple[RateLimit, ...]
-    media: MediaStats | None
-    session_id: str | None
-    model: str | None
-    wall_ns: int
-    late_speech_frames: int
-    skipped_silence_frames: int
     both_file: Path | None = None
     audio: Sequence[NDArray[np.int16]] = field(default=(), repr=False)
     both_sides: NDArray[np.int16] | None = field(default=None, repr=False)
     both_rate_hz: int | None = None
-    log: Sequence[LoggedMessage] = field(default=(), repr=False)
-    retry_after_s: float | None = None
 
     @property
     def captured(self) -> bool:
@@ -234,7 +209,7 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     responses: list[ResponseRecord] = []
     audio: list[NDArray[np.int16]] = []
     decoders: dict[Codec, Decoder] = {}  # a codec's memory goes on from one response to the next
-    for response in capture.responses:
+    for response in capture.wire:
         pcm, broken = _decode_chunks(response, decoders)
         failure = failure or broken
         record, rate_hz = response.record, response.codec.rate_hz if response.codec else None
@@ -257,28 +232,17 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
         )
     trace = replace(capture.trace, responses=tuple(responses))
     both, both_rate_hz = _both_sides(trace, audio, user)
+    captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
     return TurnRecord(
+        **captured | {"trace": trace, "wire": (), "failure": failure},
         turn_id=turn_id(case, repeat),
         case=case,
         repeat=repeat,
         attempt=attempt,
-        failure=failure,
-        warnings=tuple(capture.warnings),
-        trace=trace,
         timing=measure(trace, audio),
-        heard_text=capture.heard_text,
-        rate_limits=tuple(capture.rate_limits),
-        media=capture.media,
-        session_id=capture.session_id,
-        model=capture.model,
-        wall_ns=capture.wall_ns,
-        late_speech_frames=capture.late_speech_frames,
-        skipped_silence_frames=capture.skipped_silence_frames,
         audio=audio,
         both_sides=both,
         both_rate_hz=both_rate_hz,
-        log=capture.log,
-        retry_after_s=capture.retry_after_s,
     )
 
 

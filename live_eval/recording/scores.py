@@ -255,13 +255,11 @@ class ScoreStore(ScoreReader):
         Raises:
             StoreError: It cannot be written.
         """
-        try:
-            self._writes.execute(
-                "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
-                (judge, version, SECRETS.text(reason)),
-            )
-        except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self._path}: cannot keep why {judge} could not run: {error}") from error
+        self._write(
+            "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
+            (judge, version, SECRETS.text(reason)),
+            f"why {judge} could not run",
+        )
 
     def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
         """Write a model's answer to a question.

@@ -39,7 +39,6 @@ from live_eval.recording.schema import (
 )
 from live_eval.recording.scores import ScoreStore
 from live_eval.redaction import SECRETS
-from live_eval.types import Failure
 
 __all__ = ["RunWriter"]
 
@@ -194,7 +193,7 @@ class RunWriter:
                     self._db.execute("DELETE FROM turns WHERE id = ?", (before["id"],))
                 self._insert(record, files, generation)
                 if record.failure is not None:
-                    self._insert_failure(record, record.failure, retried=False)
+                    self._insert_failure(record, retried=False)
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
             raise StoreError(f"{self._path}: cannot keep turn {record.turn_id!r}: {why}") from error
@@ -213,7 +212,7 @@ class RunWriter:
         if record.failure is None:
             raise StoreError(f"turn {record.turn_id!r}: expected an attempt that failed, it has no failure")
         try:
-            self._insert_failure(record, record.failure, retried=True)
+            self._insert_failure(record, retried=True)
         except (sqlite3.Error, UnicodeError) as error:
             raise StoreError(
                 f"{self._path}: cannot keep a failure of turn {record.turn_id!r}: {error}"
@@ -279,36 +278,17 @@ class RunWriter:
             os.fsync(file.fileno())
 
     def _insert(self, record: TurnRecord, files: _Files, generation: int) -> None:
-        trace = record.trace
         both = record.both_sides if files.both is not None else None
         turn = self._put(
             "turns",
             {
                 "turn_id": record.turn_id,
                 "generation": generation,
-                "case": encoding.dump(encoding.CASE, encoding.as_given(record.case)),
-                "repeat": record.repeat,
-                "attempt": record.attempt,
-                "failure": _failure_json(record.failure) if record.failure is not None else None,
-                "warnings": encoding.dump(encoding.FAILURES, record.warnings),
-                "reply_text": _text(record.reply_text),
-                "heard_text": _text(record.heard_text),
-                "session_id": _text(record.session_id),
-                "model": _text(record.model),
-                "wall_ns": record.wall_ns,
-                "late_speech_frames": record.late_speech_frames,
-                "skipped_silence_frames": record.skipped_silence_frames,
-                "rate_limits": encoding.dump(encoding.RATE_LIMITS, record.rate_limits),
-                "media": encoding.dump(encoding.MEDIA, record.media) if record.media is not None else None,
-                "timing": encoding.dump(encoding.TIMING, record.timing),
-                "timing_version": record.timing_version,
-                "trace": encoding.trace_json(trace),
-                "frame_deadline_ns": encoding.to_blob(trace.frame_deadline_ns),
-                "frame_sent_ns": encoding.to_blob(trace.frame_sent_ns),
-                "probe_at_ns": encoding.to_blob(trace.probe_at_ns),
-                "probe_lag_ns": encoding.to_blob(trace.probe_lag_ns),
+                "case": encoding.case_json(record.case),
+                **encoding.columns(record, (*encoding.TURN_FIELDS, "reply_text", "timing", "timing_version")),
+                "trace": encoding.trace_json(record.trace),
+                **encoding.columns(record.trace, encoding.TRACE_FIELDS),
                 "both_file": files.both,
-                "both_rate_hz": record.both_rate_hz,
                 "envelope": encoding.envelope(both, record.both_rate_hz)
                 if both is not None and record.both_rate_hz is not None
                 else None,
@@ -322,12 +302,7 @@ class RunWriter:
                     "position": index,
                     "headline": int(index == record.timing.headline),
                     "marks": encoding.response_json(response),
-                    "chunk_arrival_ns": encoding.to_blob(response.chunk_arrival_ns),
-                    "chunk_samples": encoding.to_blob(response.chunk_samples),
-                    "rate_hz": response.rate_hz,
-                    "text": _text(response.text),
-                    "reason": response.reason,
-                    "usage": encoding.dump(encoding.USAGE, response.usage) if response.usage else None,
+                    **encoding.columns(response, encoding.RESPONSE_FIELDS),
                     "audio_file": file,
                 },
             )
@@ -338,26 +313,18 @@ class RunWriter:
         self._db.executemany(
             "INSERT INTO events (turn, position, at_ns, direction, body) VALUES (?, ?, ?, ?, ?)",
             (
-                (
-                    turn,
-                    index,
-                    message.at_ns,
-                    message.direction,
-                    encoding.body_json(body),
-                )
+                (turn, index, message.at_ns, message.direction, encoding.body_json(body))
                 for index, (message, body) in enumerate(zip(log, bodies, strict=True))
             ),
         )
 
-    def _insert_failure(self, record: TurnRecord, failure: Failure, *, retried: bool) -> None:
+    def _insert_failure(self, record: TurnRecord, *, retried: bool) -> None:
         self._put(
             "failures",
             {
                 "turn_id": record.turn_id,
-                "attempt": record.attempt,
                 "retried": int(retried),
-                "wall_ns": record.wall_ns,
-                "failure": _failure_json(failure),
+                **encoding.columns(record, ("attempt", "wall_ns", "failure")),
             },
         )
 
@@ -390,14 +357,6 @@ class RunWriter:
                     path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{self._audio}: cannot be written: {error.strerror}") from None
-
-
-def _failure_json(failure: Failure) -> str:
-    return encoding.dump(encoding.FAILURE, failure)
-
-
-def _text(text: str | None) -> str | None:
-    return None if text is None else encoding.well_formed(text)
 
 
 def _way_to(folder: Path, origin: Path) -> str:

@@ -10,11 +10,9 @@ from live_eval.audio.codecs import Decoder
 from live_eval.errors import AudioError
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import ReplyAudible
-from live_eval.timing import audible_onset, play
+from live_eval.timing import AUDIBLE_WINDOWS, WINDOWS_PER_S, audible_onset, play
 
 __all__ = ["Audibility"]
-
-_TAIL_S = 0.05  # longer than the sound that `audible_onset` looks for
 
 
 class Audibility:
@@ -72,7 +70,7 @@ class _Search:
                     return play(response.record()).heard_ns(self._before_tail + onset)
                 except IndexError:  # interrupted before it was heard
                     return None
-            kept = min(len(samples), round(_TAIL_S * rate_hz))
+            kept = min(len(samples), AUDIBLE_WINDOWS * (rate_hz // WINDOWS_PER_S))
             self._before_tail += len(samples) - kept
             self._tail = samples[len(samples) - kept :]
         return None

@@ -127,10 +127,11 @@ class Connection:
         self._timeline.called("end_turn", now_ns)
         await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
 
-    async def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> None:
-        """Let the dialect stop a reply of which `heard_ms` were heard."""
-        self._timeline.called("interrupt", at_ns, response_id=response_id, heard_ms=heard_ms)
-        await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
+    async def stop_reply(self) -> None:
+        """Let the dialect stop the reply over which the user begins to speak."""
+        now_ns = self._clock.now_ns()
+        for response_id, heard_ms in self._timeline.stop_reply(now_ns).items():
+            await self._interrupt(response_id, heard_ms, now_ns)
 
     async def fire_timers(self) -> None:
         """Fire the timers of the dialect that are due."""
@@ -278,7 +279,11 @@ class Connection:
         """Report an event; where it interrupts a reply, tell the endpoint how much of it was heard."""
         state = self._timeline.happened(event, at_ns)
         if isinstance(event, Interrupted):
-            await self.interrupt(event.response_id, state.heard_ms(event.response_id, at_ns), at_ns)
+            await self._interrupt(event.response_id, state.heard_ms(event.response_id, at_ns), at_ns)
+
+    async def _interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> None:
+        self._timeline.called("interrupt", at_ns, response_id=response_id, heard_ms=heard_ms)
+        await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
     def _wake(self) -> None:
         """Wake `wait`, as something has happened."""

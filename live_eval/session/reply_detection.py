@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.timing import AUDIBLE_AMPLITUDE
+from live_eval.timing import AUDIBLE_WINDOWS, WINDOWS_PER_S, loud_windows
 
 __all__ = ["Chunk", "EnergySegmenter", "Stretch"]
 
-_WINDOW_MS = 10
-_LASTS_WINDOWS = 3
 _KEPT_BEFORE_NS = 100_000_000
 _KEPT_AFTER_NS = 200_000_000
 _BREATH_NS = 300_000_000
@@ -65,7 +63,7 @@ class EnergySegmenter:
     """
 
     def __init__(self, rate_hz: int, silence_ns: int = 1_500_000_000) -> None:
-        self._window = rate_hz * _WINDOW_MS // 1000
+        self._rate_hz = rate_hz
         self._silence_ns = silence_ns
         self._rest: NDArray[np.int16] = np.empty(0, np.int16)
         self._loud = 0
@@ -127,11 +125,10 @@ class EnergySegmenter:
     def _hears(self, pcm: NDArray[np.int16]) -> bool:
         """Return whether any of these samples is audible; an incomplete window is kept for the next chunk."""
         samples = np.concatenate((self._rest, pcm)) if len(self._rest) else pcm
-        count = len(samples) // self._window
-        self._rest = samples[count * self._window :].copy()
-        windows = samples[: count * self._window].reshape(count, self._window).astype(np.float64)
+        windows = loud_windows(samples, self._rate_hz)
+        self._rest = samples[len(windows) * (self._rate_hz // WINDOWS_PER_S) :].copy()
         audible = False
-        for loud in (np.einsum("ij,ij->i", windows, windows) > self._window * AUDIBLE_AMPLITUDE**2).tolist():
+        for loud in windows.tolist():
             self._loud = self._loud + 1 if loud else 0
-            audible = audible or self._loud >= _LASTS_WINDOWS or (loud and self.open is not None)
+            audible = audible or self._loud >= AUDIBLE_WINDOWS or (loud and self.open is not None)
         return audible

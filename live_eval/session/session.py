@@ -127,9 +127,8 @@ class Session:
                     capture.trace, boundaries=boundaries, boundaries_uncertain=boundaries.uncertain
                 )
                 captures[at] = replace(capture, trace=trace)
-        continuous, now_ns = self._dialect.continuous_media, self._clock.now_ns()
         rest = number - len(captures)
-        return [*captures, *[self._timeline.not_reached(now_ns, continuous=continuous)] * rest]
+        return [*captures, *[self._timeline.not_reached(self._clock.now_ns())] * rest]
 
     async def run(
         self, speaker: Speaker, *, bound_ns: int | None = None, on_turn: OnTurn | None = None
@@ -274,6 +273,8 @@ class Session:
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
         if began is not None and interrupts:
             timeline.interrupted(began.onset_ns)
+            if self._turn_mode is TurnMode.MANUAL:  # the endpoint does not listen for the user
+                await self._connection.stop_reply()
         if timeline.over:
             timeline.rest()
         if interrupts or (timeline.over and (began is not None or timeline.lost is not None)):
@@ -357,6 +358,5 @@ class Session:
     def _captured(self, number: int, turn: SessionTurn) -> TurnCapture:
         return turn.captured(
             manual=self._turn_mode is TurnMode.MANUAL,
-            continuous=self._dialect.continuous_media,
             setup_ns=self._connection.setup_ns if number == 0 else {},
         )

@@ -100,19 +100,15 @@ class SessionTurn:
             return self.begun_ns
         return self.t0_ns if self.voice_end_ns is None else self.voice_end_ns - SPEECH_TAIL_NS
 
-    def captured(self, *, manual: bool, continuous: bool, setup_ns: Mapping[str, int]) -> TurnCapture:
+    def captured(self, *, manual: bool, setup_ns: Mapping[str, int]) -> TurnCapture:
         """Return what is kept of the turn.
 
         Args:
             manual: Whether we commit the user's turns.
-            continuous: Whether energy decides what is a reply.
             setup_ns: How long each step of the connection's setup took; empty for a later turn.
         """
-        state, reading = self.state, self.reading
-        nothing = np.empty(0, np.int64)
         trace = TurnTrace(
             dial_ns=self.begun_ns,
-            ready_ns=state.ready_ns,
             t0_ns=self.t0_ns,
             onset_ns=self.onset_ns,
             voice_end_ns=self.voice_end_ns,
@@ -120,27 +116,15 @@ class SessionTurn:
             boundaries=self.boundaries,
             frame_deadline_ns=np.asarray(self.deadlines, np.int64),
             frame_sent_ns=np.asarray(self.sent, np.int64),
-            speech_stopped_ns=tuple(state.speech_stopped_ns),
-            committed_ns=state.committed_ns if manual else None,
             barge_in_ns=self.barge_in_ns,
-            probe_at_ns=reading.at_ns if reading is not None else nothing,
-            probe_lag_ns=reading.lag_ns if reading is not None else nothing,
-            continuous=continuous,
             setup_ns=dict(setup_ns),
         )
-        return TurnCapture(
-            trace=trace,
-            responses=state.responses,
-            heard_text=state.heard_text,
-            rate_limits=tuple(state.rate_limits),
-            session_id=state.session_id,
-            model=state.model,
-            wall_ns=self.wall_ns,
+        if self.reading is not None:
+            trace = replace(trace, probe_at_ns=self.reading.at_ns, probe_lag_ns=self.reading.lag_ns)
+        return replace(
+            self.state.captured(trace, self.wall_ns, manual=manual),
             late_speech_frames=self.late_speech_frames,
             skipped_silence_frames=self.skipped_silence_frames,
-            failure=state.failure,
-            retry_after_s=state.retry_after_s,
-            warnings=tuple(state.warnings),
             media=self._media(),
         )
 
@@ -276,18 +260,13 @@ class Timeline:
             self.finished += 1
             yield turn
 
-    def not_reached(self, at_ns: int, *, continuous: bool) -> TurnCapture:
-        """Return what is kept of a turn that the session did not reach.
-
-        Args:
-            at_ns: Now.
-            continuous: Whether energy decides what is a reply.
-        """
+    def not_reached(self, at_ns: int) -> TurnCapture:
+        """Return what is kept of a turn that the session had not reached when it ended."""
         last = self.current.state
         why = last.failure.message if last.failure is not None else "it was over"
         message = f"the dialogue ended at turn {self.finished + len(self.turns)}: {why}"
         return TurnCapture(
-            trace=TurnTrace(dial_ns=at_ns, continuous=continuous),
+            trace=TurnTrace(dial_ns=at_ns, continuous=last.continuous),
             session_id=last.session_id,
             model=last.model,
             wall_ns=self._anchor_ns + at_ns,
@@ -340,6 +319,15 @@ class Timeline:
         """
         if self.current.state.answering(at_ns):
             self.current.barge_in_ns = at_ns
+
+    def stop_reply(self, at_ns: int) -> Mapping[str, int]:
+        """Stop the reply over which the user begins to speak, as the endpoint does not hear it by itself.
+
+        Returns:
+            How many milliseconds were heard of each response that was stopped; none if the reply will have
+            been heard to its end by then.
+        """
+        return {} if self.current.barge_in_ns is None else self.current.state.stop_reply(at_ns)
 
     def frame_sent(self, deadline_ns: int, at_ns: int) -> None:
         """Note that a frame was handed to the transport."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from live_eval.audio import Codec
@@ -31,12 +30,13 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import AudioError, FailureKind
-from live_eval.recording.record import CapturedResponse
+from live_eval.recording.record import CapturedResponse, TurnCapture
 from live_eval.session.bounds import bounded, bounded_name
 from live_eval.session.responses import MOST_RESPONSES, OpenResponse, Responses
 from live_eval.session.tracks import Stream, Track
 from live_eval.timing import (
     ResponseStatus,
+    TurnTrace,
     began_before,
     headline_response,
     is_cut_off,
@@ -123,7 +123,7 @@ class TurnState:
         self.model: str | None = None
         self.speech_stopped_ns: list[int] = []
         self.committed_ns: int | None = None
-        self.rate_limits: Sequence[RateLimit] = ()
+        self.rate_limits: tuple[RateLimit, ...] = ()
         self.failure: Failure | None = None
         self.lost: Failure | None = None
         """What went wrong after the turn was over."""
@@ -134,6 +134,36 @@ class TurnState:
     def responses(self) -> tuple[CapturedResponse, ...]:
         """The responses so far, in the order in which they began."""
         return tuple(response.captured() for response in self._responses)
+
+    def captured(self, trace: TurnTrace, wall_ns: int, *, manual: bool) -> TurnCapture:
+        """Return what is kept of the turn.
+
+        Args:
+            trace: The marks of the session itself.
+            wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`.
+            manual: Whether we commit the user's turns.
+        """
+        marks = replace(
+            trace,
+            ready_ns=self.ready_ns,
+            speech_stopped_ns=tuple(self.speech_stopped_ns),
+            committed_ns=self.committed_ns if manual else None,
+            responses=(),
+            continuous=self.continuous,
+        )
+        return TurnCapture(
+            trace=marks,
+            wire=self.responses,
+            heard_text=self.heard_text,
+            rate_limits=self.rate_limits,
+            session_id=self.session_id,
+            model=self.model,
+            wall_ns=wall_ns,
+            failure=self.failure,
+            retry_after_s=self.retry_after_s,
+            warnings=tuple(self.warnings),
+            media=self.media,
+        )
 
     @property
     def heard_text(self) -> str | None:
@@ -189,12 +219,8 @@ class TurnState:
     @property
     def heard_until_ns(self) -> int | None:
         """When the last sample so far is heard; None if no audio has arrived."""
-        ends = [
-            int(playout.heard_ns(playout.heard_samples - 1))
-            for playout in (play(response.record()) for response in self._responses if response.chunks)
-            if playout.heard_samples
-        ]
-        return max(ends, default=None)
+        ends = (_heard_until_ns(response) for response in self._responses)
+        return max((end_ns for end_ns in ends if end_ns is not None), default=None)
 
     def speaking(self, at_ns: int) -> bool:
         """Return whether any response is still open."""
@@ -208,6 +234,20 @@ class TurnState:
             self._is_open(response, at_ns) or at_ns < (response.done_ns or 0) for response in self._responses
         )
         return is_open or at_ns < (self.heard_until_ns or at_ns)
+
+    def stop_reply(self, at_ns: int) -> dict[str, int]:
+        """Stop the responses that are under way or still heard, and return how much was heard of each, in ms.
+
+        What was not yet played is dropped. On a track nothing is: the endpoint plays, and says when it stops.
+        """
+        stopped: dict[str, int] = {}
+        for response in self._responses:
+            ends_ns = _heard_until_ns(response)
+            if self._is_open(response, at_ns) or (ends_ns is not None and at_ns < ends_ns):
+                stopped[response.response_id] = self.heard_ms(response.response_id, at_ns)
+                if self._packets is None:
+                    response.interrupted_ns = response.interrupted_ns or at_ns
+        return stopped
 
     def owns(self, event: Event) -> bool:
         """Return whether an event names a response or an item of this turn."""
@@ -542,3 +582,11 @@ class TurnState:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without audio", at_ns)
         elif self._modality is Modality.TEXT and not answer.text:
             self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without text", at_ns)
+
+
+def _heard_until_ns(response: OpenResponse) -> int | None:
+    """Return when the last sample so far of a response is heard; None if no audio has arrived."""
+    if not response.chunks:
+        return None
+    playout = play(response.record())
+    return playout.heard_ns(playout.heard_samples - 1) if playout.heard_samples else None

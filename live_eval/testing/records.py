@@ -121,7 +121,7 @@ def spoken_turn(
     )
     capture = TurnCapture(
         trace=trace,
-        responses=responses,
+        wire=responses,
         log=[
             LoggedMessage(dial_ns + 80_000_000, "out", {"type": "session.update"}),
             LoggedMessage(dial_ns + 90_000_000, "in", {"type": "session.updated"}),

@@ -159,7 +159,7 @@ async def test_nothing_of_the_user_is_lost_and_the_turn_is_captured(early: bool,
     capture = await hold(google, mode)
     assert capture.failure is None
     assert [warning.kind for warning in capture.warnings] == [FailureKind.NOT_FATAL_ERROR]
-    (response,) = capture.responses
+    (response,) = capture.wire
     assert response.record.status is ResponseStatus.COMPLETED
     first, second = google.connections
     assert second.setup == {**first.setup, "sessionResumption": {"handle": "handle-1"}}

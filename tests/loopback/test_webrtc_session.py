@@ -62,10 +62,10 @@ async def test_a_turn_with_a_bot_that_echoes() -> None:
     peer = Peer(delay_ns=SECOND_NS, answers=rtvi)
     capture = await held(peer, PipecatWebRtc)
     assert capture.failure is None
-    assert [response.record.text for response in capture.responses] == ["as you say "]
+    assert [response.record.text for response in capture.wire] == ["as you say "]
     assert [request.path for request in peer.requests] == ["/api/offer", "/api/offer"]
     assert peer.messages.count("ping") >= 2
-    reply, trace = capture.responses[0], capture.trace
+    reply, trace = capture.wire[0], capture.trace
     assert trace.onset_ns is not None
     assert reply.record.created_ns == pytest.approx(trace.onset_ns + SECOND_NS, abs=150_000_000)
     assert list(trace.setup_ns) == ["offer", "answer", "ice", "dtls", "channel", "first_rtp"]
@@ -89,7 +89,7 @@ async def test_a_turn_with_a_stream() -> None:
     peer = Peer(delay_ns=SECOND_NS, answers=log)
     capture = await held(peer, FastRtcWebRtc)
     assert capture.failure is None
-    assert len(capture.responses) == 1
+    assert len(capture.wire) == 1
     assert json.loads(peer.bodies[0])["webrtc_id"]
     assert peer.messages == ["handshake"]
 

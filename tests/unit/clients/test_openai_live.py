@@ -281,7 +281,7 @@ async def test_a_reply_is_found_by_its_energy_and_timed() -> None:
     capture = await hold(endpoint)
     assert capture.failure is None
     assert capture.warnings == ()
-    (response,) = capture.responses
+    (response,) = capture.wire
     assert response.record.status is ResponseStatus.COMPLETED
     assert response.record.text == "Yes."
     assert capture.heard_text == "Hello?"
@@ -300,7 +300,7 @@ async def test_a_reply_is_found_by_its_energy_and_timed() -> None:
 async def test_sounds_while_the_user_speaks_are_cut_off_and_the_answer_follows() -> None:
     capture = await hold(FullDuplex([(20, 30), (65, 90)]))
     assert capture.failure is None
-    first, second = capture.responses
+    first, second = capture.wire
     assert first.record.status is ResponseStatus.CANCELLED
     assert second.record.status is ResponseStatus.COMPLETED
 
@@ -309,11 +309,11 @@ async def test_an_endpoint_that_stays_silent_gives_no_response() -> None:
     capture = await hold(FullDuplex([]))
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.NO_RESPONSE
-    assert capture.responses == ()
+    assert capture.wire == ()
 
 
 async def test_an_expired_session_is_a_named_failure() -> None:
     capture = await hold(FullDuplex([(65, 90)], ends=(70, "expired")))
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.SESSION_EXPIRED
-    assert len(capture.responses) == 1  # what came of it is kept
+    assert len(capture.wire) == 1  # what came of it is kept

@@ -34,7 +34,7 @@ def response(*chunks: tuple[int, bytes], codec: Codec | None = None) -> Captured
 
 
 def capture(*responses: CapturedResponse) -> TurnCapture:
-    return TurnCapture(trace=TRACE, responses=responses, wall_ns=0)
+    return TurnCapture(trace=TRACE, wire=responses, wall_ns=0)
 
 
 def test_both_sides_share_one_axis_sample_for_sample() -> None:

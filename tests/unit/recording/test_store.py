@@ -178,7 +178,7 @@ def greeted(codec: Codec, greeting: Sequence[bytes], reply: Sequence[bytes]) -> 
         for name, done_ms, chunks in (("greeting", 150, greeting), ("answer", 3_000, reply))
     ]
     trace = TurnTrace(dial_ns=0, ready_ns=1, t0_ns=200_000_000, onset_ns=300_000_000, voice_end_ns=10**9)
-    capture = TurnCapture(trace=trace, responses=responses, wall_ns=0)
+    capture = TurnCapture(trace=trace, wire=responses, wall_ns=0)
     return finish(capture, a_case(), None, repeat=0, attempt=1)
 
 

@@ -24,7 +24,7 @@ from live_eval.session import Session, Utterance
 from live_eval.session.speaker import Frame, ReplyAudible
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
-from live_eval.timing import ResponseStatus
+from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, SpeechBoundaries, TurnMode, Variant
 from tests.unit.session.scripted import Interrupting
 from tests.unit.session.test_dialogues import TalkingDialect
@@ -140,13 +140,12 @@ async def converse(
     dialect: ToyDialect | None = None,
     after_ns: int = AFTER_NS,
     speaker: Interrupting | None = None,
+    mode: TurnMode = TurnMode.SERVER_VAD,
 ) -> tuple[list[TurnCapture], Interrupting]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     heard: Heard = []
-    session = Session(
-        dialect or LoudDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS
-    )
+    session = Session(dialect or LoudDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS)
     speaker = speaker or Interrupting(TURN, INTERRUPTION, after_ns=after_ns, rate_hz=RATE)
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(endpoint(peer, clock, heard))  # type: ignore[operator]
@@ -167,7 +166,7 @@ async def test_an_utterance_is_anchored_to_the_audible_reply() -> None:
     assert [capture.failure for capture in captures] == [None, None]
     audible = next(heard for heard in speaker.heard if isinstance(heard, ReplyAudible))
     first, second = captures[0].trace, captures[1].trace
-    (response,) = captures[0].responses
+    (response,) = captures[0].wire
     # 100 ms of silence come first; then a sine leaves the threshold with its first samples.
     assert 0 < audible.at_ns - int(response.record.chunk_arrival_ns[0]) - 100 * MS < MS
     assert second.t0_ns is not None
@@ -252,8 +251,55 @@ async def test_who_speaks_once_the_reply_was_heard_does_not_interrupt_it() -> No
 
     captures, _ = await converse(says_little, after_ns=100 * MS)
     assert [capture.failure for capture in captures] == [None, None]
-    assert [len(capture.responses) for capture in captures] == [1, 1]
+    assert [len(capture.wire) for capture in captures] == [1, 1]
     assert captures[0].trace.barge_in_ns is None
+
+
+class StoppingDialect(LoudDialect):
+    """Keeps what it is asked to stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped: list[tuple[str, int, int]] = []
+
+    def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
+        self.stopped.append((response_id, heard_ms, at_ns))
+        return []
+
+
+async def burst_then_answer(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+    """Send all of the answer but its end at once; then answer the interruption."""
+    peer.send("ready")
+    await spoken(clock, heard, TURN)
+    for word in ("begin a", *["audio a"] * 30):
+        peer.send(word)
+    await spoken(clock, heard, INTERRUPTION)
+    for word in ("cancelled a", "begin b", *["audio b"] * 5, "end b"):
+        peer.send(word)
+
+
+@pytest.mark.parametrize("endpoint", [bursts, burst_then_answer])
+async def test_in_a_manual_turn_we_stop_the_reply_where_playout_is(endpoint: object) -> None:
+    dialect = StoppingDialect()
+    captures, _ = await converse(endpoint, dialect, mode=TurnMode.MANUAL)
+    assert [capture.failure for capture in captures] == [None, None]
+    first, second = map(finished, captures)
+    ((name, heard_ms, at_ns),) = dialect.stopped
+    (stopped,) = first.trace.responses
+    assert name == "a"
+    assert stopped.interrupted_ns == at_ns
+    assert heard_ms == (at_ns - int(stopped.chunk_arrival_ns[0])) // MS
+    assert heard_ms == play(stopped).heard_samples * 1000 // RATE
+    assert first.trace.barge_in_ns is not None
+    assert 0 <= first.trace.barge_in_ns - at_ns < 80 * MS
+    assert first.timing.barge_in_stop.reason.startswith("censored: the reply was stopped before")
+    assert [marks.response_id for marks in second.trace.responses] == ["b"]
+
+
+async def test_with_the_endpoints_detector_we_stop_nothing_by_ourselves() -> None:
+    dialect = StoppingDialect()
+    await converse(bursts, dialect)
+    assert dialect.stopped == []
 
 
 class Leaving(Interrupting):

@@ -127,7 +127,7 @@ async def answers(stage: Stage) -> None:
 
 
 def names(capture: TurnCapture) -> list[str]:
-    return [response.record.response_id for response in capture.responses]
+    return [response.record.response_id for response in capture.wire]
 
 
 def kinds(captures: Sequence[TurnCapture]) -> list[FailureKind | None]:
@@ -146,7 +146,7 @@ async def test_the_next_turn_waits_for_the_reply_as_heard_and_a_pause(mode: Turn
     assert [names(capture) for capture in captures] == [["a"], ["b"], ["c"]]
     assert [capture.session_id for capture in captures] == ["session"] * 3
     for before, after in pairwise(captures):
-        heard_ns = before.responses[0].record.chunk_arrival_ns[0] + 1_000 * MS  # all of it came at once
+        heard_ns = before.wire[0].record.chunk_arrival_ns[0] + 1_000 * MS  # all of it came at once
         assert heard_ns + PAUSE_NS <= t0(after) <= heard_ns + PAUSE_NS + 60 * MS
         silent = [
             at_ns for at_ns, message in stage.heard if message == bytes(len(FRAME)) and at_ns < t0(after)
@@ -198,7 +198,7 @@ async def test_what_comes_late_belongs_to_its_own_turn() -> None:
     captures, _, _ = await converse(late, turns=2, transcribes=True)
     assert kinds(captures) == [None, None]
     assert [names(capture) for capture in captures] == [["a"], ["b"]]
-    assert [len(capture.responses[0].chunks) for capture in captures] == [11, 10]
+    assert [len(capture.wire[0].chunks) for capture in captures] == [11, 10]
     assert [capture.heard_text for capture in captures] == ["heard i", "heard j"]
 
 
@@ -213,7 +213,7 @@ async def test_a_second_response_before_the_next_turn_is_heard_too() -> None:
 
     captures, _, _ = await converse(twice, turns=2)
     assert [names(capture) for capture in captures] == [["a", "aa"], ["b"]]
-    second = captures[0].responses[1]
+    second = captures[0].wire[1]
     assert t0(captures[1]) >= second.record.chunk_arrival_ns[0] + 500 * MS + PAUSE_NS
 
 

@@ -257,5 +257,5 @@ async def test_a_session_with_a_live_speaker() -> None:
     assert capture.trace.boundaries is not None
     assert capture.trace.onset_ns == pytest.approx((200 + 60) * MS, abs=MS)
     assert capture.trace.voice_end_ns == pytest.approx((900 + 60) * MS, abs=MS)
-    assert len(capture.responses) == 1
+    assert len(capture.wire) == 1
     assert live.stats.underruns == 0

@@ -159,7 +159,7 @@ async def test_a_turn_with_the_servers_detector() -> None:
     rest = frames(heard)[50:]
     assert rest, "silence must go on after the recording"
     assert all(message == bytes(960) for _, message in rest)
-    (response,) = capture.responses
+    (response,) = capture.wire
     assert response.record.text == "hi"
     assert len(response.chunks) == 2
     assert response.record.created_ns == trace.speech_stopped_ns[0] + 100 * MS
@@ -286,7 +286,7 @@ async def test_what_goes_wrong_is_named_and_what_came_is_kept(
     capture, _, _ = await hold(endpoint)
     assert capture.failure is not None
     assert capture.failure.kind is kind
-    assert sum(len(response.chunks) for response in capture.responses) >= chunks
+    assert sum(len(response.chunks) for response in capture.wire) >= chunks
 
 
 async def test_a_refused_connection_is_a_failure_with_its_delay() -> None:
@@ -309,7 +309,7 @@ async def test_a_defect_of_a_dialect_is_a_failure_that_keeps_what_came() -> None
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.INTERNAL
     assert "KeyError" in capture.failure.message
-    assert len(capture.responses[0].chunks) == 1
+    assert len(capture.wire[0].chunks) == 1
 
 
 async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:

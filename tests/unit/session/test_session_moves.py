@@ -165,7 +165,7 @@ def says(*words: tuple[int, str], ends_at: int | None = None) -> Endpoint:
 async def test_the_user_speaks_on_while_the_session_moves(word: str) -> None:
     capture, heard, _ = await hold([says((0, "ready"), (300, word)), says((1_500, "reply"))])
     assert capture.failure is None
-    assert len(capture.responses) == 1
+    assert len(capture.wire) == 1
     assert [message for _, message in heard[1]][:1] == ["hello 2"]
     sent = capture.trace.frame_sent_ns
     assert max(sent[1:50] - sent[:49]) == 20 * MS  # no frame was late
@@ -239,7 +239,7 @@ async def test_a_farewell_is_heard_and_is_no_part_of_the_turn() -> None:
     endpoint = says((0, "ready"), (1_000, "reply"), (1_600, "more"), (1_900, "bye"))
     capture, heard, ended_ns = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS))
     assert capture.failure is None
-    assert len(capture.responses[0].chunks) == 1
+    assert len(capture.wire[0].chunks) == 1
     left_ns = next(at_ns for at_ns, message in heard[0] if message == "leaving")
     assert left_ns < 1_600 * MS
     assert 1_900 * MS <= ended_ns < 1_950 * MS

@@ -111,7 +111,7 @@ async def test_frames_go_to_the_track_and_packets_become_the_reply() -> None:
     assert transport.messages == ["hello", "bye"]
     assert transport.track.frames[:50] == [FRAME] * 50
     assert len(transport.track.frames) == len(capture.trace.frame_sent_ns) > 50
-    (response,) = capture.responses
+    (response,) = capture.wire
     assert len(response.chunks) == 9
     assert response.concealed == (0, 0, 0, 0, 960, 0, 0, 0, 0)
     assert capture.media is not None

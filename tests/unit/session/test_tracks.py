@@ -52,7 +52,7 @@ def packets(
 
 def kept(turn: TurnState, onset_ns: int | None = None) -> ResponseRecord:
     """The marks of the first response, as they are kept."""
-    capture = TurnCapture(trace=TurnTrace(dial_ns=0, onset_ns=onset_ns), responses=turn.responses, wall_ns=0)
+    capture = TurnCapture(trace=TurnTrace(dial_ns=0, onset_ns=onset_ns), wire=turn.responses, wall_ns=0)
     case = Case(case_id="c", script_id="c", variant=Variant.TARGET, audio_path=Path())
     return finish(capture, case, None, repeat=0, attempt=1).trace.responses[0]
 
