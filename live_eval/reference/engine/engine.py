@@ -27,7 +27,6 @@ from live_eval.reference.engine.events import (
     FindReply,
     InputCommitted,
     InputTranscribed,
-    InputUnrecognised,
     ItemAdded,
     Output,
     Problem,
@@ -39,14 +38,13 @@ from live_eval.reference.engine.events import (
     VoiceEnd,
 )
 from live_eval.reference.engine.listening import Heard, Listening, UserTurnEnded
-from live_eval.reference.engine.reply_plan import WireReply, text_tokens
-from live_eval.reference.engine.speaking import Speaking
-from live_eval.reference.engine.streaming import Streaming
+from live_eval.reference.engine.reply_plan import ReplyEnd, WireReply, text_tokens
+from live_eval.reference.engine.speaking import Speaking, Streaming
 from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.timing import ResponseStatus
 
-__all__ = ["PCM_24K", "Engine", "EngineConfig", "ResponseRequest"]
+__all__ = ["PCM_24K", "Engine", "EngineConfig"]
 
 PCM_24K = Codec(CodecName.PCM16, 24_000)
 """Default audio format of a session."""
@@ -89,29 +87,6 @@ class EngineConfig:
     frame_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseRequest:
-    """The settings of one response; None uses the session's.
-
-    Args:
-        instructions: System prompt of this response.
-        wants_audio: Spoken or written.
-        output_codec: How to encode its audio.
-        in_conversation: Whether to add it to the conversation.
-        said: Items to answer instead of the conversation.
-        metadata: Metadata of the client.
-        max_output_tokens: Longest reply.
-    """
-
-    instructions: str | None = None
-    wants_audio: bool | None = None
-    output_codec: Codec | None = None
-    in_conversation: bool = True
-    said: tuple[Item, ...] | None = None
-    metadata: Mapping[str, str] | None = None
-    max_output_tokens: int | None = None
-
-
 class Engine:
     """One session.
 
@@ -146,7 +121,7 @@ class Engine:
         )
         self._speaking = Speaking(settings)
         self._stream = self._new_stream()
-        self._asks_for: tuple[Item, ...] | None = None
+        self._asks_for: Sequence[Item] | None = None
         self._asked = True
         self._voice_end: VoiceEnd | None = None
         self._unrecognised: dict[str, Item] = {}
@@ -222,7 +197,7 @@ class Engine:
         if not self._listening.hears_speech:
             return []
         out = self.commit(at_ns)
-        return out + self.respond(ResponseRequest(), at_ns) if self.config.create_response else out
+        return out + self.respond(at_ns) if self.config.create_response else out
 
     def _heard(self, heard: Sequence[Heard], at_ns: int) -> list[Output]:
         out: list[Output] = []
@@ -234,7 +209,7 @@ class Engine:
             if isinstance(event, UserSpeechStarted):
                 self._speaking.talk_over(at_ns)
                 if self.active and self.config.interrupt_response:
-                    out.append(self._speaking.end(ResponseStatus.CANCELLED, "turn_detected"))
+                    out.append(self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected")))
         return out
 
     def _turn(self, turn: UserTurnEnded, at_ns: int) -> list[Output]:
@@ -246,7 +221,7 @@ class Engine:
         out += self._listen(item, turn.speech_ms)
         self._voice_end = turn.voice_end
         if turn.detected and self.config.create_response:
-            out += self.respond(ResponseRequest(), at_ns)
+            out += self.respond(at_ns)
         return out
 
     def _listen(self, item: Item, speech_ms: int = 0) -> list[Output]:
@@ -278,12 +253,8 @@ class Engine:
         item.parts[part].text, item.parts[part].pending = text, False
         if not any(other.pending for other in item.parts):
             del self._unrecognised[item_id]
-        out: list[Output] = []
-        if self.config.transcribe and text is not None:
-            out.append(InputTranscribed(item, part, text))
-        elif self.config.transcribe:
-            out.append(InputUnrecognised(item, part, reason))
-        return out + self._ask()
+        transcribed = [InputTranscribed(item, part, text, reason)] if self.config.transcribe else []
+        return [*transcribed, *self._ask()]
 
     # -- The conversation -------------------------------------------------------------------------------
 
@@ -344,8 +315,24 @@ class Engine:
 
     # -- Responses --------------------------------------------------------------------------------------
 
-    def respond(self, request: ResponseRequest, at_ns: int) -> list[Output]:
-        """Create a response, after speech or at the client's request."""
+    def respond(
+        self,
+        at_ns: int,
+        config: EngineConfig | None = None,
+        *,
+        said: Sequence[Item] | None = None,
+        in_conversation: bool = True,
+        metadata: Mapping[str, str] | None = None,
+    ) -> list[Output]:
+        """Create a response, after speech or at the client's request.
+
+        Args:
+            at_ns: Now.
+            config: Settings of this response; None uses the session's.
+            said: Items that it answers; None for the whole conversation.
+            in_conversation: Whether it becomes part of the conversation.
+            metadata: Metadata of the client, echoed.
+        """
         if self.active is not None:
             return [
                 Problem(
@@ -356,24 +343,24 @@ class Engine:
             ]
         if self.settings.fault is Fault.SILENT:
             return []
-        config = self.config
+        config = config or self.config
         voice_end, self._voice_end = self._voice_end, None
         response = ServerResponse(
             response_id=self.new_name("resp"),
             item_id=self.new_name("item"),
-            wants_audio=config.wants_audio if request.wants_audio is None else request.wants_audio,
-            codec=request.output_codec or config.output_codec,
+            wants_audio=config.wants_audio,
+            codec=config.output_codec,
             voice_end=voice_end,
-            instructions=config.instructions if request.instructions is None else request.instructions,
-            in_conversation=request.in_conversation,
-            metadata=request.metadata,
-            max_output_tokens=request.max_output_tokens or config.max_output_tokens,
+            instructions=config.instructions,
+            in_conversation=in_conversation,
+            metadata=metadata,
+            max_output_tokens=config.max_output_tokens,
         )
         counted_from_ns = at_ns if voice_end is None else voice_end.at_ns
         self._speaking.begin(response, counted_from_ns + self.settings.delay_ms * 1_000_000)
-        self._asks_for, self._asked = request.said, False
+        self._asks_for, self._asked = said, False
         out: list[Output] = [ResponseCreated(response)]
-        for item in request.said or ():
+        for item in said or ():
             out += self._listen(item)
         return out + self._ask()
 
@@ -412,19 +399,19 @@ class Engine:
         previous_id = self.conversation.last_id
         if response.in_conversation:
             self.conversation.append(item)
-        return [ReplyBegan(response, item, previous_id)]
+        return [ReplyBegan(response, previous_id)]
 
     def reply_failed(self, response_id: str, code: str, message: str) -> list[Output]:
         """Fail the response `response_id`; ignore it if that response has ended."""
         if self.active is None or self.active.response_id != response_id:
             return []
-        return [self._speaking.end(ResponseStatus.FAILED, "", code, message)]
+        return [self._speaking.end(ReplyEnd(ResponseStatus.FAILED, "", code, message))]
 
     def cancel(self, response_id: str | None) -> list[Output]:
         """Cancel a response at the client's request; None means the active one."""
         if self.active is None or response_id not in (None, self.active.response_id):
             return [Problem("response_cancel_not_active", "Cancellation failed: no active response found")]
-        return [self._speaking.end(ResponseStatus.CANCELLED, "client_cancelled")]
+        return [self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))]
 
     def due(self, at_ns: int) -> list[Output]:
         """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""

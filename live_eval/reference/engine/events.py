@@ -22,7 +22,6 @@ __all__ = [
     "InjectFault",
     "InputCommitted",
     "InputTranscribed",
-    "InputUnrecognised",
     "ItemAdded",
     "Output",
     "PlaybackState",
@@ -39,13 +38,8 @@ __all__ = [
     "UserSpeechStarted",
     "UserSpeechStopped",
     "VoiceEnd",
-    "VoiceEndBy",
     "Work",
 ]
-
-VoiceEndBy: TypeAlias = str
-"""How the endpoint knew the end of speech: ``mark``, ``energy``, ``detector`` or ``commit``."""
-
 
 # -- Work for the host ---------------------------------------------------------------------------------
 
@@ -127,11 +121,11 @@ class VoiceEnd:
 
     Args:
         at_ns: Arrival of the message that contains it.
-        by: How it was found.
+        by: How it was found: ``mark``, ``energy``, ``detector`` or ``commit``.
     """
 
     at_ns: int
-    by: VoiceEndBy
+    by: str
 
 
 @dataclass(slots=True)
@@ -215,20 +209,12 @@ class ItemAdded:
 
 @dataclass(frozen=True, slots=True)
 class InputTranscribed:
-    """The transcript of the user's speech."""
+    """The transcript of the user's speech: the text, or the reason why it is None."""
 
     item: Item
     part: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class InputUnrecognised:
-    """The user's speech could not be recognised."""
-
-    item: Item
-    part: int
-    reason: str
+    text: str | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +226,9 @@ class ResponseCreated:
 
 @dataclass(frozen=True, slots=True)
 class ReplyBegan:
-    """The reply has begun, and its item was added."""
+    """The reply has begun, and the response's item was added."""
 
     response: ServerResponse
-    item: Item
     previous_id: str | None
 
 
@@ -353,7 +338,6 @@ Event: TypeAlias = (
     | InputCommitted
     | ItemAdded
     | InputTranscribed
-    | InputUnrecognised
     | ResponseCreated
     | ReplyBegan
     | TextPiece

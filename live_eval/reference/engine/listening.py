@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -9,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from live_eval.audio import Codec
+from live_eval.reference.engine.conversation import sample_bytes
 from live_eval.reference.engine.events import (
     DetectSpeech,
     Problem,
@@ -17,7 +20,6 @@ from live_eval.reference.engine.events import (
     UserSpeechStopped,
     VoiceEnd,
 )
-from live_eval.reference.engine.input_buffer import InputBuffer
 from live_eval.reference.engine.signals import find_mark, sounds
 from live_eval.reference.engine.turn_detector import Detection, SpeechChange, SpeechChangeKind, TurnDetector
 
@@ -64,6 +66,69 @@ class _Utterance:
     begin: int
 
 
+class _InputBuffer:
+    """The user's audio on one axis of samples, with its arrival times; the oldest part may be dropped.
+
+    Args:
+        codec: How the bytes are encoded.
+        origin_ms: Length of the session's earlier audio in another encoding.
+    """
+
+    def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
+        self.codec = codec
+        self._width = sample_bytes(codec)
+        self._origin_ms = origin_ms
+        self._data = bytearray()
+        self._begin = 0
+        self._end = 0
+        self._arrivals: deque[tuple[int, int]] = deque()
+
+    @property
+    def begin(self) -> int:
+        """Index of the oldest sample in the buffer."""
+        return self._begin
+
+    @property
+    def end(self) -> int:
+        """Index just past the newest sample."""
+        return self._end
+
+    def append(self, data: bytes, at_ns: int) -> None:
+        """Append whole samples that arrived at `at_ns`."""
+        self._data += data
+        self._end += len(data) // self._width
+        self._arrivals.append((self._end, at_ns))
+
+    def slice(self, begin: int, end: int) -> bytes:
+        """Return the buffered samples from `begin` up to `end`."""
+        first, last = max(begin, self._begin), min(end, self._end)
+        return bytes(self._data[(first - self._begin) * self._width : (last - self._begin) * self._width])
+
+    def forget(self, before: int) -> None:
+        """Drop the samples before `before`."""
+        drop = min(before, self._end) - self._begin
+        if drop <= 0:
+            return
+        del self._data[: drop * self._width]
+        self._begin += drop
+        while self._arrivals and self._arrivals[0][0] <= self._begin:
+            self._arrivals.popleft()
+
+    def arrival_ns(self, sample: int) -> int | None:
+        """Return when a sample arrived, or None if it was dropped or has not arrived."""
+        if not self._begin <= sample < self._end:
+            return None
+        return self._arrivals[bisect_right(self._arrivals, sample, key=lambda entry: entry[0])][1]
+
+    def ms(self, sample: int) -> int:
+        """Return a sample's position on the session's input axis, in milliseconds."""
+        return self._origin_ms + sample * 1000 // self.codec.rate_hz
+
+    def sample(self, ms: int) -> int:
+        """Return the index of the sample at `ms` on the session's input axis."""
+        return (ms - self._origin_ms) * self.codec.rate_hz // 1000
+
+
 class Listening:
     """The input audio of a session that is not part of an item yet.
 
@@ -92,7 +157,7 @@ class Listening:
         self._guesses = guesses
         self._session_id = session_id
         self._named = 0
-        self._buffer = InputBuffer(codec)
+        self._buffer = _InputBuffer(codec)
         self._detection = detection
         self._epoch = 0
         self._known_end: VoiceEnd | None = None
@@ -108,7 +173,7 @@ class Listening:
         if codec == self._buffer.codec and detection == self._detection:
             return
         if codec != self._buffer.codec:
-            self._buffer = InputBuffer(codec, self._buffer.ms(self._buffer.end))
+            self._buffer = _InputBuffer(codec, self._buffer.ms(self._buffer.end))
         self._detection = detection
         self._restart()
 

@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias
 
 import numpy as np
 import soundfile
@@ -15,18 +14,15 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, Codec, CodecName, decode, resample
 from live_eval.audio.codecs import Decoder, OpusEncoder
 from live_eval.reference.engine.conversation import sample_bytes
+from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
 from live_eval.timing import ResponseStatus, audible_onset
 
 __all__ = [
     "AUDIO_TOKEN_MS",
-    "AudioStep",
-    "CloseStep",
-    "EndStep",
-    "FaultStep",
     "GeneratedReply",
+    "ReplyEnd",
     "Step",
-    "TextStep",
     "WireChunk",
     "WireReply",
     "pack",
@@ -41,6 +37,7 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
+_CLOSE_INTERNAL_ERROR = 1011
 # A burst yields the processor once, after its first chunk: a receiver that was woken on the same processor
 # would otherwise get the first chunk only after the last one was sent.
 _BURST_GAP_NS = 2_000_000
@@ -162,34 +159,9 @@ def text_tokens(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class TextStep:
-    """Send text. Every step's `offset_ns` counts from the start of the reply."""
+class ReplyEnd:
+    """The end of a response."""
 
-    offset_ns: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AudioStep:
-    """Send a chunk of audio."""
-
-    offset_ns: int
-    chunk: WireChunk
-
-
-@dataclass(frozen=True, slots=True)
-class FaultStep:
-    """Inject the fault."""
-
-    offset_ns: int
-    fault: Fault
-
-
-@dataclass(frozen=True, slots=True)
-class EndStep:
-    """End the response."""
-
-    offset_ns: int
     status: ResponseStatus
     reason: str = ""
     error_code: str = ""
@@ -197,13 +169,17 @@ class EndStep:
 
 
 @dataclass(frozen=True, slots=True)
-class CloseStep:
-    """Close the connection."""
+class Step:
+    """A step of a reply.
+
+    Args:
+        offset_ns: When it is due, from the start of the reply.
+        does: Text or a chunk of audio to send, a fault to inject, or an end: of the response or the
+            connection.
+    """
 
     offset_ns: int
-
-
-Step: TypeAlias = TextStep | AudioStep | FaultStep | EndStep | CloseStep
+    does: str | WireChunk | Fault | ReplyEnd | CloseConnection
 
 
 def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None) -> Iterator[Step]:
@@ -216,32 +192,32 @@ def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int |
     """
     fault = settings.fault
     if fault is Fault.EMPTY_REPLY:
-        return iter((EndStep(0, ResponseStatus.COMPLETED),))
+        return iter([Step(0, ReplyEnd(ResponseStatus.COMPLETED))])
     if fault is Fault.FAILED_RESPONSE:
-        return iter(
-            (EndStep(0, ResponseStatus.FAILED, "", "server_error", "this endpoint fails on purpose"),)
-        )
+        failure = ReplyEnd(ResponseStatus.FAILED, "", "server_error", "this endpoint fails on purpose")
+        return iter([Step(0, failure)])
     if fault is Fault.ENDLESS and reply.chunks:
         return _endless(reply)
     steps = _content(reply, settings.cadence)
-    end: Sequence[Step] = (EndStep(_last_offset(steps), ResponseStatus.COMPLETED),)
-    if max_output_tokens is not None and _cut(steps, max_output_tokens, reply):
-        end = (EndStep(_last_offset(steps), ResponseStatus.INCOMPLETE, "max_output_tokens"),)
+    cut_off = ReplyEnd(ResponseStatus.INCOMPLETE, "max_output_tokens")
+    cut = max_output_tokens is not None and _cut(steps, max_output_tokens, reply)
+    last_ns = steps[-1].offset_ns if steps else 0
+    end = [Step(last_ns, cut_off if cut else ReplyEnd(ResponseStatus.COMPLETED))]
     half = _middle(steps)
-    at_ns = _last_offset(steps[:half])
+    at_ns = steps[half - 1].offset_ns if half else 0
     match fault:
         case Fault.CLOSE_MID_REPLY | Fault.CLOSE_CHANNEL:
-            steps, end = steps[:half], (CloseStep(at_ns),)
+            closing = CloseConnection(_CLOSE_INTERNAL_ERROR, "this endpoint closes on purpose")
+            steps, end = steps[:half], [Step(at_ns, closing)]
         case Fault.STALL_MID_REPLY:
-            steps, end = steps[:half], ()
+            steps, end = steps[:half], []
         case Fault.INCOMPLETE_RESPONSE:
-            steps = steps[:half]
-            end = (EndStep(at_ns, ResponseStatus.INCOMPLETE, "max_output_tokens"),)
+            steps, end = steps[:half], [Step(at_ns, cut_off)]
         case Fault.MALFORMED_JSON | Fault.UNKNOWN_EVENT | Fault.ERROR_EVENT:
-            steps.insert(half, FaultStep(at_ns, fault))
+            steps.insert(half, Step(at_ns, fault))
         case Fault.AUDIO_AFTER_DONE if reply.chunks:
-            end = (*end, AudioStep(_last_offset(steps), reply.chunks[-1]))
-    return iter((*steps, *end))
+            end.append(Step(last_ns, reply.chunks[-1]))
+    return iter([*steps, *end])
 
 
 def _content(reply: WireReply, cadence: Cadence) -> list[Step]:
@@ -252,7 +228,7 @@ def _content(reply: WireReply, cadence: Cadence) -> list[Step]:
     ]
     texts = [piece if index == 0 else " " + piece for index, piece in enumerate(pieces)]
     if not reply.chunks:
-        return [TextStep(0, text) for text in texts]
+        return [Step(0, text) for text in texts]
     steps: list[Step] = []
     written = samples = 0
     for index, chunk in enumerate(reply.chunks):
@@ -262,9 +238,9 @@ def _content(reply: WireReply, cadence: Cadence) -> list[Step]:
             offset_ns = _BURST_GAP_NS if index else 0
         # Text runs ahead of the voice, as a language model's does: all of it is sent by half of the reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
-        steps.extend(TextStep(offset_ns, text) for text in texts[written:due])
+        steps.extend(Step(offset_ns, text) for text in texts[written:due])
         written = due
-        steps.append(AudioStep(offset_ns, chunk))
+        steps.append(Step(offset_ns, chunk))
         samples += chunk.samples
     return steps
 
@@ -273,7 +249,7 @@ def _endless(reply: WireReply) -> Iterator[Step]:
     samples = 0
     for index in count():
         chunk = reply.chunks[index % len(reply.chunks)]
-        yield AudioStep(samples * 1_000_000_000 // reply.rate_hz, chunk)
+        yield Step(samples * 1_000_000_000 // reply.rate_hz, chunk)
         samples += chunk.samples
 
 
@@ -281,10 +257,10 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
     """Cut `steps` in place at the limit; return whether they exceeded it."""
     spent = 0.0
     for index, step in enumerate(steps):
-        if isinstance(step, AudioStep):
-            spent += step.chunk.samples * 1000 / reply.rate_hz / AUDIO_TOKEN_MS
-        elif isinstance(step, TextStep):
-            spent += text_tokens(step.text)
+        if isinstance(step.does, WireChunk):
+            spent += step.does.samples * 1000 / reply.rate_hz / AUDIO_TOKEN_MS
+        elif isinstance(step.does, str):
+            spent += text_tokens(step.does)
         if spent > max_output_tokens:
             del steps[index:]
             return True
@@ -293,11 +269,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 def _middle(steps: Sequence[Step]) -> int:
     """Return an index with about half of the audio (or text) on each side, at least one step."""
-    audio = [index for index, step in enumerate(steps) if isinstance(step, AudioStep)]
+    audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1
     return (len(steps) + 1) // 2
-
-
-def _last_offset(steps: Sequence[Step]) -> int:
-    return steps[-1].offset_ns if steps else 0

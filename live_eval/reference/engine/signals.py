@@ -2,7 +2,7 @@
 
 The user's side carries a *mark*: one sample of the largest positive value. It is the last sample of its
 20 ms frame: the frame leaves exactly when the mark is spoken, and its arrival is the end of speech for the
-endpoint. The reply is digital silence, then a tone that is audible from its first sample.
+endpoint. The reply is a tone that is audible from its first sample.
 
 A lossy codec preserves no single sample. For it, the speech is loud in every frame and falls silent
 `LOSSY_TAIL_MS` before the end of its last one. Opus delays sound by 6.5 ms (its encoder's look-ahead, RFC
@@ -23,7 +23,6 @@ from live_eval.audio import Audio
 __all__ = [
     "LOSSY_TAIL_MS",
     "MARK",
-    "KnownReply",
     "MarkedSpeech",
     "calibration_reply",
     "calibration_speech",
@@ -61,18 +60,6 @@ class MarkedSpeech(NamedTuple):
     voice_end_sample: int
 
 
-class KnownReply(NamedTuple):
-    """A reply for calibration.
-
-    Args:
-        audio: The signal.
-        onset_sample: Index of its first audible sample; earlier ones are zero.
-    """
-
-    audio: Audio
-    onset_sample: int
-
-
 def calibration_speech(
     duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20, *, lossy: bool = False
 ) -> MarkedSpeech:
@@ -104,22 +91,16 @@ def calibration_speech(
     return MarkedSpeech(Audio(samples, rate_hz), length)
 
 
-def calibration_reply(lead_silence_ms: int, duration_ms: int, rate_hz: int = 24_000) -> KnownReply:
-    """Make the endpoint's side of a turn.
+def calibration_reply(duration_ms: int, rate_hz: int = 24_000) -> Audio:
+    """Make the endpoint's side of a turn: a tone that is audible from its first sample.
 
     Args:
-        lead_silence_ms: Exact zeros before the tone.
-        duration_ms: Length of the tone.
+        duration_ms: Its length.
         rate_hz: Samples per second.
-
-    Returns:
-        The signal, and the index of its first audible sample.
     """
-    onset = lead_silence_ms * rate_hz // 1000
     length = max(1, duration_ms * rate_hz // 1000)
-    samples = np.zeros(onset + length, np.float32)
-    samples[onset:] = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
-    return KnownReply(Audio(samples, rate_hz), onset)
+    samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
+    return Audio(samples.astype(np.float32), rate_hz)
 
 
 def find_mark(pcm: bytes) -> int | None:

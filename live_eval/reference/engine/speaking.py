@@ -1,4 +1,4 @@
-"""The output side of the engine: the active response, and when each piece of it is due."""
+"""The output side of the engine: the active response, and when each piece of it is due. Pure."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ from live_eval.reference.engine.events import (
     Output,
     ResponseEnded,
     ServerResponse,
+    Silence,
     TextPiece,
 )
 from live_eval.reference.engine.reply_plan import (
     AUDIO_TOKEN_MS,
-    AudioStep,
-    CloseStep,
-    EndStep,
-    FaultStep,
+    ReplyEnd,
     Step,
-    TextStep,
     WireChunk,
     WireReply,
     plan,
     text_tokens,
 )
-from live_eval.reference.settings import ReferenceSettings
+from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.timing import ResponseStatus
 
-__all__ = ["Speaking"]
+__all__ = ["Speaking", "Streaming"]
 
-_CLOSE_INTERNAL_ERROR = 1011
+# Two of Moshi's frames, and some jitter of the sender.
+_PATIENCE_NS = 250_000_000
 
 
 @dataclass(slots=True)
@@ -83,7 +81,7 @@ class Speaking:
         steps = plan(reply, self._settings, response.max_output_tokens)
         first = next(steps, None)
         self._playing = _Playing(response, reply, steps, max(at_ns, self._earliest_ns), first)
-        if isinstance(first, EndStep):
+        if first is not None and isinstance(first.does, ReplyEnd):
             return None
         kind = PartKind.AUDIO if response.wants_audio else PartKind.TEXT
         response.item = Item(response.item_id, Role.ASSISTANT, [Part(kind, "")], ItemStatus.IN_PROGRESS)
@@ -98,40 +96,38 @@ class Speaking:
             if playing.start_ns + step.offset_ns > at_ns:
                 break
             playing.next = next(playing.steps, None)
-            out.append(self._step(step, playing))
-            if isinstance(step, AudioStep):
+            out.append(self._do(step, playing))
+            if isinstance(step.does, WireChunk):
                 break
         return out
 
-    def end(
-        self, status: ResponseStatus, reason: str = "", error_code: str = "", error_message: str = ""
-    ) -> ResponseEnded:
+    def end(self, end: ReplyEnd) -> ResponseEnded:
         """End the active response."""
         response = self.active
         assert response is not None
         self.active = None
-        if status in (ResponseStatus.CANCELLED, ResponseStatus.FAILED):
+        if end.status in (ResponseStatus.CANCELLED, ResponseStatus.FAILED):
             self._playing = None
-        response.status, response.reason = status, reason
-        response.error_code, response.error_message = error_code, error_message
+        response.status, response.reason = end.status, end.reason
+        response.error_code, response.error_message = end.error_code, end.error_message
         if response.item is not None:
-            whole = status is ResponseStatus.COMPLETED
+            whole = end.status is ResponseStatus.COMPLETED
             response.item.status = ItemStatus.COMPLETED if whole else ItemStatus.INCOMPLETE
         return ResponseEnded(response)
 
-    def _step(self, step: Step, playing: _Playing) -> Output:
+    def _do(self, step: Step, playing: _Playing) -> Output:
         response = playing.response
-        match step:
-            case TextStep(text=text):
-                return self._write(response, text)
-            case AudioStep(chunk=chunk):
-                return self._sound(response, chunk, playing.reply)
-            case FaultStep(fault=fault):
+        match step.does:
+            case Fault() as fault:
                 return InjectFault(fault, response)
-            case CloseStep():
-                return CloseConnection(_CLOSE_INTERNAL_ERROR, "this endpoint closes on purpose")
-            case EndStep(status=status, reason=reason, error_code=code, error_message=message):
-                return self.end(status, reason, code, message)
+            case str(text):
+                return self._write(response, text)
+            case WireChunk() as chunk:
+                return self._sound(response, chunk, playing.reply)
+            case ReplyEnd() as end:
+                return self.end(end)
+            case CloseConnection() as close:
+                return close
 
     def _write(self, response: ServerResponse, text: str) -> TextPiece:
         part = _spoken(response)
@@ -152,3 +148,46 @@ class Speaking:
 def _spoken(response: ServerResponse) -> Part:
     assert response.item is not None
     return response.item.parts[0]
+
+
+class Streaming:
+    """Sends a frame at every tick: part of the reply if one is due, otherwise silence.
+
+    The stream flows only while the user's audio does, as from models that take a step for each input frame:
+    it starts with the first audio and stops a quarter of a second after the last. The clock sets its pace:
+    missed ticks are made up for at once.
+
+    Args:
+        speaking: The source of replies; their chunks are frames of the stream.
+        frame_ms: Length of a frame.
+        rate_hz: Rate of its samples.
+    """
+
+    def __init__(self, speaking: Speaking, frame_ms: int, rate_hz: int) -> None:
+        self._speaking = speaking
+        self._frame_ns = frame_ms * 1_000_000
+        self._silence = Silence(frame_ms * rate_hz // 1000)
+        self._tick_ns: int | None = None
+        self._dry_ns = 0
+
+    @property
+    def wake_ns(self) -> int | None:
+        """When the next frame is due; None if the user's audio has stopped."""
+        return None if self._tick_ns is None or self._tick_ns > self._dry_ns else self._tick_ns
+
+    def fed(self, at_ns: int) -> None:
+        """Note that the user's audio flows."""
+        if self._tick_ns is None or self._dry_ns < self._tick_ns < at_ns:
+            self._tick_ns = at_ns
+        self._dry_ns = at_ns + _PATIENCE_NS
+
+    def due(self, at_ns: int) -> list[Output]:
+        """Return what is due by `at_ns`: at most one frame, and the events that belong to it."""
+        tick_ns = self.wake_ns
+        if tick_ns is None or tick_ns > at_ns:
+            return []
+        self._tick_ns = tick_ns + self._frame_ns
+        out = self._speaking.due(at_ns)
+        if not any(isinstance(output, AudioPiece) for output in out):
+            out.append(self._silence)
+        return out

@@ -12,17 +12,17 @@ thresholds and two silences; token counts are estimates.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
-import pybase64
 from pydantic import ValidationError
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
-from live_eval.reference.engine.engine import Engine, EngineConfig, ResponseRequest
+from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import (
     AudioPiece,
     CloseConnection,
@@ -48,12 +48,12 @@ from live_eval.reference.protocols.gemini_schema import (
     Setup,
     explain,
 )
-from live_eval.reference.protocols.payloads import TooLargeError, check_command, decoded, parsed
-from live_eval.reference.server.session_store import SessionStore
+from live_eval.reference.protocols.payloads import MessageError, check_length, decoded, parsed
+from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
-__all__ = ["GEMINI_CONFIG", "GEMINI_REFUSALS", "GeminiProtocol"]
+__all__ = ["GEMINI_CONFIG", "GEMINI_REFUSALS", "GeminiProtocol", "SessionStore"]
 
 GEMINI_CONFIG = EngineConfig(input_codec=Codec(CodecName.PCM16, 16_000))
 """Initial settings of sessions."""
@@ -75,12 +75,44 @@ _WITH_AUDIO = ("realtimeInput", "realtime_input")
 _URL_ALPHABET = str.maketrans("-_", "+/")
 _PCM = re.compile(r"audio/(?:pcm|l16)(?:;\s*rate=(\d{4,6}))?", re.IGNORECASE)
 
+_KEPT = 256  # sessions that can be resumed
 _LOW_THRESHOLD = 0.7
 _LOW_SILENCE_MS = 1_000
 _LOW = "_LOW"
 
 
-class GeminiProtocol:
+class StoredSession(NamedTuple):
+    """A snapshot of a session.
+
+    Args:
+        engine: Its engine.
+        items: Its conversation at the time.
+    """
+
+    engine: Engine
+    items: tuple[Item, ...]
+
+
+class SessionStore:
+    """Keeps sessions that can be resumed over another connection, by handle; drops the oldest ones."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, StoredSession] = {}
+
+    def put(self, engine: Engine) -> str:
+        """Store a session as it is now; return its handle."""
+        handle = secrets.token_urlsafe(24)
+        self._sessions[handle] = StoredSession(engine, tuple(engine.conversation))
+        while len(self._sessions) > _KEPT:
+            del self._sessions[next(iter(self._sessions))]
+        return handle
+
+    def get(self, handle: str) -> StoredSession | None:
+        """Return the session of a handle, or None if it is unknown."""
+        return self._sessions.get(handle)
+
+
+class GeminiProtocol(ServerProtocol):
     """One connection of a session.
 
     Args:
@@ -88,10 +120,8 @@ class GeminiProtocol:
         stored_sessions: Sessions that can be resumed.
     """
 
-    decoder_delay_samples = 0
-
     def __init__(self, engine: Engine, stored_sessions: SessionStore) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self._stored_sessions = stored_sessions
         self._setup: Setup | None = None
         self._interrupts = True
@@ -99,10 +129,6 @@ class GeminiProtocol:
         self._audio_head = (
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
         ).encode()
-
-    def opened(self) -> Sequence[Output]:
-        """Send nothing: the client starts."""
-        return ()
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
         """Ask the client to move to another connection."""
@@ -114,11 +140,6 @@ class GeminiProtocol:
             CloseConnection(_ABORTED, "The operation was aborted: the session has lasted as long as it may.")
         ]
 
-    @staticmethod
-    def encode(audio: bytes) -> bytes:
-        """Encode audio as base64."""
-        return pybase64.b64encode(audio)
-
     # -- What the client says ---------------------------------------------------------------------------
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
@@ -126,12 +147,11 @@ class GeminiProtocol:
         try:
             found = parsed(message)
             kind = next(iter(found), None) if isinstance(found, dict) else None
-            check_command(message, kind, _WITH_AUDIO)
+            check_length(message, kind, _WITH_AUDIO)
             given = ClientMessage.model_validate(found)
-        except TooLargeError as error:
-            return [_refusal(str(error))]
-        except orjson.JSONDecodeError as error:
-            return [_refusal(f"Invalid JSON payload received. {error}")]
+        except MessageError as error:
+            prefix = "Invalid JSON payload received. " if error.problem.code == "invalid_json" else ""
+            return [_refusal(f"{prefix}{error}")]
         except ValidationError as error:
             return [_refusal(explain(error))]
         if given.setup is not None:
@@ -192,7 +212,7 @@ class GeminiProtocol:
                 out += self._audio(blob, at_ns)
         if given.activity_end is not None:
             out += self.engine.commit(at_ns)
-            out += self.engine.respond(ResponseRequest(), at_ns)
+            out += self.engine.respond(at_ns)
         if given.audio_stream_end:
             out += self.engine.fall_silent(at_ns)
         if given.text is not None:
@@ -209,9 +229,10 @@ class GeminiProtocol:
         codec = Codec(CodecName.PCM16, rate_hz)
         # Protobuf JSON accepts both base64 alphabets, and Google's SDK writes the URL-safe one.
         standard = blob.data.translate(_URL_ALPHABET) + "=" * (-len(blob.data) % 4)
-        data = decoded(standard, codec)
-        if isinstance(data, str):
-            return [_refusal(f"Invalid value at 'realtimeInput.audio.data': {data}")]
+        try:
+            data = decoded(standard, codec)
+        except MessageError as error:
+            return [_refusal(f"Invalid value at 'realtimeInput.audio.data': {error}")]
         if codec != self.engine.config.input_codec:
             self.engine.configure(replace(self.engine.config, input_codec=codec))
         return self.engine.audio(data, at_ns) if data else ()
@@ -232,7 +253,7 @@ class GeminiProtocol:
     def _answer(self, at_ns: int) -> Sequence[Output]:
         """Respond to text; it interrupts the current reply."""
         out = list(self.engine.cancel(None)) if self.engine.active is not None else []
-        return [*out, *self.engine.respond(ResponseRequest(), at_ns)]
+        return [*out, *self.engine.respond(at_ns)]
 
     # -- What the server says ---------------------------------------------------------------------------
 
@@ -243,7 +264,7 @@ class GeminiProtocol:
                 return (b'%b%b"}}]}}}' % (self._audio_head, payload),)
             case TextPiece(response=response, text=text):
                 return self._words(response, text)
-            case InputTranscribed(text=text):
+            case InputTranscribed(text=str(text)):
                 return (_content(inputTranscription={"text": text, "finished": True}),)
             case ResponseCreated():
                 return self._resumable(resumable=False)

@@ -30,6 +30,7 @@ from live_eval.reference.engine.events import (
     Silence,
     TextPiece,
 )
+from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
@@ -59,7 +60,7 @@ _BITS_PER_S = 128_000
 _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 
 
-class MoshiProtocol:
+class MoshiProtocol(ServerProtocol):
     """One session.
 
     Args:
@@ -69,7 +70,7 @@ class MoshiProtocol:
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self._ears = Decoder(Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ))
         self._voice = OggOpusEncoder(PCM_24K.rate_hz, _BITS_PER_S)
         self._unsent = self._voice.headers()
@@ -78,10 +79,6 @@ class MoshiProtocol:
         """Send metadata and handshake."""
         metadata = orjson.dumps({"session_id": self.engine.session_id, "instance_name": "live-eval"})
         return [SendMessage(_METADATA + metadata), SendMessage(_HANDSHAKE + _VERSIONS)]
-
-    def expires_soon(self, left_s: int) -> Sequence[Output]:
-        """Do nothing: this dialect announces no end."""
-        return ()
 
     def expired(self) -> Sequence[Output]:
         """Close the session: its time is up."""

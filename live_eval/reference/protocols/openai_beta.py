@@ -14,34 +14,29 @@ from pydantic import Field
 
 from live_eval.audio import CodecName
 from live_eval.reference.engine.conversation import PartKind, Role
-from live_eval.reference.engine.events import Output, Problem, ServerResponse
+from live_eval.reference.engine.events import Output, ServerResponse
 from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_events import EventEncoder
 from live_eval.reference.protocols.openai_schema import (
     CLIENT_EVENTS,
     ClientEvent,
-    ItemCreate,
-    ItemParam,
+    ItemFields,
     MaxTokens,
     Metadata,
     Model,
     Name,
     NoiseReduction,
-    ResponseCreate,
-    ResponseParams,
-    SessionParams,
-    SessionUpdate,
     Transcription,
     TurnDetection,
     VoiceName,
 )
 from live_eval.reference.protocols.openai_session import DEFAULT_VOICE
+from live_eval.reference.protocols.payloads import MessageError
 
 __all__ = ["OpenAiBetaProtocol"]
 
 FormatName: TypeAlias = Literal["pcm16", "g711_ulaw", "g711_alaw"]
 FlatModalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=2)]
-Temperature: TypeAlias = Annotated[float, Field(ge=0.6, le=1.2)]
 
 _TYPES: Mapping[str, str] = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
@@ -60,23 +55,28 @@ _SAME = ("instructions", "model", "tools", "tool_choice", "tracing")
 _ALSO_OF_RESPONSES = ("conversation", "metadata")
 
 
-class FlatSessionParams(Model):
-    """Session settings of a client."""
+class FlatReplyParams(Model):
+    """Settings of a session that one response can override."""
 
     modalities: FlatModalities | None = None
     instructions: str | None = None
     voice: str | VoiceName | None = None
+    output_audio_format: FormatName | None = None
+    max_response_output_tokens: MaxTokens | None = None
+    temperature: Annotated[float, Field(ge=0.6, le=1.2)] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+
+
+class FlatSessionParams(FlatReplyParams):
+    """Session settings of a client."""
+
     speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
     input_audio_format: FormatName | None = None
-    output_audio_format: FormatName | None = None
     input_audio_transcription: Transcription | None = None
     input_audio_noise_reduction: NoiseReduction | None = None
     turn_detection: TurnDetection | None = None
-    max_response_output_tokens: MaxTokens | None = None
-    temperature: Temperature | None = None
     model: str | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
     tracing: str | dict[str, Any] | None = None
     client_secret: dict[str, Any] | None = None
 
@@ -85,11 +85,6 @@ class FlatSessionUpdate(ClientEvent):
     """``session.update``."""
 
     session: FlatSessionParams
-
-    def as_ga(self) -> ClientEvent:
-        """Convert the event to the GA dialect."""
-        params = SessionParams.model_validate({"type": "realtime", **_nested(self.session)})
-        return SessionUpdate(type=self.type, event_id=self.event_id, session=params)
 
 
 class FlatText(Model):
@@ -107,26 +102,13 @@ class FlatAudio(Model):
     transcript: str | None = None
 
 
-class FlatItem(Model):
+FlatContent: TypeAlias = Annotated[FlatText | FlatAudio, Field(discriminator="type")]
+
+
+class FlatItem(ItemFields):
     """A message."""
 
-    type: Literal["message"]
-    role: Literal["system", "user", "assistant"]
-    content: Annotated[
-        list[Annotated[FlatText | FlatAudio, Field(discriminator="type")]],
-        Field(min_length=1, max_length=64),
-    ]
-    id: Name | None = None
-    object: Literal["realtime.item"] | None = None
-    status: Literal["completed", "incomplete", "in_progress"] | None = None
-
-    def ga(self) -> dict[str, Any]:
-        """Convert the item to the GA dialect."""
-        body = self.model_dump(mode="json", exclude_unset=True)
-        for content in body["content"]:
-            if content["type"] in ("text", "audio"):
-                content["type"] = f"output_{content['type']}"
-        return body
+    content: Annotated[list[FlatContent], Field(min_length=1, max_length=64)]
 
 
 class FlatItemCreate(ClientEvent):
@@ -135,28 +117,13 @@ class FlatItemCreate(ClientEvent):
     item: FlatItem
     previous_item_id: Name | None = None
 
-    def as_ga(self) -> ClientEvent:
-        """Convert the event to the GA dialect."""
-        item = ItemParam.model_validate(self.item.ga())
-        return ItemCreate(
-            type=self.type, event_id=self.event_id, item=item, previous_item_id=self.previous_item_id
-        )
 
-
-class FlatResponseParams(Model):
+class FlatResponseParams(FlatReplyParams):
     """Settings of one response."""
 
-    modalities: FlatModalities | None = None
-    instructions: str | None = None
-    voice: str | VoiceName | None = None
-    output_audio_format: FormatName | None = None
-    max_response_output_tokens: MaxTokens | None = None
-    temperature: Temperature | None = None
     conversation: Literal["auto", "none"] | None = None
     input: Annotated[list[FlatItem], Field(max_length=256)] | None = None
     metadata: Metadata | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
 
 
 class FlatResponseCreate(ClientEvent):
@@ -164,24 +131,36 @@ class FlatResponseCreate(ClientEvent):
 
     response: FlatResponseParams | None = None
 
-    def as_ga(self) -> ClientEvent:
-        """Convert the event to the GA dialect."""
-        params: ResponseParams | None = None
-        if self.response is not None:
-            body = _nested(self.response)
-            if self.response.input is not None:
-                body["input"] = [item.ga() for item in self.response.input]
-            params = ResponseParams.model_validate(body)
-        return ResponseCreate(type=self.type, event_id=self.event_id, response=params)
+
+def _in_ga(event: ClientEvent) -> ClientEvent:
+    """Translate an event to the GA dialect; omitted settings stay omitted."""
+    body = event.model_dump(mode="json", exclude_unset=True)
+    match event:
+        case FlatSessionUpdate():
+            body["session"] = {"type": "realtime", **_nested(body["session"])}
+        case FlatItemCreate():
+            body["item"] = _item(body["item"])
+        case FlatResponseCreate(response=params):
+            body["response"] = None if params is None else _nested(body["response"])
+        case _:
+            return event
+    return CLIENT_EVENTS[event.type].model_validate(body)
 
 
-def _nested(params: FlatSessionParams | FlatResponseParams) -> dict[str, Any]:
-    """Convert the settings that a client gave to the GA dialect; omitted ones stay omitted."""
-    given = params.model_dump(mode="json", exclude_unset=True)
+def _item(given: dict[str, Any]) -> dict[str, Any]:
+    for content in given["content"]:
+        if content["type"] in ("text", "audio"):
+            content["type"] = f"output_{content['type']}"
+    return given
+
+
+def _nested(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("input_audio_format", "output_audio_format"):
         if given.get(name) is not None:
             given[name] = {"type": _TYPES[given[name]]}
     body = {name: given[name] for name in (*_SAME, *_ALSO_OF_RESPONSES) if name in given}
+    if given.get("input") is not None:
+        body["input"] = [_item(item) for item in given["input"]]
     if given.get("modalities") is not None:
         body["output_modalities"] = ["audio" if "audio" in given["modalities"] else "text"]
     if "max_response_output_tokens" in given:
@@ -242,7 +221,7 @@ def _modalities(*, wants_audio: bool) -> list[str]:
 class OpenAiBetaProtocol(OpenAiProtocol):
     """One session in the beta dialect."""
 
-    words_type: ClassVar[type[EventEncoder]] = _BetaEventEncoder
+    encoder: ClassVar[type[EventEncoder]] = _BetaEventEncoder
     client_events: ClassVar[Mapping[str, type[ClientEvent]]] = {
         **CLIENT_EVENTS,
         "session.update": FlatSessionUpdate,
@@ -251,16 +230,19 @@ class OpenAiBetaProtocol(OpenAiProtocol):
     }
 
     def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
-        outputs = super()._handle(event, at_ns)
-        return [_respelt(output) if isinstance(output, Problem) else output for output in outputs]
+        try:
+            return super()._handle(_in_ga(event), at_ns)
+        except MessageError as error:
+            raise _respelt(error) from None
 
 
-def _respelt(problem: Problem) -> Problem:
-    """Translate the setting's name in a problem to this dialect."""
+def _respelt(error: MessageError) -> MessageError:
+    """Translate the setting's name in an error to this dialect."""
+    problem = error.problem
     for side, names in (("input", _INPUT), ("output", _OUTPUT)):
         for name, nested in names.items():
             path = f"session.audio.{side}.{nested}"
             if problem.param == path:
                 flat = f"session.{name}"
-                return Problem(problem.code, problem.message.replace(path, flat), flat)
-    return problem
+                return MessageError(problem.code, problem.message.replace(path, flat), flat)
+    return error

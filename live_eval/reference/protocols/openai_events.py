@@ -18,7 +18,6 @@ from live_eval.reference.engine.events import (
     InjectFault,
     InputCommitted,
     InputTranscribed,
-    InputUnrecognised,
     ItemAdded,
     Problem,
     ReplyBegan,
@@ -97,13 +96,7 @@ class EventEncoder:
         kind: str = "invalid_request_error",
     ) -> bytes:
         """Encode an ``error`` event, with the id of the client's event that caused it."""
-        body = {
-            "type": kind,
-            "code": code,
-            "message": message,
-            "param": param,
-            "event_id": client_event_id,
-        }
+        body = {"type": kind, "code": code, "message": message, "param": param, "event_id": client_event_id}
         return self.say("error", error=body)
 
     def render(self, event: Event) -> Sequence[bytes]:
@@ -112,19 +105,17 @@ class EventEncoder:
             case AudioPiece():
                 return (self._audio(event),)
             case TextPiece(response=response, text=text):
-                return (self.say(_delta_kind(response), **_place(response), delta=text),)
+                kind = "audio_transcript" if response.wants_audio else "text"
+                return (self.say(f"response.output_{kind}.delta", **_place(response), delta=text),)
             case UserSpeechStarted(item_id=item_id, audio_ms=audio_ms):
-                return (
-                    self.say("input_audio_buffer.speech_started", audio_start_ms=audio_ms, item_id=item_id),
-                )
+                kind = "input_audio_buffer.speech_started"
+                return (self.say(kind, audio_start_ms=audio_ms, item_id=item_id),)
             case UserSpeechStopped(item_id=item_id, audio_ms=audio_ms):
-                return (
-                    self.say("input_audio_buffer.speech_stopped", audio_end_ms=audio_ms, item_id=item_id),
-                )
+                kind = "input_audio_buffer.speech_stopped"
+                return (self.say(kind, audio_end_ms=audio_ms, item_id=item_id),)
             case InputCommitted(item_id=item_id, previous_id=previous_id):
-                return (
-                    self.say("input_audio_buffer.committed", item_id=item_id, previous_item_id=previous_id),
-                )
+                kind = "input_audio_buffer.committed"
+                return (self.say(kind, item_id=item_id, previous_item_id=previous_id),)
             case ItemAdded(item=item, previous_id=previous_id):
                 body = self.item(item)
                 return tuple(
@@ -132,14 +123,10 @@ class EventEncoder:
                 )
             case InputTranscribed():
                 return self._transcript(event)
-            case InputUnrecognised(item=item, part=part, reason=reason):
-                error = {"type": "server_error", "code": "unrecognised", "message": reason, "param": None}
-                kind = "conversation.item.input_audio_transcription.failed"
-                return (self.say(kind, item_id=item.item_id, content_index=part, error=error),)
             case ResponseCreated(response=response):
                 return (self.say("response.created", response=self._response_object(response, created=True)),)
-            case ReplyBegan():
-                return self._began(event)
+            case ReplyBegan(response=response, previous_id=previous_id):
+                return self._began(response, previous_id)
             case ResponseEnded(response=response):
                 return self._ended(response)
             case Silence():
@@ -161,30 +148,24 @@ class EventEncoder:
         return b"%b%b%b" % (head.encode(), piece.payload, b'"}')
 
     def _transcript(self, event: InputTranscribed) -> Sequence[bytes]:
-        item_id, part = event.item.item_id, event.part
         prefix = "conversation.item.input_audio_transcription"
-        seconds = round(event.item.parts[part].audio_ms / 1000, 2)
-        delta = self.say(f"{prefix}.delta", item_id=item_id, content_index=part, delta=event.text)
-        completed = self.say(
-            f"{prefix}.completed",
-            item_id=item_id,
-            content_index=part,
-            transcript=event.text,
-            usage={"type": "duration", "seconds": seconds},
-        )
+        place = {"item_id": event.item.item_id, "content_index": event.part}
+        if event.text is None:
+            error = {"type": "server_error", "code": "unrecognised", "message": event.reason, "param": None}
+            return (self.say(f"{prefix}.failed", **place, error=error),)
+        delta = self.say(f"{prefix}.delta", **place, delta=event.text)
+        seconds = round(event.item.parts[event.part].audio_ms / 1000, 2)
+        usage = {"type": "duration", "seconds": seconds}
+        completed = self.say(f"{prefix}.completed", **place, transcript=event.text, usage=usage)
         return (delta, completed) if event.text else (completed,)
 
-    def _began(self, event: ReplyBegan) -> Sequence[bytes]:
-        response = event.response
-        body = {**self.item(event.item), "content": []}
-        out = [
-            self.say(
-                "response.output_item.added", response_id=response.response_id, output_index=0, item=body
-            )
-        ]
+    def _began(self, response: ServerResponse, previous_id: str | None) -> Sequence[bytes]:
+        assert response.item is not None
+        place, body = _place(response), {**self.item(response.item), "content": []}
+        out = [self._output_item("added", response, body)]
         if response.in_conversation:
-            out.append(self.say(self.item_events[0], item=body, previous_item_id=event.previous_id))
-        out.append(self.say("response.content_part.added", **_place(response), part=_part(response, "")))
+            out.append(self.say(self.item_events[0], item=body, previous_item_id=previous_id))
+        out.append(self.say("response.content_part.added", **place, part=_part(response, "")))
         return out
 
     def _ended(self, response: ServerResponse) -> Sequence[bytes]:
@@ -201,14 +182,14 @@ class EventEncoder:
             out.append(self.say("response.content_part.done", **place, part=_part(response, text)))
             if response.in_conversation:
                 out += [self.say(kind, item=body) for kind in self.item_events[1:]]
-            out.append(
-                self.say(
-                    "response.output_item.done", response_id=response.response_id, output_index=0, item=body
-                )
-            )
+            out.append(self._output_item("done", response, body))
         out.append(self.say("response.done", response=self._response_object(response, created=False)))
         out.append(self._rate_limits(response))
         return out
+
+    def _output_item(self, change: str, response: ServerResponse, item: Mapping[str, Any]) -> bytes:
+        kind = f"response.output_item.{change}"
+        return self.say(kind, response_id=response.response_id, output_index=0, item=item)
 
     def _rate_limits(self, response: ServerResponse) -> bytes:
         self._responses += 1
@@ -278,10 +259,6 @@ def _place(response: ServerResponse) -> dict[str, Any]:
 
 def _part(response: ServerResponse, text: str) -> dict[str, Any]:
     return {"type": "audio", "transcript": text} if response.wants_audio else {"type": "text", "text": text}
-
-
-def _delta_kind(response: ServerResponse) -> str:
-    return "response.output_audio_transcript.delta" if response.wants_audio else "response.output_text.delta"
 
 
 def _status_details(response: ServerResponse) -> dict[str, Any] | None:

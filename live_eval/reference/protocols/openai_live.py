@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 import orjson
-import pybase64
-from pydantic import ValidationError
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role, sample_bytes
@@ -35,25 +33,23 @@ from live_eval.reference.engine.events import (
     UserSpeechStarted,
     UserSpeechStopped,
 )
+from live_eval.reference.protocols.openai import ClientEventProtocol
 from live_eval.reference.protocols.openai_live_schema import (
     COMMANDS,
     Append,
-    Bare,
-    Command,
     Format,
     LiveSessionUpdate,
-    Message,
+    OptionalAudioAppend,
     SessionStart,
 )
-from live_eval.reference.protocols.openai_schema import explain
+from live_eval.reference.protocols.openai_schema import ClientEvent, Empty
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.protocols.payloads import TooLargeError, check_command, decoded, parsed
+from live_eval.reference.protocols.payloads import MessageError, decoded
 from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = ["OpenAiLiveProtocol"]
 
-_APPEND = "session.input_audio.append"
 _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
 _MULAW_SILENCE, _ALAW_SILENCE = b"\xff", b"\xd5"
@@ -65,7 +61,7 @@ _WORD_MS = 350
 _MOST_INSTRUCTIONS = 1_000_000
 
 
-class OpenAiLiveProtocol:
+class OpenAiLiveProtocol(ClientEventProtocol):
     """One session.
 
     Args:
@@ -73,10 +69,11 @@ class OpenAiLiveProtocol:
         expires_at: When the session expires, in seconds since the Unix epoch.
     """
 
-    decoder_delay_samples = 0
+    client_events = COMMANDS
+    with_audio = ("session.input_audio.append",)
 
     def __init__(self, engine: Engine, expires_at: int) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self._frame_ms = engine.settings.chunk_ms
         engine.configure(EngineConfig(transcribe=True, frame_ms=self._frame_ms))
         self._expires_at = expires_at
@@ -88,110 +85,60 @@ class OpenAiLiveProtocol:
         self._silence = b""
         self._spoken_ms: dict[str, tuple[int, int]] = {}
 
-    def opened(self) -> Sequence[Output]:
-        """Send nothing: the client starts."""
-        return ()
-
-    def expires_soon(self, left_s: int) -> Sequence[Output]:
-        """Do nothing: ``expires_at`` was sent at the start."""
-        return ()
-
     def expired(self) -> Sequence[Output]:
         """Close the session: its time is up."""
         return self._closed("expired", None)
 
-    @staticmethod
-    def encode(audio: bytes) -> bytes:
-        """Encode audio as base64."""
-        return pybase64.b64encode(audio)
-
     # -- What the client says ---------------------------------------------------------------------------
 
-    def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
-        """Handle a command; answer an invalid one with an ``error`` event."""
-        if isinstance(message, bytes):
-            return [self._error("invalid_value", "Expected a text message, but a binary one came.")]
-        try:
-            given = parsed(message)
-            if not isinstance(given, dict):
-                came = type(given).__name__
-                return [self._error("invalid_type", f"Expected a JSON object, but it is a {came}.")]
-            check_command(message, given.get("type"), (_APPEND,))
-        except TooLargeError as error:
-            return [self._error("message_too_large", str(error))]
-        except orjson.JSONDecodeError as error:
-            return [self._error("invalid_json", f"Expected a JSON object; {error}")]
-        named = given.get("event_id")
-        cause = named[:512] if isinstance(named, str) else None
-        kind = given.get("type")
-        if self._session is None and kind != "session.start":
-            body = "Expected 'session.start' as the first command."
-            return [self._error("session_not_started", body, "type", cause)]
-        if kind == _APPEND:
-            return self._append(given, cause, at_ns)
-        schema = COMMANDS.get(kind) if isinstance(kind, str) else None
-        if schema is None:
-            supported = ", ".join(f"'{known}'" for known in sorted((*COMMANDS, _APPEND)))
-            body = f"Invalid value: {str(kind)[:80]!r}. Supported values are: {supported}."
-            return [self._error("invalid_value", body, "type", cause)]
-        try:
-            command = schema.model_validate(given)
-        except ValidationError as error:
-            wrong = explain(error)
-            return [self._error(wrong.code, wrong.message, wrong.param, cause)]
-        return self._handle(command)
-
-    def _append(self, given: dict[str, Any], cause: str | None, at_ns: int) -> Sequence[Output]:
-        audio = given.get("audio")
-        if not isinstance(audio, str):
-            return [self._error("invalid_type", "Expected a base64 string in 'audio'.", "audio", cause)]
-        data = decoded(audio, self.engine.config.input_codec)
-        if isinstance(data, str):
-            return [self._error("invalid_value", data, "audio", cause)]
-        if self._muted:
-            data = _silence(self.engine.config.input_codec, len(data))
-        return self.engine.audio(data, at_ns) if data else ()
-
-    def _handle(self, command: Command) -> Sequence[Output]:
-        cause = command.event_id
-        match command:
-            case SessionStart():
-                return self._start(command)
+    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
+        engine, cause = self.engine, event.event_id
+        if isinstance(event, SessionStart):
+            return self._start(event)
+        if self._session is None:
+            message = "Expected 'session.start' as the first command."
+            raise MessageError("session_not_started", message, "type")
+        match event:
+            case OptionalAudioAppend(audio=audio):
+                if audio is None:
+                    raise MessageError("invalid_type", "Expected a base64 string in 'audio'.", "audio")
+                data = decoded(audio, engine.config.input_codec, "audio")
+                if self._muted:
+                    data = _silence(engine.config.input_codec, len(data))
+                return engine.audio(data, at_ns) if data else ()
             case LiveSessionUpdate(session=changes):
-                assert self._session is not None
                 if set(changes) - {"delegation"}:
-                    body = "Only the delegation of a session can be changed."
-                    return [self._error("invalid_value", body, "session", cause)]
+                    message = "Only the delegation of a session can be changed."
+                    raise MessageError("invalid_value", message, "session")
                 self._session |= changes
                 return [self._event("session.updated", cause, session=self._session)]
             case Append(type=kind, content=content):
                 if kind == "session.instructions.append":
-                    config = self.engine.config
-                    instructions = "\n\n".join(filter(None, (config.instructions, content)))
+                    instructions = "\n\n".join(filter(None, (engine.config.instructions, content)))
                     if len(instructions) > _MOST_INSTRUCTIONS:
-                        body = f"Expected at most {_MOST_INSTRUCTIONS} characters of instructions in all."
-                        return [self._error("invalid_value", body, "content", cause)]
-                    self.engine.configure(replace(config, instructions=instructions))
+                        message = f"Expected at most {_MOST_INSTRUCTIONS} characters of instructions in all."
+                        raise MessageError("invalid_value", message, "content")
+                    engine.configure(replace(engine.config, instructions=instructions))
                 now_ms = self._now_ms
                 return [self._event(f"{kind}ed", cause, start_ms=now_ms, end_ms=now_ms)]
-            case Bare(type="session.close"):
+            case Empty(type="session.close"):
                 return self._closed("close_requested", cause)
-            case Bare(type=kind):
+            case Empty(type=kind):
                 self._muted = kind == "session.input_audio.mute"
                 return [self._event(f"{kind}d", cause)]
             case _:
-                raise AssertionError(f"no rule for {type(command).__name__}")
+                raise AssertionError(f"no rule for {type(event).__name__}")
 
     def _start(self, command: SessionStart) -> Sequence[Output]:
         config, cause = command.session, command.event_id
         if self._session is not None:
-            body = "The session has started already."
-            return [self._error("session_already_started", body, "type", cause)]
+            message = "The session has started already."
+            raise MessageError("session_already_started", message, "type")
         audio = config.audio
         codec = _codec(audio.format) if audio is not None and audio.format is not None else PCM_24K
         if self.engine.settings.calibrate and codec.name is not CodecName.PCM16:
-            body = "This endpoint is calibrating: the mark in the speech survives only 16-bit PCM."
-            return [self._error("invalid_value", body, "session.audio.format", cause)]
+            message = "This endpoint is calibrating: the mark in the speech survives only 16-bit PCM."
+            raise MessageError("invalid_value", message, "session.audio.format")
         voice = audio.output.voice if audio is not None and audio.output is not None else None
         self._session = {
             "id": self.engine.session_id,
@@ -215,13 +162,10 @@ class OpenAiLiveProtocol:
         frame_bytes = self._frame_ms * codec.rate_hz // 1000 * sample_bytes(codec)
         self._silence = _delta(self.encode(_silence(codec, frame_bytes)))
         out: list[Output] = [self._event("session.started", cause, session=self._session)]
-        for message in config.input or ():
-            out += self.engine.add_item(self._item(message))
+        for given in config.input or ():
+            part = Part(PartKind.TEXT, given.content[0].text)
+            out += self.engine.add_item(Item(self.engine.new_name("item"), _ROLES[given.role], [part]))
         return out
-
-    def _item(self, message: Message) -> Item:
-        part = Part(PartKind.TEXT, message.content[0].text)
-        return Item(self.engine.new_name("item"), _ROLES[message.role], [part])
 
     # -- What the server says ---------------------------------------------------------------------------
 
@@ -245,7 +189,7 @@ class OpenAiLiveProtocol:
                 begin_ms, _ = self._spoken_ms.get(item_id, (audio_ms, audio_ms))
                 self._spoken_ms[item_id] = (begin_ms, audio_ms)
                 return ()
-            case InputTranscribed(item=item, text=text):
+            case InputTranscribed(item=item, text=str(text)):
                 begin_ms, end_ms = self._spoken_ms.pop(item.item_id, (self._now_ms, self._now_ms))
                 return (self._transcript("input", text, begin_ms, end_ms),) if text else ()
             case ResponseEnded(response=response):
@@ -294,10 +238,10 @@ class OpenAiLiveProtocol:
             body["client_event_id"] = cause
         return self._say("error", error=body)
 
-    def _error(
-        self, code: str, message: str, param: str | None = None, cause: str | None = None
-    ) -> SendMessage:
-        return SendMessage(self._problem("invalid_request_error", code, message, param, cause))
+    def _error(self, problem: Problem, event_id: str | None) -> SendMessage:
+        return SendMessage(
+            self._problem("invalid_request_error", problem.code, problem.message, problem.param, event_id)
+        )
 
     def _closed(self, reason: str, cause: str | None) -> Sequence[Output]:
         if self._session is None:

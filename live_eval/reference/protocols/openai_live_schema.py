@@ -11,19 +11,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from live_eval.reference.protocols.openai_schema import Model, VoiceName
+from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, Model, VoiceName
 
-__all__ = [
-    "COMMANDS",
-    "Append",
-    "Bare",
-    "Command",
-    "Format",
-    "LiveSessionUpdate",
-    "Message",
-    "SessionConfig",
-    "SessionStart",
-]
+__all__ = ["COMMANDS", "Append", "Format", "LiveSessionUpdate", "OptionalAudioAppend", "SessionStart"]
 
 
 class LivePcmFormat(Model):
@@ -87,44 +77,39 @@ class SessionConfig(Model):
     safety_identifier: str | None = None
 
 
-class Command(Model):
-    """Members of every command."""
-
-    type: str
-    event_id: str | None = None
-
-
-class SessionStart(Command):
+class SessionStart(ClientEvent):
     """``session.start``."""
 
     session: SessionConfig
 
 
-class LiveSessionUpdate(Command):
+class LiveSessionUpdate(ClientEvent):
     """``session.update``: only the delegation can change."""
 
     session: dict[str, Any]
 
 
-class Append(Command):
+class Append(ClientEvent):
     """``session.instructions.append`` and similar commands."""
 
     content: str
     delegation_id: str | None
 
 
-class Bare(Command):
-    """A command without members."""
+class OptionalAudioAppend(ClientEvent):
+    """``session.input_audio.append``."""
+
+    audio: str | None = None
 
 
-COMMANDS: Mapping[str, type[Command]] = {
+COMMANDS: Mapping[str, type[ClientEvent]] = {
     "session.start": SessionStart,
     "session.update": LiveSessionUpdate,
     "session.instructions.append": Append,
     "session.thinking.append": Append,
     "session.commentary.append": Append,
-    "session.input_audio.mute": Bare,
-    "session.input_audio.unmute": Bare,
-    "session.close": Bare,
+    "session.input_audio.append": OptionalAudioAppend,
+    "session.input_audio.mute": Empty,
+    "session.input_audio.unmute": Empty,
+    "session.close": Empty,
 }
-"""Every command except ``session.input_audio.append``, which is frequent and validated by hand."""

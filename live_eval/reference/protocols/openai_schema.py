@@ -12,16 +12,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from live_eval.reference.protocols.payloads import MessageError
+
 __all__ = [
     "CLIENT_EVENTS",
     "EAGERNESS_SILENCE_MS",
+    "AudioAppend",
     "AudioContent",
     "ClientEvent",
-    "Content",
     "Empty",
     "Format",
-    "Invalid",
     "ItemCreate",
+    "ItemFields",
     "ItemName",
     "ItemParam",
     "ItemTruncate",
@@ -32,7 +34,6 @@ __all__ = [
     "NoiseReduction",
     "ResponseCancel",
     "ResponseCreate",
-    "ResponseParams",
     "SemanticVad",
     "ServerVad",
     "SessionParams",
@@ -42,6 +43,7 @@ __all__ = [
     "TurnDetection",
     "VoiceName",
     "explain",
+    "validated",
 ]
 
 EAGERNESS_SILENCE_MS: Mapping[str, int] = {"high": 300, "auto": 600, "medium": 600, "low": 1200}
@@ -154,23 +156,28 @@ class AudioParams(Model):
     output: OutputParams | None = None
 
 
-class SessionParams(Model):
-    """Session settings of a client."""
+class ReplyParams(Model):
+    """Settings of a session that one response can override."""
 
-    type: Literal["realtime"]
     output_modalities: Modalities | None = None
     instructions: str | None = None
     max_output_tokens: MaxTokens | None = None
-    audio: AudioParams | None = None
-    model: str | None = None
-    include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
-    tracing: str | dict[str, Any] | None = None
-    truncation: str | dict[str, Any] | None = None
     prompt: dict[str, Any] | None = None
     reasoning: dict[str, Any] | None = None
+
+
+class SessionParams(ReplyParams):
+    """Session settings of a client."""
+
+    type: Literal["realtime"]
+    audio: AudioParams | None = None
+    model: str | None = None
+    include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
+    tracing: str | dict[str, Any] | None = None
+    truncation: str | dict[str, Any] | None = None
 
 
 class ClientEvent(Model):
@@ -178,10 +185,6 @@ class ClientEvent(Model):
 
     type: str
     event_id: str | None = None
-
-    def as_ga(self) -> ClientEvent:
-        """Convert the event to the GA dialect."""
-        return self
 
 
 class SessionUpdate(ClientEvent):
@@ -192,6 +195,12 @@ class SessionUpdate(ClientEvent):
 
 class Empty(ClientEvent):
     """An event without members."""
+
+
+class AudioAppend(ClientEvent):
+    """``input_audio_buffer.append``."""
+
+    audio: str
 
 
 class TextContent(Model):
@@ -212,15 +221,20 @@ class AudioContent(Model):
 Content: TypeAlias = Annotated[TextContent | AudioContent, Field(discriminator="type")]
 
 
-class ItemParam(Model):
-    """A message. Function calls are not supported."""
+class ItemFields(Model):
+    """Members of every message. Function calls are not supported."""
 
     type: Literal["message"]
     role: Literal["system", "user", "assistant"]
-    content: Annotated[list[Content], Field(min_length=1, max_length=64)]
     id: Name | None = None
     object: Literal["realtime.item"] | None = None
     status: Literal["completed", "incomplete", "in_progress"] | None = None
+
+
+class ItemParam(ItemFields):
+    """A message."""
+
+    content: Annotated[list[Content], Field(min_length=1, max_length=64)]
 
 
 class ItemCreate(ClientEvent):
@@ -257,21 +271,13 @@ class ResponseAudio(Model):
     output: ResponseOutput | None = None
 
 
-class ResponseParams(Model):
+class ResponseParams(ReplyParams):
     """Settings of one response."""
 
-    instructions: str | None = None
-    output_modalities: Modalities | None = None
-    max_output_tokens: MaxTokens | None = None
     conversation: Literal["auto", "none"] | None = None
     input: Annotated[list[ItemParam], Field(max_length=256)] | None = None
     metadata: Metadata | None = None
     audio: ResponseAudio | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    parallel_tool_calls: bool | None = None
-    prompt: dict[str, Any] | None = None
-    reasoning: dict[str, Any] | None = None
 
 
 class ResponseCreate(ClientEvent):
@@ -288,6 +294,7 @@ class ResponseCancel(ClientEvent):
 
 CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
     "session.update": SessionUpdate,
+    "input_audio_buffer.append": AudioAppend,
     "input_audio_buffer.commit": Empty,
     "input_audio_buffer.clear": Empty,
     "conversation.item.create": ItemCreate,
@@ -297,40 +304,53 @@ CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
     "response.create": ResponseCreate,
     "response.cancel": ResponseCancel,
 }
-"""Every client event except ``input_audio_buffer.append``, which is frequent and validated by hand."""
 
 
-class Invalid(BaseModel):
-    """A refused message, with an error as OpenAI words it."""
+def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]]) -> ClientEvent:
+    """Return the event of a message.
 
-    code: str
-    message: str
-    param: str | None
+    Args:
+        given: The message.
+        events: The dialect's events, by type.
+
+    Raises:
+        MessageError: It is none of them; worded as by OpenAI.
+    """
+    kind = given.get("type")
+    if kind is None:
+        raise MessageError("missing_required_parameter", "Missing required parameter: 'type'.", "type")
+    schema = events.get(kind) if isinstance(kind, str) else None
+    if schema is None:
+        supported = ", ".join(f"'{known}'" for known in sorted(events))
+        message = f"Invalid value: {str(kind)[:80]!r}. Supported values are: {supported}."
+        raise MessageError("invalid_value", message, "type")
+    try:
+        return schema.model_validate(given)
+    except ValidationError as error:
+        raise explain(error) from None
 
 
-def explain(error: ValidationError) -> Invalid:
+def explain(error: ValidationError) -> MessageError:
     """Describe the first problem of a message."""
     first = min(error.errors(include_url=False, include_context=True), key=lambda found: len(found["loc"]))
     param = _param(first["loc"])
     kind = first["type"]
     context = first.get("ctx", {})
     if kind == "extra_forbidden":
-        return Invalid(code="unknown_parameter", message=f"Unknown parameter: '{param}'.", param=param)
+        return MessageError("unknown_parameter", f"Unknown parameter: '{param}'.", param)
     if kind in ("missing", "union_tag_not_found"):
         param = f"{param}.type" if kind == "union_tag_not_found" else param
-        message = f"Missing required parameter: '{param}'."
-        return Invalid(code="missing_required_parameter", message=message, param=param)
+        return MessageError("missing_required_parameter", f"Missing required parameter: '{param}'.", param)
     if kind == "union_tag_invalid":
         param = f"{param}.type"
         message = f"Invalid value: '{context['tag']}'. Supported values are: {context['expected_tags']}."
-        return Invalid(code="invalid_value", message=message, param=param)
+        return MessageError("invalid_value", message, param)
+    given = _short(first["input"])
     if kind == "literal_error":
-        given = _short(first["input"])
         message = f"Invalid value: {given}. Supported values are: {context['expected']}."
-        return Invalid(code="invalid_value", message=message, param=param)
+        return MessageError("invalid_value", message, param)
     code = "invalid_type" if kind.endswith("_type") else "invalid_value"
-    message = f"Invalid value for '{param}': {first['msg']}; it is {_short(first['input'])}."
-    return Invalid(code=code, message=message, param=param)
+    return MessageError(code, f"Invalid value for '{param}': {first['msg']}; it is {given}.", param)
 
 
 def _short(value: object) -> str:

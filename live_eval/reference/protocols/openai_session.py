@@ -7,7 +7,6 @@ from typing import Any
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.engine import PCM_24K, EngineConfig
-from live_eval.reference.engine.events import Problem
 from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.protocols.openai_schema import (
     EAGERNESS_SILENCE_MS,
@@ -19,6 +18,7 @@ from live_eval.reference.protocols.openai_schema import (
     SessionParams,
     TurnDetection,
 )
+from live_eval.reference.protocols.payloads import MessageError
 
 __all__ = ["MODEL", "SessionSettings", "codec_of", "format_of"]
 
@@ -68,11 +68,13 @@ class SessionSettings:
             "include": None,
         }
 
-    def update(self, params: SessionParams) -> Problem | None:
-        """Apply a client's changes. If there is a problem, change nothing."""
-        problem = self._problem(params)
-        if problem is not None:
-            return problem
+    def update(self, params: SessionParams) -> None:
+        """Apply a client's changes.
+
+        Raises:
+            MessageError: One is refused; then nothing changes.
+        """
+        self._check(params)
         given = params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
         self.shown |= given
         if params.audio is not None and params.audio.input is not None:
@@ -90,30 +92,22 @@ class SessionSettings:
             )
             if spoken.format is not None:
                 self._output_codec = codec_of(spoken.format)
-        return None
 
-    def _problem(self, params: SessionParams) -> Problem | None:
+    def _check(self, params: SessionParams) -> None:
         if params.model is not None and self.shown["model"] not in (MODEL, params.model):
-            return Problem("invalid_value", "The model of a session cannot be changed.", "session.model")
+            message = "The model of a session cannot be changed."
+            raise MessageError("invalid_value", message, "session.model")
         audio = params.audio
         if audio is None:
-            return None
+            return
         for side, given in (("input", audio.input), ("output", audio.output)):
             if given is not None and "format" in given.model_fields_set and given.format is None:
                 where = f"session.audio.{side}.format"
-                return Problem("invalid_value", f"Invalid value: null is no format for '{where}'.", where)
-        if (
-            self._calibrate
-            and audio.input is not None
-            and audio.input.format is not None
-            and not isinstance(audio.input.format, PcmFormat)
-        ):
-            return Problem(
-                "invalid_value",
-                "This endpoint is calibrating: the mark in the speech survives only 16-bit PCM.",
-                "session.audio.input.format",
-            )
-        return None
+                raise MessageError("invalid_value", f"Invalid value: null is no format for '{where}'.", where)
+        heard = audio.input.format if audio.input is not None else None
+        if self._calibrate and not isinstance(heard, PcmFormat | None):
+            message = "This endpoint is calibrating: the mark in the speech survives only 16-bit PCM."
+            raise MessageError("invalid_value", message, "session.audio.input.format")
 
     def engine_config(self) -> EngineConfig:
         """Return the settings for the engine."""

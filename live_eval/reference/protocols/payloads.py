@@ -10,8 +10,9 @@ import pybase64
 
 from live_eval.audio import Codec, CodecName
 from live_eval.errors import LiveEvalError
+from live_eval.reference.engine.events import Problem
 
-__all__ = ["MOST_MESSAGE_BYTES", "TooLargeError", "check_command", "decoded", "parsed"]
+__all__ = ["MOST_MESSAGE_BYTES", "MessageError", "check_length", "decoded", "parsed", "parsed_object"]
 
 MOST_MESSAGE_BYTES = 21 * 1024 * 1024
 """Longest message: 15 MiB of audio in base64, and its envelope."""
@@ -23,30 +24,49 @@ _MOST_VALUES = 20_000
 _BEFORE_VALUES = (",", "[", "{")
 
 
-class TooLargeError(LiveEvalError):
-    """A message is too large. The text says what the limit is."""
+class MessageError(LiveEvalError):
+    """A client's message is refused.
+
+    Args:
+        code: OpenAI's error code.
+        message: What was expected, and what came.
+        param: The parameter it is about, or None.
+    """
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.problem = Problem(code, message, param)
 
 
 def parsed(message: str | bytes) -> Any:
     """Parse a JSON message. Its values are counted before they are created.
 
-    Args:
-        message: The message, as received.
-
     Raises:
-        TooLargeError: It may contain too many values.
-        orjson.JSONDecodeError: It is not JSON.
+        MessageError: It may contain too many values, or it is not JSON.
     """
     if isinstance(message, str):
         values = sum(map(message.count, _BEFORE_VALUES))
     else:
         values = sum(message.count(before.encode()) for before in _BEFORE_VALUES)
     if values > _MOST_VALUES:
-        raise TooLargeError(f"Expected a message of at most {_MOST_VALUES} values, but {values} came.")
-    return orjson.loads(message)
+        body = f"Expected a message of at most {_MOST_VALUES} values, but {values} came."
+        raise MessageError("message_too_large", body)
+    try:
+        return orjson.loads(message)
+    except orjson.JSONDecodeError as error:
+        raise MessageError("invalid_json", f"Expected a JSON object; {error}") from None
 
 
-def check_command(message: str | bytes, kind: object, with_audio: Collection[str]) -> None:
+def parsed_object(message: str | bytes) -> dict[str, Any]:
+    """Parse a message that must be a JSON object; see `parsed`."""
+    given = parsed(message)
+    if not isinstance(given, dict):
+        kind = type(given).__name__
+        raise MessageError("invalid_type", f"Expected a JSON object, but it is a {kind}.")
+    return given
+
+
+def check_length(message: str | bytes, kind: object, with_audio: Collection[str]) -> None:
     """Refuse a long message of a kind that contains no audio.
 
     Args:
@@ -55,28 +75,35 @@ def check_command(message: str | bytes, kind: object, with_audio: Collection[str
         with_audio: The kinds that may contain audio.
 
     Raises:
-        TooLargeError: It has more than 1,048,576 characters.
+        MessageError: It has more than 1,048,576 characters.
     """
     if len(message) > _MOST_COMMAND_CHARACTERS and kind not in with_audio:
-        raise TooLargeError(
+        raise MessageError(
+            "message_too_large",
             f"Expected a message of at most {_MOST_COMMAND_CHARACTERS} characters without audio, "
-            f"but {len(message)} came."
+            f"but {len(message)} came.",
         )
 
 
-def decoded(audio: str, codec: Codec) -> bytes | str:
-    """Decode a client's audio; return the bytes, or a description of the problem.
+def decoded(audio: str, codec: Codec, param: str | None = None) -> bytes:
+    """Decode a client's audio.
 
     Args:
         audio: Base64, of at most 15 MiB.
         codec: How the samples are encoded; all must be complete.
+        param: The parameter it came in.
+
+    Raises:
+        MessageError: It is too long, not base64, or contains half a sample.
     """
     if len(audio) > _MAX_BYTES * 4 // 3 + 4:
-        return f"Expected at most {_MAX_BYTES // 1024 // 1024} MiB of audio."
+        body = f"Expected at most {_MAX_BYTES // 1024 // 1024} MiB of audio."
+        raise MessageError("invalid_value", body, param)
     try:
         data = pybase64.b64decode(audio, validate=True)
     except ValueError as error:
-        return f"Expected audio in base64; {error}."
+        raise MessageError("invalid_value", f"Expected audio in base64; {error}.", param) from None
     if codec.name is CodecName.PCM16 and len(data) % 2:
-        return f"Expected whole 16-bit samples, but {len(data)} bytes came."
+        body = f"Expected whole 16-bit samples, but {len(data)} bytes came."
+        raise MessageError("invalid_value", body, param)
     return data

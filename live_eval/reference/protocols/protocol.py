@@ -2,62 +2,59 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar
+
+import pybase64
 
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import CloseConnection, Event, Output, TrackPlayback
 
-__all__ = ["MediaServerProtocol", "ServerProtocol"]
+__all__ = ["ServerProtocol"]
 
 
-class ServerProtocol(Protocol):
-    """One session in one dialect. No method raises on a client's input."""
+class ServerProtocol(ABC):
+    """One session in one dialect. No method raises on a client's input.
 
-    @property
-    def engine(self) -> Engine:
-        """The engine of the session; the host passes it the results of models directly."""
-        ...
+    Args:
+        engine: The engine of the session; the host passes it the results of models directly.
+    """
+
+    decoder_delay_samples: ClassVar[int] = 0
+    """Delay of a listener's decoder, in samples at the output's rate: of codecs with look-ahead."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
     def opened(self) -> Sequence[Output]:
-        """Start the session on an open connection."""
-        ...
+        """Start the session on an open connection. By default, the client starts."""
+        return ()
 
+    @abstractmethod
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
         """Take a message: text as `str`, binary as `bytes`."""
-        ...
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
         """Announce that the session ends in `left_s` seconds, if the dialect can."""
-        ...
+        return ()
 
+    @abstractmethod
     def expired(self) -> Sequence[Output]:
         """Close the session because its time is up; end with `CloseConnection`."""
-        ...
 
+    @abstractmethod
     def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
         """Encode an event as messages, in order; `CloseConnection` where the dialect closes instead."""
-        ...
 
-    def encode(self, audio: bytes) -> bytes:
-        """Encode a chunk of audio for `AudioPiece.payload`. Thread-safe."""
-        ...
-
-    @property
-    def decoder_delay_samples(self) -> int:
-        """Delay of a listener's decoder, in samples at the output's rate.
-
-        Zero except for codecs with look-ahead: Opus delays sound by 6.5 ms.
-        """
-        ...
-
-
-class MediaServerProtocol(ServerProtocol, Protocol):
-    """A protocol whose audio travels on a media track, not in messages.
-
-    Its engine uses Opus (`live_eval.reference.server.output_buffer.TRACK`).
-    """
+    @staticmethod
+    def encode(audio: bytes) -> bytes:
+        """Encode a chunk of audio for `AudioPiece.payload`: by default as base64. Thread-safe."""
+        return pybase64.b64encode(audio)
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
-        """Report playback of a response; the rest of a cleared one was not heard."""
-        ...
+        """Report playback of a response on a media track; the rest of a cleared one was not heard.
+
+        Such a session uses Opus (`live_eval.reference.protocols.webrtc.TRACK`).
+        """
+        return ()

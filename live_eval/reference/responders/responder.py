@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +22,6 @@ from live_eval.reference.engine.conversation import ItemContent, Role
 from live_eval.reference.engine.events import FindReply
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
-from live_eval.reference.responders.instructed import choose_option, says_back
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.scoring.llm.calls import CallFailure, CallProblem, ChatEndpoint
 from live_eval.scoring.llm.options import LlmSettings
@@ -37,6 +38,8 @@ __all__ = [
     "Responder",
     "ScriptReplier",
     "ToneResponder",
+    "choose_option",
+    "says_back",
     "scripts_of",
 ]
 
@@ -48,6 +51,9 @@ _TONE_MS = 1000
 _LLM_TIMEOUT_S = 60.0
 _RETRIED = (CallProblem.CONNECTION, CallProblem.SERVER_ERROR)
 _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three short spoken sentences."
+_SAY_BACK = re.compile(r"\bword for word\b", re.IGNORECASE)
+_OPTION = re.compile(r"^\s*([A-Z])\.\s+\S", re.MULTILINE)
+_FEWEST_OPTIONS = 2
 # The cascade hears only words, not the style: the neutral answer is the honest one.
 _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
@@ -98,11 +104,10 @@ class ToneResponder:
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
-        known = calibration_reply(0, settings.reply_ms)
-        return GeneratedReply("A tone.", known.audio, known.onset_sample, "constructed")
+        return GeneratedReply("A tone.", calibration_reply(settings.reply_ms), 0, "constructed")
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
-        """Return the tone, or its description if text is wanted."""
+        """Return the fixed reply, or its words if text is wanted."""
         reply = self.fixed(settings)
         return reply if answer.wants_audio else GeneratedReply(reply.text, None)
 
@@ -110,7 +115,7 @@ class ToneResponder:
         """Do nothing: there is nothing to release."""
 
 
-class FileResponder:
+class FileResponder(ToneResponder):
     """Answers everything with a recording.
 
     Args:
@@ -121,21 +126,12 @@ class FileResponder:
         AudioError: The recording cannot be used.
     """
 
-    waits_for_words = False
-
     def __init__(self, path: Path, onset_sample: int | None = None) -> None:
         self._reply = GeneratedReply("", read_audio(path).audio, onset_sample, "given")
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the recording."""
         return self._reply
-
-    async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
-        """Return the recording, or empty text if text is wanted."""
-        return self._reply if answer.wants_audio else GeneratedReply("", None)
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
 
 # -- A cascade -----------------------------------------------------------------------------------------
@@ -211,7 +207,7 @@ class CascadeResponder:
             return self._voice.speak(text, speed=speed)
         if recording is not None:
             return read_audio(recording).audio
-        return calibration_reply(0, _TONE_MS).audio
+        return calibration_reply(_TONE_MS)
 
     def warm_up(self) -> None:
         """Speak once, so that the first session is not slow."""
@@ -226,8 +222,8 @@ class CascadeResponder:
 class ScriptReplier:
     """Answers with the reply of the most similar script; without recognition, with each in turn.
 
-    If its instructions ask for it, it repeats what it heard or guesses one of their options
-    (`live_eval.reference.responders.instructed`).
+    It understands no instructions and only looks for two patterns: the words "word for word" make it repeat
+    what it heard; a list of options ("A. Yes", "B. No", each on its own line) makes it guess one.
 
     Args:
         lines: The scripts, at least one; the first of several with the same text is used.
@@ -305,6 +301,34 @@ def scripts_of(cases: Iterable[Case]) -> list[ReplyLine]:
         for case in usable
         if case.text is not None and case.reference_text is not None
     ]
+
+
+def says_back(instructions: str) -> bool:
+    """Return whether the instructions ask to repeat what was heard.
+
+    >>> says_back("Repeat, word for word, what you hear.")
+    True
+    """
+    return _SAY_BACK.search(instructions) is not None
+
+
+def choose_option(instructions: str, heard: str) -> str | None:
+    """Return the letter of an option, or None if the instructions list none.
+
+    It is a guess, the same for the same instructions and words, and uniform over letters. So accuracy over
+    many questions is that of chance.
+
+    Args:
+        instructions: The session's system prompt.
+        heard: The words that were heard.
+
+    >>> choose_option("Be kind.", "hello") is None
+    True
+    """
+    letters = "".join(dict.fromkeys(found[1] for found in _OPTION.finditer(instructions)))
+    if len(letters) < _FEWEST_OPTIONS or letters != "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(letters)]:
+        return None
+    return letters[zlib.crc32(f"{instructions}\n{heard}".encode()) % len(letters)]
 
 
 class ChatReplier:

@@ -20,16 +20,17 @@ from aiohttp import WSCloseCode, web
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.reference.engine.engine import Engine, EngineConfig
+from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.engine.reply_plan import WireReply
+from live_eval.reference.protocols.gemini import SessionStore
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
-from live_eval.reference.server.authentication import Refusal, is_loopback, refusal_of, refused
+from live_eval.reference.server.authentication import RefusedError, authenticate, is_loopback, refused
 from live_eval.reference.server.connection import Channel, ServerSession, packed
 from live_eval.reference.server.connection_limits import Connections
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
-from live_eval.reference.server.session_store import SessionStore
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.sockets import SocketChannel
 from live_eval.reference.settings import Fault, ReferenceSettings
@@ -46,12 +47,6 @@ _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _CLOSE_TIMEOUT_S = 2.0
 
-_REFUSALS = {
-    Fault.REFUSE_401: Refusal(401, "invalid_request_error", "invalid_api_key", "Refused on purpose."),
-    Fault.REFUSE_429: Refusal(429, "requests", "rate_limit_exceeded", "Refused on purpose."),
-}
-_NO_HANDSHAKE = Refusal(426, "invalid_request_error", "upgrade_required", "Expected a WebSocket handshake.")
-
 
 class Endpoint:
     """The reference endpoint: what all sessions share.
@@ -62,7 +57,7 @@ class Endpoint:
         responder: Finds replies; closed with the application.
         token: Bearer token that clients must present, or None to accept any client.
         truth: File for the true times, or None.
-        clock: The clock.
+        clock: The clock of all sessions.
     """
 
     def __init__(
@@ -80,13 +75,13 @@ class Endpoint:
         self._responder = responder
         self._token = token
         self._truth = truth
-        self._clock = clock or SystemClock()
-        self._probe = LoopProbe(self._clock)
+        self.clock = clock or SystemClock()
+        self._probe = LoopProbe(self.clock)
         self._stored_sessions = SessionStore()
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
         self._webrtc_sessions = WebRtcSessions(self)
-        self._connections = Connections(self._clock)
+        self._connections = Connections(self.clock)
 
     def application(self) -> web.Application:
         """Return the aiohttp application."""
@@ -126,30 +121,31 @@ class Endpoint:
 
     # -- Coming in --------------------------------------------------------------------------------------
 
-    @property
-    def clock(self) -> Clock:
-        """The clock of all sessions."""
-        return self._clock
-
     def admit(
         self, request: web.Request, parameters: Collection[str], *, known: bool = False
-    ) -> ReferenceSettings | Refusal:
-        """Return the settings of the requested session, or a refusal.
+    ) -> ReferenceSettings:
+        """Return the settings of the requested session.
 
         Args:
             request: The request.
             parameters: URL parameters that belong to the dialect.
             known: Whether the client is already authenticated.
+
+        Raises:
+            RefusedError: There is none, or a fault refuses it.
         """
-        refusal = None if known else refusal_of(request, self._token)
-        if refusal is not None:
-            return refusal
+        if not known:
+            authenticate(request, self._token)
         query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
             settings = self._settings.overridden(query)
         except UsageError as error:
-            return Refusal(400, "invalid_request_error", "invalid_value", str(error))
-        return _REFUSALS.get(settings.fault, settings) if settings.fault is not None else settings
+            raise RefusedError(400, "invalid_value", str(error)) from None
+        if settings.fault is Fault.REFUSE_401:
+            raise RefusedError(401, "invalid_api_key", "Refused on purpose.")
+        if settings.fault is Fault.REFUSE_429:
+            raise RefusedError(429, "rate_limit_exceeded", "Refused on purpose.")
+        return settings
 
     def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
         """Return the engine of a new session."""
@@ -158,7 +154,7 @@ class Endpoint:
 
     def expires_at(self, settings: ReferenceSettings) -> int:
         """Return when a session that starts now expires, in seconds since the Unix epoch."""
-        return self._clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
+        return self.clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
 
     async def hold(
         self, channel: Channel, protocol: ServerProtocol, sound: SessionAudio | None = None
@@ -173,7 +169,7 @@ class Endpoint:
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)
         link = ServerSession(
-            channel, protocol, self._speech_models, self._responder, fixed, self._clock, self._keep, sound
+            channel, protocol, self._speech_models, self._responder, fixed, self.clock, self._keep, sound
         )
         try:
             await link.run()
@@ -190,9 +186,14 @@ class Endpoint:
         return enter
 
     async def _enter(self, request: web.Request, route: Route) -> web.StreamResponse:
-        settings = self.admit(request, route.parameters)
-        if isinstance(settings, Refusal) and settings.status not in route.refusals:
-            return refused(settings)
+        refusal: CloseConnection | None = None
+        settings = self._settings
+        try:
+            settings = self.admit(request, route.parameters)
+        except RefusedError as error:
+            refusal = route.refusals.get(error.status)
+            if refusal is None:
+                return refused(error)
         socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
             compress=False,
             max_msg_size=route.most_bytes,
@@ -200,25 +201,19 @@ class Endpoint:
             timeout=_CLOSE_TIMEOUT_S,
         )
         if not socket.can_prepare(request).ok:
-            return refused(_NO_HANDSHAKE)
+            return refused(RefusedError(426, "upgrade_required", "Expected a WebSocket handshake."))
         await socket.prepare(request)
-        if isinstance(settings, Refusal):
-            close_frame = route.refusals[settings.status]
-            await socket.close(code=close_frame.code, message=close_frame.reason.encode())
+        if refusal is not None:
+            await socket.close(code=refusal.code, message=refusal.reason.encode())
             return socket
         self._open.add(socket)
         try:
             async with self._seats[route.dialect] if route.exclusive else contextlib.nullcontext():
-                opening = SessionRequest(
-                    query=request.query,
-                    stored_sessions=self._stored_sessions,
-                    expires_at=self.expires_at(settings),
-                )
+                engine = self.engine(settings, route.config)
+                opening = SessionRequest(request.query, self._stored_sessions, self.expires_at(settings))
                 # A protocol may load its codec.
-                protocol = await asyncio.to_thread(
-                    route.protocol, self.engine(settings, route.config), opening
-                )
-                await self.hold(SocketChannel(socket, self._clock, binary=route.binary), protocol)
+                protocol = await asyncio.to_thread(route.protocol, engine, opening)
+                await self.hold(SocketChannel(socket, self.clock, binary=route.binary), protocol)
         finally:
             self._open.discard(socket)
             if not self._open and not gc.isenabled():

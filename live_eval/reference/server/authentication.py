@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import web
 
+from live_eval.errors import LiveEvalError
 from live_eval.types import Secret
 
-__all__ = ["KEY_PARAMETER", "Refusal", "is_loopback", "refusal_of", "refused"]
+__all__ = ["KEY_PARAMETER", "RefusedError", "authenticate", "is_loopback", "refused"]
 
 KEY_PARAMETER = "key"
 """URL parameter for the key, in Gemini's clients."""
@@ -21,21 +21,19 @@ _KEY_HEADERS = ("x-goog-api-key", "api-key")
 _BEARER = "bearer"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A refusal of a client.
+class RefusedError(LiveEvalError):
+    """A client is refused.
 
     Args:
         status: HTTP status.
-        kind: OpenAI's ``error.type``.
         code: OpenAI's ``error.code``.
         message: What was expected, and what came.
     """
 
-    status: int
-    kind: str
-    code: str
-    message: str
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
 
 
 def is_loopback(host: str) -> bool:
@@ -46,30 +44,33 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def refusal_of(request: web.Request, token: Secret | None) -> Refusal | None:
-    """Return why a client is refused, or None if it is admitted.
+def authenticate(request: web.Request, token: Secret | None) -> None:
+    """Check that a client is admitted.
 
     Args:
         request: The request; its token may be in any place that a dialect uses.
         token: The expected token; None admits everyone except web pages from other origins.
+
+    Raises:
+        RefusedError: It is not.
     """
     if token is not None:
         wanted = token.reveal().encode()
         # Headers are decoded as UTF-8 with surrogate escapes.
         presented = (given.encode(errors="surrogatepass") for given in _presented(request))
-        if any(hmac.compare_digest(given, wanted) for given in presented):
-            return None
-        return Refusal(401, "invalid_request_error", "invalid_api_key", "Incorrect bearer token.")
+        if not any(hmac.compare_digest(given, wanted) for given in presented):
+            raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
+        return
     # A web page from another origin, open in this machine's browser, must not use a server without a token.
     origin = request.headers.get("Origin")
     if origin is not None and not _is_local_page(origin):
-        return Refusal(403, "invalid_request_error", "origin", "Web pages from other origins need a token.")
-    return None
+        raise RefusedError(403, "origin", "Web pages from other origins need a token.")
 
 
-def refused(refusal: Refusal) -> web.Response:
+def refused(refusal: RefusedError) -> web.Response:
     """Return a refusal as an HTTP response."""
-    problem = {"type": refusal.kind, "code": refusal.code, "message": refusal.message, "param": None}
+    kind = "requests" if refusal.status == 429 else "invalid_request_error"
+    problem = {"type": kind, "code": refusal.code, "message": str(refusal), "param": None}
     headers: dict[str, str] = {}
     if refusal.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

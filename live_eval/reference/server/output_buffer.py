@@ -9,32 +9,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
-from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
 from live_eval.clock import Clock
-from live_eval.reference.engine.engine import EngineConfig
 from live_eval.reference.engine.events import AudioPiece, Output, PlaybackState, ServerResponse, TrackPlayback
 from live_eval.reference.settings import IdleRtp
 
 __all__ = [
-    "DECODER_DELAY_SAMPLES",
-    "TRACK",
     "InputPacket",
     "MediaTrack",
     "ReplyPlayer",
     "SessionAudio",
     "silence",
 ]
-
-TRACK = EngineConfig(
-    input_codec=Codec(CodecName.PCM16, OPUS_RATE_HZ),
-    output_codec=Codec(CodecName.OPUS, OPUS_RATE_HZ),
-    lossy_input=True,
-)
-"""Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
-
-DECODER_DELAY_SAMPLES = 312
-"""Delay of Opus: its encoder looks 6.5 ms ahead (RFC 6716, 2.1.2), so sound is heard that much later."""
 
 _PACKET_NS = 20_000_000
 _PACKET_SAMPLES = OPUS_RATE_HZ // 50
@@ -79,7 +65,7 @@ class SessionAudio:
 
     Args:
         media: The track.
-        playback: `MediaServerProtocol.playback` of its protocol.
+        playback: `ServerProtocol.playback` of its protocol.
     """
 
     media: MediaTrack

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
-from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GEMINI_REFUSALS, GeminiProtocol
+from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GEMINI_REFUSALS, GeminiProtocol, SessionStore
 from live_eval.reference.protocols.moshi import (
     MOSHI_CONFIG,
     MOSHI_PARAMETERS,
@@ -21,13 +22,11 @@ from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.protocols.payloads import MOST_MESSAGE_BYTES
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.server.authentication import KEY_PARAMETER
-from live_eval.reference.server.session_store import SessionStore
 
 __all__ = ["MODEL", "ROUTES", "Route", "SessionRequest"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
+class SessionRequest(NamedTuple):
     """The request for a session, before its first message.
 
     Args:
@@ -39,6 +38,11 @@ class SessionRequest:
     query: Mapping[str, str]
     stored_sessions: SessionStore
     expires_at: int
+
+    @property
+    def model(self) -> str:
+        """The requested model."""
+        return self.query.get("model") or MODEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,32 +83,12 @@ class Route:
         return self.header is None or self.header[1] in headers.get(self.header[0], "")
 
 
-def _openai(engine: Engine, opening: SessionRequest) -> ServerProtocol:
-    return OpenAiProtocol(engine, opening.query.get("model") or MODEL, opening.expires_at)
-
-
-def _openai_beta(engine: Engine, opening: SessionRequest) -> ServerProtocol:
-    return OpenAiBetaProtocol(engine, opening.query.get("model") or MODEL, opening.expires_at)
-
-
-def _gemini(engine: Engine, opening: SessionRequest) -> ServerProtocol:
-    return GeminiProtocol(engine, opening.stored_sessions)
-
-
-def _live(engine: Engine, opening: SessionRequest) -> ServerProtocol:
-    return OpenAiLiveProtocol(engine, opening.expires_at)
-
-
-def _moshi(engine: Engine, opening: SessionRequest) -> ServerProtocol:
-    return MoshiProtocol(engine)
-
-
 ROUTES = (
     Route(
         dialect="openai-beta",
         path="/v1/realtime",
         base="/v1",
-        protocol=_openai_beta,
+        protocol=lambda engine, opening: OpenAiBetaProtocol(engine, opening.model, opening.expires_at),
         header=("openai-beta", "realtime=v1"),
         parameters=frozenset({"model"}),
         subprotocols=("realtime",),
@@ -113,7 +97,7 @@ ROUTES = (
         dialect="openai",
         path="/v1/realtime",
         base="/v1",
-        protocol=_openai,
+        protocol=lambda engine, opening: OpenAiProtocol(engine, opening.model, opening.expires_at),
         parameters=frozenset({"model"}),
         subprotocols=("realtime",),
     ),
@@ -121,18 +105,23 @@ ROUTES = (
         dialect="gemini-live",
         path="/ws/google.ai.generativelanguage.{version:v1|v1beta|v1alpha}.GenerativeService.BidiGenerateContent",
         base="",
-        protocol=_gemini,
+        protocol=lambda engine, opening: GeminiProtocol(engine, opening.stored_sessions),
         config=GEMINI_CONFIG,
         parameters=frozenset({KEY_PARAMETER, "alt"}),
         binary=True,
         refusals=GEMINI_REFUSALS,
     ),
-    Route(dialect="openai-live", path="/v1/live/sessions", base="/v1", protocol=_live),
+    Route(
+        dialect="openai-live",
+        path="/v1/live/sessions",
+        base="/v1",
+        protocol=lambda engine, opening: OpenAiLiveProtocol(engine, opening.expires_at),
+    ),
     Route(
         dialect="moshi",
         path="/api/chat",
         base="",
-        protocol=_moshi,
+        protocol=lambda engine, opening: MoshiProtocol(engine),
         config=MOSHI_CONFIG,
         parameters=MOSHI_PARAMETERS,
         binary=True,

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from aiohttp import web
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from live_eval.clock import Clock
-from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.protocols.openai_webrtc import OpenAiWebRtcProtocol
-from live_eval.reference.protocols.payloads import TooLargeError, parsed
-from live_eval.reference.protocols.protocol import MediaServerProtocol, ServerProtocol
-from live_eval.reference.protocols.webrtc_bot import WebRtcBotProtocol
-from live_eval.reference.server.authentication import Refusal, refused
-from live_eval.reference.server.connection import Channel
-from live_eval.reference.server.output_buffer import TRACK, SessionAudio
+from live_eval.reference.protocols.payloads import MessageError, parsed_object
+from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
+from live_eval.reference.server.authentication import RefusedError, refused
+from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.webrtc import OfferError, RtcConnection
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
 from live_eval.session.event_loop import Collector
 
-__all__ = ["Host", "WebRtcSessions"]
+if TYPE_CHECKING:
+    from live_eval.reference.server.app import Endpoint
+
+__all__ = ["WebRtcSessions"]
 
 _CONNECT_NS = 30_000_000_000
 _GOING_AWAY = 1001
@@ -38,6 +38,7 @@ _SECRET_LASTS_S = 600
 _MOST_SECRETS = 1_000
 _MOST_SECRET_BYTES = 64 * 1024
 _BODY_S = 10.0
+_PIPECAT_PATH = "/api/offer"
 _Json = dict[str, Any]
 # Faults in the middle of a reply must hit the middle of its sound, not of the burst of its events.
 _MID_REPLY = (Fault.CLOSE_MID_REPLY, Fault.CLOSE_CHANNEL, Fault.STALL_MID_REPLY)
@@ -50,43 +51,14 @@ _CORS = {
 }
 
 
-class Host(Protocol):
-    """What signalling needs of the endpoint."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock."""
-        ...
-
-    def admit(
-        self, request: web.Request, parameters: Collection[str], *, known: bool = False
-    ) -> ReferenceSettings | Refusal:
-        """Return the settings of the requested session, or a refusal."""
-        ...
-
-    def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
-        """Return the engine of a new session."""
-        ...
-
-    def expires_at(self, settings: ReferenceSettings) -> int:
-        """Return when a session that starts now expires, in seconds since the Unix epoch."""
-        ...
-
-    async def hold(
-        self, channel: Channel, protocol: ServerProtocol, sound: SessionAudio | None = None
-    ) -> None:
-        """Run a session until its connection ends."""
-        ...
-
-
 class WebRtcSessions:
     """Signalling, and the sessions over WebRTC.
 
     Args:
-        host: The endpoint.
+        host: The endpoint, which also serves WebSockets.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Endpoint) -> None:
         self._host = host
         self._connections: dict[str, RtcConnection] = {}
         self._collector = Collector()
@@ -98,17 +70,17 @@ class WebRtcSessions:
 
     def mount(self, app: web.Application) -> None:
         """Add the routes."""
-        ways = (
-            ("POST", "/v1/realtime/calls", self._openai),
-            ("POST", "/v1/realtime/client_secrets", self._issue),
-            ("POST", "/api/offer", self._pipecat),
-            ("PATCH", "/api/offer", self._pipecat_candidates),
-            ("POST", "/webrtc/offer", self._fastrtc),
+        routes = (
+            ("POST", "/v1/realtime/calls", self._openai, "invalid_offer"),
+            ("POST", "/v1/realtime/client_secrets", self._issue, "invalid_json"),
+            ("POST", _PIPECAT_PATH, self._bot, "invalid_offer"),
+            ("PATCH", _PIPECAT_PATH, self._pipecat_candidates, "invalid_candidate"),
+            ("POST", "/webrtc/offer", self._bot, "invalid_offer"),
         )
-        for method, path, handler in ways:
-            app.router.add_route(method, path, _allow_any_origin(handler))
-        for path in {path for _, path, _ in ways}:
-            app.router.add_route("OPTIONS", path, _allow_any_origin(_preflight))
+        for method, path, handler, code in routes:
+            app.router.add_route(method, path, _allow_any_origin(handler, code))
+        for path in {path for _, path, _, _ in routes}:
+            app.router.add_route("OPTIONS", path, _allow_any_origin(_preflight, ""))
 
     async def close(self) -> None:
         """End every session."""
@@ -121,12 +93,7 @@ class WebRtcSessions:
     async def _openai(self, request: web.Request) -> web.Response:
         issued = self._issued(request)
         settings = self._host.admit(request, {"model"}, known=issued is not None)
-        if isinstance(settings, Refusal):
-            return refused(settings)
-        try:
-            offer = await _offer(request)
-        except OfferError as error:
-            return refused(_refusal("invalid_offer", str(error)))
+        offer = await _offer(request)
         session = offer.session or (orjson.loads(issued.session) if issued is not None else {})
         model = session.get("model") or request.query.get("model")
         protocol = OpenAiWebRtcProtocol(
@@ -134,37 +101,26 @@ class WebRtcSessions:
             model if isinstance(model, str) and model else MODEL,
             self._host.expires_at(settings),
         )
-        problem = protocol.begin(session) if session else None
-        if problem is not None:
-            return refused(_refusal(problem.code, problem.message))
-        try:
-            call = await self._answered(offer.sdp, protocol)
-        except OfferError as error:
-            return refused(_refusal("invalid_offer", str(error)))
-        location = f"{request.path}/{call.call_id}"
-        return web.Response(
-            status=201, text=call.answer, content_type="application/sdp", headers={"Location": location}
-        )
+        if session:
+            protocol.begin(session)
+        call_id = _new_id()
+        answer = await self._answer(call_id, offer.sdp, protocol)
+        headers = {"Location": f"{request.path}/{call_id}"}
+        return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
 
     async def _issue(self, request: web.Request) -> web.Response:
         """Issue an ephemeral key for browser clients, with the settings of one session."""
-        settings = self._host.admit(request, ())
-        if isinstance(settings, Refusal):
-            return refused(settings)
-        try:
-            asked = await _json(request) if request.can_read_body else {}
-        except OfferError as error:
-            return refused(_refusal("invalid_json", str(error)))
-        session = asked.get("session")
+        self._host.admit(request, ())
+        session = (await _json(request)).get("session") if request.can_read_body else None
         kept = orjson.dumps(session if isinstance(session, dict) else {})
         if len(kept) > _MOST_SECRET_BYTES:
             message = f"Expected a session of at most {_MOST_SECRET_BYTES} bytes, but it has {len(kept)}."
-            return refused(Refusal(413, "invalid_request_error", "request_too_large", message))
+            raise RefusedError(413, "request_too_large", message)
         now_s = self._host.clock.wall_ns() // _SECOND_NS
         self._forget_secrets(now_s)
         if len(self._secrets) >= _MOST_SECRETS:
             message = f"Expected at most {_MOST_SECRETS} client secrets in {_SECRET_LASTS_S} s."
-            return refused(Refusal(429, "requests", "rate_limit_exceeded", message))
+            raise RefusedError(429, "rate_limit_exceeded", message)
         value = f"ek_{secrets.token_hex(16)}"
         self._secrets[value] = _Issued(now_s + _SECRET_LASTS_S, kept)
         created = {"value": value, "expires_at": now_s + _SECRET_LASTS_S, "session": orjson.Fragment(kept)}
@@ -182,46 +138,39 @@ class WebRtcSessions:
 
     # -- Bots -------------------------------------------------------------------------------------------
 
-    async def _pipecat(self, request: web.Request) -> web.Response:
-        return await self._bot(request, lambda call_id: {"pc_id": call_id})
-
-    async def _fastrtc(self, request: web.Request) -> web.Response:
-        return await self._bot(request, lambda call_id: {})
-
-    async def _bot(self, request: web.Request, more: Callable[[str], _Json]) -> web.Response:
+    async def _bot(self, request: web.Request) -> web.Response:
         settings = self._host.admit(request, ())
-        if isinstance(settings, Refusal):
-            return refused(settings)
         protocol = WebRtcBotProtocol(self._host.engine(_settings(settings), TRACK))
-        try:
-            asked = await _json(request)
-            offer = asked.get("sdp")
-            if asked.get("type") != "offer" or not isinstance(offer, str):
-                raise OfferError("expected an object with 'sdp' and with 'type' as 'offer'")
-            call = await self._answered(offer, protocol)
-        except OfferError as error:
-            return refused(_refusal("invalid_offer", str(error)))
-        return _as_json({"sdp": call.answer, "type": "answer", **more(call.call_id)})
+        asked = await _json(request)
+        offer = asked.get("sdp")
+        if asked.get("type") != "offer" or not isinstance(offer, str):
+            raise OfferError("expected an object with 'sdp' and with 'type' as 'offer'")
+        call_id = _new_id()
+        answer = await self._answer(call_id, offer, protocol)
+        named = {"pc_id": call_id} if request.path == _PIPECAT_PATH else {}
+        return _as_json({"sdp": answer, "type": "answer", **named})
 
     async def _pipecat_candidates(self, request: web.Request) -> web.Response:
-        settings = self._host.admit(request, ())
-        if isinstance(settings, Refusal):
-            return refused(settings)
+        self._host.admit(request, ())
+        asked = await _json(request)
+        connection = self._connections.get(str(asked.get("pc_id")))
+        if connection is None:
+            raise RefusedError(404, "unknown_pc_id", "No such 'pc_id'.")
         try:
-            asked = await _json(request)
-            connection = self._connections.get(str(asked.get("pc_id")))
-            if connection is None:
-                return refused(Refusal(404, "invalid_request_error", "unknown_pc_id", "No such 'pc_id'."))
-            for candidate in _candidates(asked.get("candidates")):
-                await connection.add_candidate(*candidate)
-        except OfferError as error:
-            return refused(_refusal("invalid_candidate", str(error)))
+            candidates = _CANDIDATES.validate_python(asked.get("candidates"))
+        except ValidationError:
+            message = "expected a list 'candidates' with 'candidate', 'sdp_mid' and 'sdp_mline_index'"
+            raise OfferError(message) from None
+        for each in candidates:
+            if each.sdp_mid is None and each.sdp_mline_index is None:
+                raise OfferError("expected candidates with 'sdp_mid' or 'sdp_mline_index'")
+            await connection.add_candidate(each.candidate, each.sdp_mid, each.sdp_mline_index)
         return _as_json({"status": "success"})
 
     # -- Both -------------------------------------------------------------------------------------------
 
-    async def _answered(self, offer: str, protocol: MediaServerProtocol) -> _Answered:
-        """Start a session.
+    async def _answer(self, call_id: str, offer: str, protocol: ServerProtocol) -> str:
+        """Start a session; return the answer to its offer.
 
         Raises:
             OfferError: The offer cannot be answered, or a fault refuses it.
@@ -231,14 +180,13 @@ class WebRtcSessions:
             raise OfferError("this endpoint refuses the offer on purpose")
         connection = RtcConnection(self._host.clock, fault)
         answer = await connection.answer(offer)
-        call_id = f"rtc_{secrets.token_hex(16)}"
         self._connections[call_id] = connection
         task = asyncio.create_task(self._hold(call_id, connection, protocol))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return _Answered(call_id, answer)
+        return answer
 
-    async def _hold(self, call_id: str, connection: RtcConnection, protocol: MediaServerProtocol) -> None:
+    async def _hold(self, call_id: str, connection: RtcConnection, protocol: ServerProtocol) -> None:
         with self._collector.session(lambda: True):  # the endpoint cannot know when a client measures
             try:
                 if await connection.connected(_CONNECT_NS):
@@ -248,28 +196,27 @@ class WebRtcSessions:
                 del self._connections[call_id]
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    call_id: str
-    answer: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Issued:
+class _Issued(NamedTuple):
     expires_at: int
     session: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
+class _Offer(NamedTuple):
     sdp: str
     session: Mapping[str, Any]
 
 
-class _Candidate(NamedTuple):
-    line: str
-    mid: str | None
-    number: int | None
+class _Candidate(BaseModel):
+    candidate: str
+    sdp_mid: str | None = None
+    sdp_mline_index: int | None = None
+
+
+_CANDIDATES = TypeAdapter(list[_Candidate])
+
+
+def _new_id() -> str:
+    return f"rtc_{secrets.token_hex(16)}"
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
@@ -334,34 +281,9 @@ async def _json(request: web.Request) -> _Json:
 
 def _object(data: bytes) -> _Json:
     try:
-        found = parsed(data)
-    except TooLargeError as error:
+        return parsed_object(data)
+    except MessageError as error:
         raise OfferError(str(error)) from None
-    except orjson.JSONDecodeError as error:
-        raise OfferError(f"expected a JSON object; {error}") from None
-    if not isinstance(found, dict):
-        raise OfferError(f"expected a JSON object, but it is a {type(found).__name__}")
-    return found
-
-
-def _candidates(given: object) -> list[_Candidate]:
-    if not isinstance(given, list):
-        raise OfferError("expected a list 'candidates'")
-    found: list[_Candidate] = []
-    for each in given:
-        if not isinstance(each, dict) or not isinstance(each.get("candidate"), str):
-            raise OfferError("expected candidates with 'candidate', 'sdp_mid' and 'sdp_mline_index'")
-        mid, index = each.get("sdp_mid"), each.get("sdp_mline_index")
-        named = mid if isinstance(mid, str) else None
-        numbered = index if isinstance(index, int) else None
-        if named is None and numbered is None:
-            raise OfferError("expected candidates with 'sdp_mid' or 'sdp_mline_index'")
-        found.append(_Candidate(each["candidate"], named, numbered))
-    return found
-
-
-def _refusal(code: str, message: str) -> Refusal:
-    return Refusal(400, "invalid_request_error", code, message)
 
 
 def _as_json(body: _Json) -> web.Response:
@@ -369,20 +291,30 @@ def _as_json(body: _Json) -> web.Response:
 
 
 def _allow_any_origin(
-    handler: Callable[[web.Request], Awaitable[web.Response]],
+    handler: Callable[[web.Request], Awaitable[web.Response]], code: str
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Add CORS headers to a handler's responses, so that any web page can read them."""
+    """Answer refusals, and add CORS headers to a handler's responses, so that any web page can read them.
+
+    Args:
+        handler: The handler.
+        code: Error code of a request that it cannot take.
+    """
 
     async def handle(request: web.Request) -> web.Response:
         try:
             response = await handler(request)
+        except RefusedError as error:
+            response = refused(error)
+        except MessageError as error:
+            response = refused(RefusedError(400, error.problem.code, str(error)))
+        except OfferError as error:
+            response = refused(RefusedError(400, code, str(error)))
         except web.HTTPRequestEntityTooLarge as error:
-            response = refused(
-                Refusal(413, "invalid_request_error", "request_too_large", error.text or error.reason)
-            )
+            response = refused(RefusedError(413, "request_too_large", error.text or error.reason))
         except TimeoutError:
-            message = f"Expected the body within {_BODY_S:g} s."
-            response = refused(Refusal(408, "invalid_request_error", "request_timeout", message))
+            response = refused(
+                RefusedError(408, "request_timeout", f"Expected the body within {_BODY_S:g} s.")
+            )
         response.headers.update(_CORS)
         return response
 

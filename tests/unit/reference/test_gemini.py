@@ -23,9 +23,8 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.engine.turn_detector import WINDOW_MS
-from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol
+from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol, SessionStore
 from live_eval.reference.server.connection import packed
-from live_eval.reference.server.session_store import SessionStore
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
 
 MS = 1_000_000
@@ -104,8 +103,8 @@ class Client:
     def answer(self) -> list[Json]:
         """Give the reply, 200 ms of sound."""
         answer = self.answers.pop()
-        known = calibration_reply(0, 200)
-        audio = known.audio if answer.wants_audio else None
+        tone = calibration_reply(200)
+        audio = tone if answer.wants_audio else None
         wire = packed(GeneratedReply("Hello to you, my friend.", audio, 0), self.protocol, answer.codec)
         return self.take(self.engine.reply(answer.response_id, wire, self.at_ns))
 

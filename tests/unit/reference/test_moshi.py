@@ -55,8 +55,8 @@ class Client:
                 case SendMessage(message=message):
                     frames.append(message)
                 case FindReply():
-                    known = calibration_reply(0, 400)
-                    wire = packed(GeneratedReply("A tone.", known.audio, 0), self.protocol, output.codec)
+                    tone = calibration_reply(400)
+                    wire = packed(GeneratedReply("A tone.", tone, 0), self.protocol, output.codec)
                     frames += self.take(self.protocol.engine.reply(output.response_id, wire, self.at_ms * MS))
                 case _:
                     if isinstance(output, ResponseCreated):
@@ -117,9 +117,9 @@ def test_the_onset_is_where_a_listeners_decoder_puts_it() -> None:
     client = Client()
     frames = client.speak()
     engine = client.protocol.engine
-    known = calibration_reply(0, 400)
+    tone = calibration_reply(400)
     told = packed(
-        GeneratedReply("A tone.", known.audio, 0), client.protocol, engine.config.output_codec
+        GeneratedReply("A tone.", tone, 0), client.protocol, engine.config.output_codec
     ).onset_sample
     assert told is not None
     sound = [frame for frame in frames if frame[0] == AUDIO]

@@ -67,8 +67,8 @@ class Client:
         events += self.send("input_audio_buffer.commit")
         events += self.send("response.create")
         answer = self.answers.pop()
-        known = calibration_reply(0, 200)
-        reply = GeneratedReply("A tone.", known.audio if answer.wants_audio else None, 0)
+        tone = calibration_reply(200)
+        reply = GeneratedReply("A tone.", tone if answer.wants_audio else None, 0)
         wire = packed(reply, self.protocol, answer.codec)
         events += self.take(self.protocol.engine.reply(answer.response_id, wire, 0))
         while (wake_ns := self.protocol.engine.wake_ns) is not None:

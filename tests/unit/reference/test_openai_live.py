@@ -57,8 +57,8 @@ class Client:
                 case SendMessage(message=message):
                     events.append(parsed(message))
                 case FindReply():
-                    known = calibration_reply(0, 100)
-                    wire = packed(GeneratedReply("A tone.", known.audio, 0), self.protocol, output.codec)
+                    tone = calibration_reply(100)
+                    wire = packed(GeneratedReply("A tone.", tone, 0), self.protocol, output.codec)
                     events += self.take(self.protocol.engine.reply(output.response_id, wire, self.at_ms * MS))
                 case DetectSpeech() | RecogniseSpeech():
                     pass

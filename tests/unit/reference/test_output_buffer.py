@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from live_eval.reference.engine.events import AudioPiece, ServerResponse, TrackPlayback
-from live_eval.reference.server.output_buffer import TRACK, ReplyPlayer, silence
+from live_eval.reference.protocols.webrtc import TRACK
+from live_eval.reference.server.output_buffer import ReplyPlayer, silence
 from live_eval.reference.settings import IdleRtp
 from live_eval.testing.clock import FakeClock
 

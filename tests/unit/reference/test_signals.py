@@ -29,14 +29,10 @@ def test_every_frame_of_the_speech_sounds() -> None:
     assert all(any(frame) for frame in frames_of(pcm, 480))
 
 
-@pytest.mark.parametrize("lead_silence_ms", [0, 1, 7, 150, 300])
 @pytest.mark.parametrize("rate_hz", [8_000, 24_000])
-def test_the_onset_of_the_reply_is_where_it_is_said_to_be(lead_silence_ms: int, rate_hz: int) -> None:
-    reply, onset = calibration_reply(lead_silence_ms, 400, rate_hz)
-    pcm = reply.int16()
-    assert onset == lead_silence_ms * rate_hz // 1000
-    assert not pcm[:onset].any()
-    assert audible_onset(pcm, rate_hz) == onset
+def test_the_reply_is_audible_from_its_first_sample_to_its_last(rate_hz: int) -> None:
+    pcm = calibration_reply(400, rate_hz).int16()
+    assert audible_onset(pcm, rate_hz) == 0
     assert (audible_end(pcm, rate_hz) or 0) >= len(pcm) - 3  # a zero crossing may be the very last
 
 

@@ -32,9 +32,8 @@ def engine(**settings: Any) -> Engine:
 
 
 def reply(lead_silence_ms: int = 0, duration_ms: int = 300) -> WireReply:
-    known = calibration_reply(0, duration_ms)
     return pack(
-        GeneratedReply("A tone.", known.audio, known.onset_sample),
+        GeneratedReply("A tone.", calibration_reply(duration_ms), 0),
         codec=PCM_24K,
         lead_silence_ms=lead_silence_ms,
         chunk_ms=FRAME_MS,

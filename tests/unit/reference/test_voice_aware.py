@@ -9,9 +9,8 @@ import pytest
 
 from live_eval.audio import Audio, Codec, CodecName
 from live_eval.reference.engine.conversation import ItemContent, Role
-from live_eval.reference.responders.delivery import measure_delivery, remark
 from live_eval.reference.responders.responder import ReplyLine
-from live_eval.reference.responders.voice_aware import NoticingReplier
+from live_eval.reference.responders.voice_aware import NoticingReplier, measure_delivery, remark
 from live_eval.run.prompts import instructions_for, load_prompt
 from live_eval.testing.judges import speechlike
 from live_eval.types import Case, Task, Variant

@@ -11,14 +11,12 @@ from live_eval.reference.engine.events import (
     DropUnplayed,
     Output,
     PlaybackState,
-    Problem,
     SendMessage,
     ServerResponse,
     TrackPlayback,
 )
-from live_eval.reference.protocols.openai_webrtc import OpenAiWebRtcProtocol
-from live_eval.reference.protocols.webrtc_bot import WebRtcBotProtocol
-from live_eval.reference.server.output_buffer import TRACK
+from live_eval.reference.protocols.payloads import MessageError
+from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
 from live_eval.reference.settings import ReferenceSettings
 
 Json = dict[str, Any]
@@ -101,10 +99,11 @@ def test_the_client_may_clear_the_track() -> None:
 
 @pytest.mark.parametrize("session", [None, [], "x", {}, {"type": "realtime", "voice": 3}])
 def test_settings_that_come_with_an_offer_are_checked(session: object) -> None:
-    problem = protocol().begin(session)
-    assert isinstance(problem, Problem)
-    assert problem.param is not None
-    assert problem.param.startswith("session")
+    with pytest.raises(MessageError) as refused:
+        protocol().begin(session)
+    param = refused.value.problem.param
+    assert param is not None
+    assert param.startswith("session")
 
 
 @pytest.mark.parametrize("message", ["ping: 1", "{", b"\x00", '{"type":"client-ready"}'])

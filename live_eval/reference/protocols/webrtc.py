@@ -1,0 +1,150 @@
+"""The server's side of the two kinds of dialect over WebRTC, whose audio travels on a track. Sans-I/O.
+
+OpenAI's (https://platform.openai.com/docs/guides/realtime-webrtc) is its Realtime GA dialect on a data
+channel. No event holds audio, either way; ``output_audio_buffer.started``, ``stopped`` and ``cleared`` say
+what the track carries, and the client's ``output_audio_buffer.clear`` empties it; the server truncates an
+interrupted reply. Formats are only echoed: a track uses the negotiated codec.
+
+A bot of pipecat (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc
+(``fastrtc.webrtc_connection_mixin``) sends no messages, and ignores those on the data channel (such as
+pipecat's ``ping`` every second).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import ValidationError
+
+from live_eval.audio import Codec, CodecName
+from live_eval.audio.codecs import OPUS_RATE_HZ
+from live_eval.reference.engine.engine import Engine, EngineConfig
+from live_eval.reference.engine.events import (
+    CloseConnection,
+    DropUnplayed,
+    Event,
+    Output,
+    PlaybackState,
+    TrackPlayback,
+)
+from live_eval.reference.protocols.openai import OpenAiProtocol
+from live_eval.reference.protocols.openai_schema import (
+    CLIENT_EVENTS,
+    AudioAppend,
+    ClientEvent,
+    Empty,
+    ResponseCreate,
+    SessionUpdate,
+    explain,
+)
+from live_eval.reference.protocols.payloads import MessageError
+from live_eval.reference.protocols.protocol import ServerProtocol
+
+__all__ = ["TRACK", "OpenAiWebRtcProtocol", "WebRtcBotProtocol"]
+
+TRACK = EngineConfig(
+    input_codec=Codec(CodecName.PCM16, OPUS_RATE_HZ),
+    output_codec=Codec(CodecName.OPUS, OPUS_RATE_HZ),
+    lossy_input=True,
+)
+"""Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
+
+# Opus: its encoder looks 6.5 ms ahead (RFC 6716, 2.1.2), so sound is heard that much later.
+_DECODER_DELAY_SAMPLES = 312
+
+_CLEAR = "output_audio_buffer.clear"
+_CLOSE_NORMAL = 1000
+
+
+class OpenAiWebRtcProtocol(OpenAiProtocol):
+    """One session with OpenAI's events; packets are sent as they are."""
+
+    client_events: ClassVar[Mapping[str, type[ClientEvent]]] = {**CLIENT_EVENTS, _CLEAR: Empty}
+    decoder_delay_samples = _DECODER_DELAY_SAMPLES
+    retrieves_audio = False  # messages on a data channel are limited, to 256 KiB in browsers
+
+    @staticmethod
+    def encode(audio: bytes) -> bytes:
+        """Return a packet unchanged."""
+        return audio
+
+    def begin(self, session: object) -> None:
+        """Apply the settings from the offer.
+
+        Raises:
+            MessageError: One is refused.
+        """
+        try:
+            update = SessionUpdate.model_validate({"type": "session.update", "session": session})
+        except ValidationError as error:
+            raise explain(error) from None
+        self._session.update(update.session)
+        self.engine.configure(self._engine_config())
+
+    def playback(self, playback: TrackPlayback) -> Sequence[Output]:
+        """Report playback of a response; truncate a cleared one."""
+        response = playback.response
+        said = [self._say(f"output_audio_buffer.{playback.state}", response_id=response.response_id)]
+        end_ms = _truncated(self.engine, playback)
+        if end_ms is not None:
+            place = {"item_id": response.item_id, "content_index": 0, "audio_end_ms": end_ms}
+            said.append(self._say("conversation.item.truncated", **place))
+        return said
+
+    def _engine_config(self) -> EngineConfig:
+        return replace(
+            super()._engine_config(),
+            input_codec=TRACK.input_codec,
+            output_codec=TRACK.output_codec,
+            lossy_input=TRACK.lossy_input,
+        )
+
+    def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
+        if isinstance(event, AudioAppend):
+            message = "Over WebRTC the user's audio travels on the media track, but it came in an event."
+            raise MessageError("invalid_value", message, "type")
+        return [DropUnplayed()] if event.type == _CLEAR else super()._handle(event, at_ns)
+
+    def _create_response(self, event: ResponseCreate, at_ns: int) -> Sequence[Output]:
+        if event.response is not None:
+            event = event.model_copy(update={"response": event.response.model_copy(update={"audio": None})})
+        return super()._create_response(event, at_ns)
+
+
+class WebRtcBotProtocol(ServerProtocol):
+    """One session with a bot."""
+
+    decoder_delay_samples = _DECODER_DELAY_SAMPLES
+
+    @staticmethod
+    def encode(audio: bytes) -> bytes:
+        """Return a packet unchanged."""
+        return audio
+
+    def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
+        """Ignore the message."""
+        return ()
+
+    def expired(self) -> Sequence[Output]:
+        """Close the session: its time is up."""
+        return [CloseConnection(_CLOSE_NORMAL, "session expired")]
+
+    def render(self, event: Event) -> Sequence[bytes]:
+        """Encode nothing: a bot sends no messages."""
+        return ()
+
+    def playback(self, playback: TrackPlayback) -> Sequence[Output]:
+        """Truncate a cleared response."""
+        _truncated(self.engine, playback)
+        return ()
+
+
+def _truncated(engine: Engine, playback: TrackPlayback) -> int | None:
+    """Truncate a cleared response to what was played; return how much that is, in ms."""
+    response = playback.response
+    if playback.state is not PlaybackState.CLEARED or response.item is None:
+        return None
+    end_ms = min(playback.played_ms, response.item.parts[0].audio_ms)
+    return end_ms if engine.truncate(response.item_id, 0, end_ms) is None else None
