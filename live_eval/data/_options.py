@@ -51,11 +51,7 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
-    """Return the letter of an answer key.
-
-    Args:
-        stated: The letter, the letter with the option's text ("B. No"), or the text alone.
-        options: The options.
+    """Return the letter of an answer key: a letter, a letter with the option's text, or the text alone.
 
     Raises:
         ValueError: It is none of the options, or a letter with another option's text.

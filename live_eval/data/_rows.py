@@ -124,15 +124,9 @@ class FieldMap:
 
 
 class Row:
-    """One entry, read for one variant; `problems` collects what is wrong with it.
+    """One entry, read for one variant; `problems` collects what is wrong with it, and where.
 
     `lacks_recording` is True if one of the problems is that the entry does not name its recording.
-
-    Args:
-        fields: How to find our fields.
-        record: The entry.
-        variant: The variant to read.
-        where: Location of the entry, for messages.
     """
 
     def __init__(self, fields: FieldMap, record: Mapping[str, Any], variant: Variant, where: str) -> None:
@@ -249,9 +243,8 @@ def read_entries(path: Path) -> list[Any]:
 def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     """Return annotated boundaries.
 
-    Args:
-        marks: ``onset_ms`` and ``voice_end_ms``, and if known ``words_end_ms``: milliseconds from the
-            recording's first sample, as numbers or as their digits. Other keys are ignored.
+    Marks are ``onset_ms``, ``voice_end_ms`` and perhaps ``words_end_ms``: milliseconds from the recording's
+    first sample, as numbers or as their digits. Other keys are ignored.
 
     Raises:
         ValueError: They are not numbers, incomplete, or out of order.
@@ -288,14 +281,10 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
 
 
 def inside(root: Path, stated: str) -> Path | None:
-    """Return the file that data names, or None where its name leads out of `root`.
+    """Return the file that data names, or None where its name leads out of `root`, which the user trusts.
 
     Names are taken apart, not followed: a link inside the root may point elsewhere, since data sets are
-    commonly laid out with links, but no name in the data can.
-
-    Args:
-        root: The folder that the user trusts.
-        stated: The name in the data; backslashes count as slashes.
+    commonly laid out with links, but no name in the data can. Backslashes count as slashes.
     """
     if "\0" in stated:
         return None

@@ -232,9 +232,6 @@ def check(
         dataset: The data set.
         max_s: Longest length of a file, in seconds.
         on_file: Called after each file with the number of files done and the total.
-
-    Returns:
-        The report; an unreadable file is part of it, not an exception.
     """
     wanted = _files_of((*dataset.cases, *dataset.questions))
     files: dict[Path, FileCheck] = {}

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from live_eval.data._rows import (
@@ -50,26 +49,24 @@ def _of_variant(*names: str) -> tuple[str, ...]:
     return (*inner, *(f"{{variant}}_{name}" for name in names))
 
 
-KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "id": ("case_id", "script_id", "id", "uid"),
-        "text": (
-            *("script", "script_text", "text", "transcript", "spoken_text", "content", "sentence"),
-            *("utterance", "user_text", "input_text", f"{_BLOCK}.{{variant}}_text", f"{_BLOCK}.text"),
-        ),
-        "cue": _of_variant("spoken_info", "cue", "voice_style"),
-        "script_cue": ("spoken_info", "cue", "vocal_cue", "speech_info", "attribute"),
-        "topic": ("topic", "scenario", "domain"),
-        "audio": _of_variant("input_audio_file", "audio_file", "audio"),
-        "reference_text": _of_variant("response_text", "response", "reply_text", "reply", "output_text"),
-        "reference_audio": _of_variant("response_audio_file", "response_audio", "output_audio_file"),
-        "clean_audio": _of_variant("clean_audio_file"),
-        "language": ("language", "lang"),
-        "onset_ms": (),
-        "voice_end_ms": (),
-        "words_end_ms": (),
-    }
-)
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "id": ("case_id", "script_id", "id", "uid"),
+    "text": (
+        *("script", "script_text", "text", "transcript", "spoken_text", "content", "sentence"),
+        *("utterance", "user_text", "input_text", f"{_BLOCK}.{{variant}}_text", f"{_BLOCK}.text"),
+    ),
+    "cue": _of_variant("spoken_info", "cue", "voice_style"),
+    "script_cue": ("spoken_info", "cue", "vocal_cue", "speech_info", "attribute"),
+    "topic": ("topic", "scenario", "domain"),
+    "audio": _of_variant("input_audio_file", "audio_file", "audio"),
+    "reference_text": _of_variant("response_text", "response", "reply_text", "reply", "output_text"),
+    "reference_audio": _of_variant("response_audio_file", "response_audio", "output_audio_file"),
+    "clean_audio": _of_variant("clean_audio_file"),
+    "language": ("language", "lang"),
+    "onset_ms": (),
+    "voice_end_ms": (),
+    "words_end_ms": (),
+}
 """Our field names, each with the spellings to try in order."""
 
 _OPTIONAL = ("text", "script_cue", "topic", "reference_text", "reference_audio")

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from live_eval.data._rows import FieldMap, Row, parse_json, unique
@@ -41,28 +40,26 @@ AUDIO_SUFFIXES = frozenset(
 )
 """Suffixes of sound files, including those that libsndfile cannot read: such a file fails by name."""
 
-KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "audio": (
-            *("audio", "audio_file", "audio_path", "audio_filepath", "file", "file_name", "filename"),
-            *("path", "wav", "recording"),
-        ),
-        "id": ("id", "case_id", "uid", "utt_id", "utterance_id"),
-        "script_id": ("script_id",),
-        "variant": ("variant",),
-        "text": ("text", "transcript", "transcription", "sentence", "spoken_text", "script"),
-        "cue": ("cue", "spoken_info", "voice_style"),
-        "script_cue": ("script_cue",),
-        "topic": ("topic", "scenario"),
-        "reference_text": ("reference_text", "reference", "response_text", "reply_text", "reply"),
-        "reference_audio": ("reference_audio", "response_audio_file"),
-        "clean_audio": ("clean_audio", "clean_audio_file"),
-        "language": ("language", "lang", "locale"),
-        "onset_ms": ("onset_ms",),
-        "voice_end_ms": ("voice_end_ms",),
-        "words_end_ms": ("words_end_ms",),
-    }
-)
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "audio": (
+        *("audio", "audio_file", "audio_path", "audio_filepath", "file", "file_name", "filename"),
+        *("path", "wav", "recording"),
+    ),
+    "id": ("id", "case_id", "uid", "utt_id", "utterance_id"),
+    "script_id": ("script_id",),
+    "variant": ("variant",),
+    "text": ("text", "transcript", "transcription", "sentence", "spoken_text", "script"),
+    "cue": ("cue", "spoken_info", "voice_style"),
+    "script_cue": ("script_cue",),
+    "topic": ("topic", "scenario"),
+    "reference_text": ("reference_text", "reference", "response_text", "reply_text", "reply"),
+    "reference_audio": ("reference_audio", "response_audio_file"),
+    "clean_audio": ("clean_audio", "clean_audio_file"),
+    "language": ("language", "lang", "locale"),
+    "onset_ms": ("onset_ms",),
+    "voice_end_ms": ("voice_end_ms",),
+    "words_end_ms": ("words_end_ms",),
+}
 """Our field names, each with the spellings to try in order; letter case does not matter."""
 
 _TURNS = "turns"

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from live_eval.data._options import parse_answer, parse_options
@@ -32,57 +31,49 @@ __all__ = [
     "read_questions",
 ]
 
-KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "id": ("question_id", "qid", "id", "uid"),
-        "script_id": ("case_id", "script_id", "spoken_id"),
-        "question": ("question", "question_text", "query"),
-        "options": ("options_text", "options", "choices"),
-        "answer": ("answer", "answer_key", "correct_answer", "correct_option", "correct", "label", "gold"),
-        "kind": ("question_type", "type", "task", "category"),
-        "folder": ("audio_dir", "audio_folder"),
-        "audio": ("audio_name", "audio_file", "audio", "input_audio_file", "audio_path"),
-        "text": ("script", "script_text", "text", "transcript"),
-        "cue": ("spoken_info", "cue", "attribute"),
-        "topic": ("topic", "scenario"),
-        "language": ("language", "lang"),
-    }
-)
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "id": ("question_id", "qid", "id", "uid"),
+    "script_id": ("case_id", "script_id", "spoken_id"),
+    "question": ("question", "question_text", "query"),
+    "options": ("options_text", "options", "choices"),
+    "answer": ("answer", "answer_key", "correct_answer", "correct_option", "correct", "label", "gold"),
+    "kind": ("question_type", "type", "task", "category"),
+    "folder": ("audio_dir", "audio_folder"),
+    "audio": ("audio_name", "audio_file", "audio", "input_audio_file", "audio_path"),
+    "text": ("script", "script_text", "text", "transcript"),
+    "cue": ("spoken_info", "cue", "attribute"),
+    "topic": ("topic", "scenario"),
+    "language": ("language", "lang"),
+}
 """Our field names, each with the spellings to try in order."""
 
 MAPPED = "question."
 """Prefix of the names of question fields in `DataOptions.fields`."""
 
-QUESTION_TYPES: Mapping[Task, Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        Task.UNDERSTANDING: MappingProxyType(
-            {
-                "coarse-grained": ("coarse",),
-                "gender": ("gender",),
-                "age group": ("age",),
-                "voice style": ("voice style", "style"),
-                "speech emotion": ("emotion",),
-                "speaking pace": ("pace", "speed"),
-                "non-verbal expression": ("nve", "non verbal", "nonverbal"),
-                "background sound": ("background",),
-            }
-        ),
-        Task.REASONING: MappingProxyType(
-            {
-                "multiple people": ("multiple people",),
-                "laughter sentiment": ("laughter", "laugh"),
-                "shouting sentiment": ("shout",),
-                "audio-text sentiment consistency": ("consistency",),
-                "response style matching": ("response style",),
-                "personalised recommendation": ("personalised", "personalized", "recommendation"),
-                "contextual suggestion": ("contextual", "suggestion"),
-                "preceding event": ("preceding", "event"),
-                "speaker intent": ("intent",),
-                "empathy-aware response selection": ("empathy",),
-            }
-        ),
-    }
-)
+QUESTION_TYPES: Mapping[Task, Mapping[str, tuple[str, ...]]] = {
+    Task.UNDERSTANDING: {
+        "coarse-grained": ("coarse",),
+        "gender": ("gender",),
+        "age group": ("age",),
+        "voice style": ("voice style", "style"),
+        "speech emotion": ("emotion",),
+        "speaking pace": ("pace", "speed"),
+        "non-verbal expression": ("nve", "non verbal", "nonverbal"),
+        "background sound": ("background",),
+    },
+    Task.REASONING: {
+        "multiple people": ("multiple people",),
+        "laughter sentiment": ("laughter", "laugh"),
+        "shouting sentiment": ("shout",),
+        "audio-text sentiment consistency": ("consistency",),
+        "response style matching": ("response style",),
+        "personalised recommendation": ("personalised", "personalized", "recommendation"),
+        "contextual suggestion": ("contextual", "suggestion"),
+        "preceding event": ("preceding", "event"),
+        "speaker intent": ("intent",),
+        "empathy-aware response selection": ("empathy",),
+    },
+}
 """The paper's types by task, each with words that identify it in the data's spelling."""
 
 _MOST_SHOWN = 5
@@ -104,21 +95,13 @@ def question_type(task: Task, spelled: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionFile:
-    """One file of questions.
-
-    Args:
-        path: The file.
-        task: Understanding or reasoning.
-        roots: Folders to search for recordings.
-        source: Source of the recordings: ``synthesis`` or ``human``.
-        prefix: Prefix of the case ids of this part of the data.
-    """
+    """One file of questions about one part of the data."""
 
     path: Path
     task: Task
-    roots: tuple[Path, ...]
-    source: str
-    prefix: str
+    roots: tuple[Path, ...]  # folders to search for recordings
+    source: str  # of the recordings: synthesis or human
+    prefix: str  # of the case ids
 
     @property
     def where(self) -> str:
@@ -128,13 +111,7 @@ class QuestionFile:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions of a data set.
-
-    Args:
-        cases: A case for each entry.
-        notes: Notes on the questions, one sentence each.
-        unread: What is wrong with files that cannot be read, by task.
-    """
+    """The questions of a data set, as in `DataSet`."""
 
     cases: tuple[Case, ...]
     notes: tuple[str, ...]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from live_eval.text.wording import plain_typography
 from live_eval.types import CoarseDimension, Cue
@@ -21,22 +20,20 @@ _SPEAKER = CoarseDimension.SPEAKER
 _PARALINGUISTIC = CoarseDimension.PARALINGUISTIC
 _ENVIRONMENT = CoarseDimension.ENVIRONMENT
 
-FINE_DIMENSIONS: Mapping[str, CoarseDimension] = MappingProxyType(
-    {
-        "gender": _SPEAKER,
-        "age": _SPEAKER,
-        "physiological state": _PARALINGUISTIC,
-        "emotion": _PARALINGUISTIC,
-        "volume": _PARALINGUISTIC,
-        "speed": _PARALINGUISTIC,
-        "non-verbal expression": _PARALINGUISTIC,
-        "weather": _ENVIRONMENT,
-        "location": _ENVIRONMENT,
-        "human sounds": _ENVIRONMENT,
-        "sudden event": _ENVIRONMENT,
-        "music": _ENVIRONMENT,
-    }
-)
+FINE_DIMENSIONS: Mapping[str, CoarseDimension] = {
+    "gender": _SPEAKER,
+    "age": _SPEAKER,
+    "physiological state": _PARALINGUISTIC,
+    "emotion": _PARALINGUISTIC,
+    "volume": _PARALINGUISTIC,
+    "speed": _PARALINGUISTIC,
+    "non-verbal expression": _PARALINGUISTIC,
+    "weather": _ENVIRONMENT,
+    "location": _ENVIRONMENT,
+    "human sounds": _ENVIRONMENT,
+    "sudden event": _ENVIRONMENT,
+    "music": _ENVIRONMENT,
+}
 """The twelve fine dimensions, each with its coarse dimension."""
 
 
@@ -121,7 +118,7 @@ _ALL = (
     _music("angry"),
 )
 
-ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({attribute.name: attribute for attribute in _ALL})
+ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute in _ALL}
 """Every attribute by its canonical name, in the order of the dimensions."""
 
 NEUTRAL = Cue("neutral", "neutral")

@@ -22,26 +22,15 @@ __all__ = ["PlayableCase", "Recordings"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayableCase:
-    """A case whose recording is ready to be played.
+    """A case whose recording is ready to be played."""
 
-    Args:
-        audio: The recording at the endpoint's rate.
-        utterance: Its frames and speech boundaries.
-        warnings: Oddities of the file.
-    """
-
-    audio: Audio
+    audio: Audio  # at the endpoint's rate
     utterance: Utterance
-    warnings: Sequence[Failure]
+    warnings: Sequence[Failure]  # oddities of the file
 
 
 class Recordings:
-    """Reads recordings in threads of its own, away from the event loop.
-
-    Args:
-        config: The run's configuration.
-        spec: The endpoint's specification: the rate and length of frames.
-    """
+    """Reads recordings in threads of its own, away from the event loop."""
 
     def __init__(self, config: RunConfig, spec: ClientSpec) -> None:
         self._config = config
@@ -57,11 +46,7 @@ class Recordings:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find the speech boundaries of cases.
-
-        Args:
-            cases: The cases; each is prepared once, however often it occurs.
-            prepared: Called after each case with the number of cases done and the total.
+        """Find the speech boundaries of each case once; `prepared` gets the number done and the total.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.

@@ -47,11 +47,7 @@ _FAR_S = 1e9  # about thirty years; longer times make no difference
 
 
 class Backoff:
-    """How long to wait before the next attempt: doubling, with jitter, or as long as the endpoint asks.
-
-    Args:
-        seed: Seed of the jitter.
-    """
+    """How long to wait before the next attempt: doubling, with jitter, or as long as the endpoint asks."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -67,11 +63,7 @@ class Backoff:
 
 
 class Patience:
-    """The remaining time that a turn may spend waiting.
-
-    Args:
-        seconds: The total.
-    """
+    """The remaining time, of `seconds` in all, that a turn may spend waiting."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -138,12 +130,9 @@ class RateGate:
     async def wait(self, patience_s: float | None = None) -> bool:
         """Wait until a new session may be opened; waiting sessions are let through one after the other.
 
-        Args:
-            patience_s: Longest wait, also if the gate is closed again meanwhile; None for the gate's own
-                patience.
-
         Returns:
-            Whether it may be opened; False as soon as it is clear that it cannot be in time.
+            Whether it may be opened; False as soon as it is clear that it cannot be within `patience_s`, or
+            by default the gate's own patience.
         """
         if self.closed_s == 0:
             return True

@@ -59,13 +59,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
-
-    Args:
-        captured: Turns captured.
-        failed: Turns failed.
-        interrupted: Whether it was stopped before its end.
-    """
+    """The number of turns that a run has captured and failed, and whether it was stopped before its end."""
 
     captured: int
     failed: int
@@ -117,11 +111,7 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
-    """Group turns by session: the turns of a dialogue together, in the dialogue's order.
-
-    Args:
-        jobs: The turns in the order of playing; a dialogue is played when the first of its turns is due.
-    """
+    """Group turns by session: those of a dialogue together, in its order, when the first of them is due."""
     sessions: dict[tuple[str, int, bool], list[Job]] = {}
     for job in jobs:
         dialogue_id = job.case.dialogue_id

@@ -26,21 +26,12 @@ __all__ = ["SessionAttempts", "unplayed_turns"]
 
 @dataclass(slots=True, kw_only=True)
 class SessionAttempts:
-    """Plays sessions, one attempt at a call.
-
-    Args:
-        plan: The run's plan.
-        recordings: Prepared for all cases of the plan.
-        folder: The run folder, for cassettes.
-        writer: The thread that decodes, times and writes.
-        clock: The clock to time turns by.
-        probe: Watches the lag of the event loop.
-    """
+    """Plays sessions, one attempt at a call."""
 
     plan: Plan
-    recordings: Recordings
-    folder: Path
-    writer: ThreadPoolExecutor
+    recordings: Recordings  # prepared for all cases of the plan
+    folder: Path  # of the run, for cassettes
+    writer: ThreadPoolExecutor  # decodes, times and writes
     clock: Clock
     probe: LoopProbe
     _collector: Collector = field(init=False, default_factory=Collector)
@@ -49,11 +40,6 @@ class SessionAttempts:
         """Play the turns of one session once.
 
         A failure, even one caused by a bug, costs the session's turns and not the run.
-
-        Args:
-            jobs: The session's turns in order.
-            base_url: The endpoint.
-            attempt: Number of the attempt, from 1.
 
         Returns:
             The record of each turn; a turn that was not played says why.
@@ -151,14 +137,9 @@ def unplayed_turns(
     *,
     played: Sequence[TurnRecord] = (),
 ) -> list[TurnRecord]:
-    """Return records of a session's turns that never reached the network.
+    """Return records of the turns of a session after those `played`, which never reached the network.
 
-    Args:
-        jobs: The session's turns in order.
-        attempt: Number of the attempt.
-        failure: Why the first turn that was not played failed, unless a turn before it had already failed.
-        clock: The clock.
-        played: The records of the turns before it.
+    `failure` is why the first of them failed, unless a turn before it had already failed.
     """
     rest = jobs[len(played) :]
     ended_by = next(

@@ -56,16 +56,12 @@ _HASH_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """The user's options of judges; omitted ones use the judge's defaults.
-
-    Args:
-        device: Device of judges that use torch: ``cpu`` or ``cuda``.
-        choices: Values by judge and option.
-        llm: How to reach the models of LLM judges.
-    """
+    """The user's options of judges; omitted ones use the judge's defaults."""
 
     device: str = "cpu"
+    """Where judges that use torch compute: ``cpu`` or ``cuda``."""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Values by judge and option."""
     llm: LlmOptions = field(default_factory=LlmOptions)
 
 
@@ -180,11 +176,7 @@ def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
 
 
 def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check the options as far as possible before any turn is judged.
-
-    Args:
-        specs: The requested judges.
-        options: The user's options, possibly of other judges too.
+    """Check the options of the requested judges, and of others, as far as possible before judging.
 
     Raises:
         UsageError: A judge, option or value does not exist, or the cost has a limit but a price is unknown.
@@ -270,14 +262,9 @@ def load_judge_runner(
     answers: AnswerCache | None = None,
     budget: Budget | None = None,
 ) -> JudgeRunner:
-    """Load a judge and return its runner.
+    """Load a judge and return its runner, whose resources `stack` closes.
 
-    Args:
-        spec: The judge.
-        options: The user's options.
-        stack: Closes the judge's resources.
-        answers: Stores answers of models, which are looked up there before a model is asked.
-        budget: The budget of its calls.
+    An LLM judge looks up answers in `answers` before it asks its model, and spends `budget`.
 
     Raises:
         LiveEvalError: A requirement is missing, or the judge cannot be loaded.
@@ -312,13 +299,7 @@ class _LocalJudgeRunner:
 
 
 class LlmJudgeRunner:
-    """Runs an LLM judge of turns or pairs with its driver, in an event loop of their own.
-
-    Args:
-        judge: The judge.
-        driver: Asks its model.
-        stack: Closes the driver.
-    """
+    """Runs an LLM judge of turns or pairs with its driver, in an event loop of their own."""
 
     def __init__(self, judge: LlmJudge | PairwiseJudge, driver: LlmDriver, stack: ExitStack) -> None:
         self._judge = judge

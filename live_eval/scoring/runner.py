@@ -114,17 +114,11 @@ class ScoringSummary:
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """A turn as judges see it, and why they may be unable to judge it.
-
-    Args:
-        turn: The turn.
-        failure: Why the turn itself failed, or None.
-        broken: Audio that is recorded but cannot be read, and why.
-    """
+    """A turn as judges see it, and why they may be unable to judge it."""
 
     turn: JudgedTurn
-    failure: str | None = None
-    broken: Mapping[Need, str] = field(default_factory=dict)
+    failure: str | None = None  # of the turn itself
+    broken: Mapping[Need, str] = field(default_factory=dict)  # audio that cannot be read, and why
 
 
 @dataclass(slots=True, eq=False)
@@ -236,12 +230,9 @@ def _batches(run: RunReader, works: Sequence[_Work]) -> Iterator[tuple[list[Read
 
 
 def read_turn(run: RunReader, turn: TurnRecord, wanted: frozenset[Need]) -> ReadTurn:
-    """Read a turn for judges; a failed turn is not judged, so its audio is not read.
+    """Read a turn for judges, with those of `AUDIO_NEEDS` that are wanted.
 
-    Args:
-        run: The run.
-        turn: One of its turns.
-        wanted: Which of `AUDIO_NEEDS` to decode; everything else is always read.
+    A failed turn is not judged, so its audio is not read.
     """
     audio: dict[Need, Audio | None] = {}
     broken: dict[Need, str] = {}
@@ -287,13 +278,7 @@ def before_asking(spec: JudgeSpec, item: ReadTurn) -> Judgement | None:
 def _judge(
     work: _Work, batch: Sequence[ReadTurn], load: Callable[[JudgeSpec], JudgeRunner]
 ) -> dict[str, Judgement]:
-    """Return the judge's verdict on each turn of the batch that it still has to judge.
-
-    Args:
-        work: The judge's work.
-        batch: Turns.
-        load: Loads the judge, once it is needed.
-    """
+    """Return the judge's verdict on each turn of the batch that it still has to judge."""
     verdicts: dict[str, Judgement] = {}
     askable: list[JudgedTurn] = []
     for item in batch:

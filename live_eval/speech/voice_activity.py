@@ -81,10 +81,7 @@ class StreamingVad:
 
 
 def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
-    """Return the probability of speech in each 32 ms of a recording.
-
-    Args:
-        audio: The recording, at any rate; it is resampled to 16_000 Hz.
+    """Return the probability of speech in each 32 ms of a recording at any rate.
 
     Returns:
         float32 in [0, 1], shape (windows,): window k covers 32·k to 32·(k+1) ms; the last one is padded with

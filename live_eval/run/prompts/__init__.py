@@ -94,12 +94,7 @@ def load_prompt(name: str) -> SystemPrompt:
 
 
 def instructions_for(case: Case, prompt: SystemPrompt) -> str:
-    """Return the system prompt of a case's session.
-
-    Args:
-        case: The case; its task decides.
-        prompt: The prompt for conversation.
-    """
+    """Return the system prompt of a case's session; `prompt` is the one for conversation."""
     if case.task is Task.CONVERSATION:
         return prompt.fill(case)
     if case.task is Task.TRANSCRIPTION:

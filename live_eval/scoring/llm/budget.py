@@ -11,27 +11,12 @@ _ROUNDING = 1e-9  # US$; sums of floats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The tokens of one call.
-
-    Args:
-        input: All tokens sent.
-        output: All tokens received, including thoughts.
-        audio_input: Input tokens that were sound.
-        cached_input: Input tokens from the endpoint's own cache.
-    """
+    """The tokens of one call."""
 
     input: int = 0
-    output: int = 0
-    audio_input: int = 0
-    cached_input: int = 0
-
-    def __add__(self, other: Tokens) -> Tokens:
-        return Tokens(
-            input=self.input + other.input,
-            output=self.output + other.output,
-            audio_input=self.audio_input + other.audio_input,
-            cached_input=self.cached_input + other.cached_input,
-        )
+    output: int = 0  # including thoughts
+    audio_input: int = 0  # those of the input that were sound
+    cached_input: int = 0  # those of the input that were in the endpoint's own cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,40 +87,28 @@ _OPTIONAL = {
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """The answer of a model.
-
-    Args:
-        text: The text.
-        model: The model, as the endpoint names it.
-        tokens: The tokens that the endpoint counted; None if it did not count.
-    """
+    """The answer of a model."""
 
     text: str
-    model: str | None
-    tokens: Tokens | None
+    model: str | None  # as the endpoint names it
+    tokens: Tokens | None  # as the endpoint counts them, if it does
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A call without a usable answer.
-
-    Args:
-        kind: The kind of problem.
-        message: The problem in words.
-        retry_after_s: Seconds that the endpoint asks to wait, or None.
-        answer: An unusable answer, or None.
-        tokens: The tokens of the call; None if unknown.
-        billed: Whether the endpoint may charge for the call.
-        refused: Parameters that the endpoint does not accept.
-    """
+    """A call without a usable answer."""
 
     kind: CallProblem
     message: str
-    retry_after_s: float | None = None
-    answer: ChatAnswer | None = None
-    tokens: Tokens | None = None
-    billed: bool = False
-    refused: frozenset[str] = frozenset()
+    retry_after_s: float | None = None  # as the endpoint asks
+    answer: ChatAnswer | None = None  # an unusable one
+    billed: bool = False  # whether the endpoint may charge for the call
+    refused: frozenset[str] = frozenset()  # parameters that the endpoint does not accept
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of the call, if known."""
+        return self.answer.tokens if self.answer is not None else None
 
 
 def _joined(content: Any) -> Any:
@@ -165,10 +153,6 @@ class ChatEndpoint:
 
     A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and reads
     no more of the answer than a chat completion needs.
-
-    Args:
-        settings: The base URL, key and timeout.
-        clock: The clock, for dates in Retry-After.
     """
 
     def __init__(self, settings: LlmSettings, clock: Clock) -> None:
@@ -193,12 +177,9 @@ class ChatEndpoint:
     async def call(
         self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> ChatAnswer | CallFailure:
-        """Send a request once; every error becomes a `CallFailure`.
+        """Send a request once, with messages and parameters as the API takes them.
 
-        Args:
-            model: The model to ask.
-            messages: As the API takes them.
-            parameters: Further parameters, as the API spells them.
+        Every error becomes a `CallFailure`.
         """
         import openai
 
@@ -271,7 +252,7 @@ def _read(completion: _Completion) -> ChatAnswer | CallFailure:
         problem = (CallProblem.EMPTY, "the answer has no text")
     if problem is None:
         return answer
-    return CallFailure(*problem, answer=answer, tokens=tokens, billed=True)
+    return CallFailure(*problem, answer=answer, billed=True)
 
 
 def _refused(

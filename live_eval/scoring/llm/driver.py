@@ -104,9 +104,6 @@ class LlmDriver:
             asked: Turns or, for a pairwise judge, pairs of turns of the same case, with everything that the
                 judge's specification needs.
 
-        Returns:
-            One judgement for each, in order.
-
         Raises:
             LiveEvalError: Answers cannot be looked up or stored.
         """
@@ -168,9 +165,9 @@ class LlmDriver:
                 self.usage.cached += 1
                 return _with_detail(read, {**known, "calls": 0, "cached": True})
         record: dict[str, Any] = {"calls": 0}
-        messages, size = question.request.messages, question.size
+        messages = question.request.messages
         while True:
-            reply = await self._ask(question, messages, size, record)
+            reply = await self._ask(question, messages, record)
             if isinstance(reply, Unscored):
                 return reply
             read = self._read(parse, reply.text) if isinstance(reply, ChatAnswer) else reply
@@ -183,12 +180,11 @@ class LlmDriver:
                 return _with_detail(self._failed(read), record)
             assert isinstance(reply, ChatAnswer)
             record["repaired"] = {"answer": reply.text, "reason": read.reason}
-            again: list[Mapping[str, Any]] = [
+            messages = [
+                *messages,
                 {"role": "assistant", "content": reply.text[:_SHOWN_AGAIN]},
                 {"role": "user", "content": _REPAIR.format(reason=read.reason)},
             ]
-            messages = [*messages, *again]
-            size = size + estimated_tokens(again)
 
     def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:
         """Parse an answer; a `Failed` can be repaired, a `CallFailure` cannot."""
@@ -211,13 +207,10 @@ class LlmDriver:
                 await asyncio.to_thread(self._answers.keep_answer, key, kept)
 
     async def _ask(
-        self,
-        question: ChatQuestion,
-        messages: Sequence[Mapping[str, Any]],
-        size: Tokens,
-        record: dict[str, Any],
+        self, question: ChatQuestion, messages: Sequence[Mapping[str, Any]], record: dict[str, Any]
     ) -> ChatAnswer | CallFailure | Unscored:
         """Return the model's answer, after as many attempts as it takes and the settings allow."""
+        size = estimated_tokens(messages)
         failed_attempts = 0
         while True:
             if not await self._gate.wait():
@@ -288,10 +281,7 @@ def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
 
     The result is the mean of the readable answers, if at least half of those wanted are readable; the detail
     has each answer and their spread. If one answer says that the turn cannot be scored, the turn is unscored.
-
-    Args:
-        samples: At least one judgement.
-        wanted: Number of answers requested; there may be fewer if it made no sense to ask on.
+    There may be fewer answers than wanted if it made no sense to ask on.
     """
     for sample in samples:
         if isinstance(sample, Unscored):

@@ -36,13 +36,7 @@ class LlmUsage:
 
 
 class CallMeter:
-    """Meters the calls of one driver: `admit` a call, announce it with `begin`, `count` its reply, `settle`
-    it.
-
-    Args:
-        price: The price of the model; None if unknown.
-        budget: The budget, possibly shared with other drivers.
-    """
+    """Meters a driver's calls: `admit` a call, announce it with `begin`, `count` its reply, `settle` it."""
 
     def __init__(self, price: Price | None, budget: Budget) -> None:
         self.usage = LlmUsage()
@@ -54,10 +48,7 @@ class CallMeter:
         self._input_ratio = 1.0
 
     async def admit(self, size: Tokens) -> Expense | str:
-        """Reserve a call once the budget allows it.
-
-        Args:
-            size: Estimated tokens of the messages.
+        """Reserve a call of about `size` tokens once the budget allows it.
 
         Returns:
             The reserved estimate, to be settled after the call; or why the call cannot be made.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec, Need
@@ -20,14 +19,7 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A service known by name.
-
-    Args:
-        base_url: Its OpenAI-compatible base URL.
-        key_variable: Environment variable of its API key.
-        model: The model to ask about text.
-        audio_model: The model to ask about sound.
-    """
+    """A service known by name, the environment variable of its API key, and the models to ask."""
 
     base_url: str
     key_variable: str
@@ -35,20 +27,18 @@ class Preset:
     audio_model: str
 
 
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        "openai": Preset(
-            base_url=OPENAI_BASE_URL, key_variable="OPENAI_API_KEY", model="gpt-4o", audio_model="gpt-audio"
-        ),
-        # https://ai.google.dev/gemini-api/docs/openai; it takes sound as `input_audio`, like OpenAI.
-        "gemini": Preset(
-            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-            key_variable="GEMINI_API_KEY",
-            model="gemini-2.5-pro",
-            audio_model="gemini-2.5-pro",
-        ),
-    }
-)
+PRESETS: Mapping[str, Preset] = {
+    "openai": Preset(
+        base_url=OPENAI_BASE_URL, key_variable="OPENAI_API_KEY", model="gpt-4o", audio_model="gpt-audio"
+    ),
+    # https://ai.google.dev/gemini-api/docs/openai; it takes sound as `input_audio`, like OpenAI.
+    "gemini": Preset(
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        key_variable="GEMINI_API_KEY",
+        model="gemini-2.5-pro",
+        audio_model="gemini-2.5-pro",
+    ),
+}
 """The services that ``--llm`` accepts."""
 
 _AUDIO = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})

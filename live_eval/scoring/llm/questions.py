@@ -30,24 +30,16 @@ class AnswerCache(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChatQuestion:
-    """One request to a model.
-
-    Args:
-        request: What to ask.
-        model: The model to ask.
-        shown: The messages for the record, without payloads.
-        size: Approximate tokens of the messages.
-    """
+    """One request to a model."""
 
     request: ChatRequest
     model: str
-    shown: Any
-    size: Tokens
+    shown: Any  # the messages for the record, without payloads
 
     @classmethod
     def of(cls, request: ChatRequest, model: str) -> ChatQuestion:
         """Return the question of a request; hashes its payloads."""
-        return cls(request, model, without_payloads(request.messages), estimated_tokens(request.messages))
+        return cls(request, model, without_payloads(request.messages))
 
 
 def question_key(question: ChatQuestion, judge: JudgeSpec | None, base_url: str, sample: int) -> str:

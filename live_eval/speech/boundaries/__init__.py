@@ -52,8 +52,7 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
             too rough to place a boundary. Without them, the last stretch of voice activity counts as words.
 
     Returns:
-        The boundaries, with the method "detector" and its version. `uncertain` is about the end, on which
-        the latencies depend.
+        The boundaries; `uncertain` is about the end, on which the latencies depend.
 
     Raises:
         UsageError: The weights of the voice activity network are missing.
@@ -127,12 +126,9 @@ def case_boundaries(
 
 
 def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> SpeechBoundaries:
-    """Return annotated boundaries, clamped to their recording.
+    """Return annotated boundaries, clamped to a recording of `duration_ns`.
 
-    Args:
-        boundaries: As the data states them.
-        duration_ns: Length of the recording. An end up to 10 ms beyond it, due to rounding or another sample
-            rate, counts as its end.
+    An end up to 10 ms beyond it, due to rounding or another sample rate, counts as its end.
 
     Raises:
         TurnError: The speech begins or ends beyond the recording.

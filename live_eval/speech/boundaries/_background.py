@@ -25,17 +25,11 @@ __all__ = ["SCALES", "Background", "Scale", "SoundSegment", "maximal_segments"]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """One time scale.
+    """One time scale."""
 
-    Args:
-        frames: Frames of 4 ms that are averaged, beyond the 16 ms window.
-        least_spread_db: Lower limit on the spread of a steady background.
-        memory_frames: Number of neighbouring frames whose evidence is not independent.
-    """
-
-    frames: int
-    least_spread_db: float
-    memory_frames: int
+    frames: int  # of 4 ms, averaged beyond the 16 ms window
+    least_spread_db: float  # of a steady background
+    memory_frames: int  # neighbours whose evidence is not independent
 
 
 SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
@@ -53,20 +47,12 @@ _STEEPEST_DECAY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class SoundSegment:
-    """A stretch of sound that the background does not explain.
-
-    Args:
-        start: Its first frame.
-        end: The frame after its last.
-        score: Its summed evidence.
-        significance: The score relative to those that the background reaches by chance: the natural logarithm
-            of the odds against that.
-    """
+    """The frames from `start` to before `end`, which the background does not explain."""
 
     start: int
     end: int
-    score: float
-    significance: float
+    score: float  # summed evidence
+    significance: float  # natural logarithm of the odds that the background reaches the score by chance
 
 
 class Background:
@@ -108,8 +94,7 @@ class Background:
     def sounds(self, pause_frames: int) -> list[SoundSegment]:
         """Return the stretches that are not background, in order, without those that chance explains.
 
-        Args:
-            pause_frames: More frames of background than this in a row divide a stretch.
+        More than `pause_frames` frames of background in a row divide a stretch.
         """
         found: list[SoundSegment] = []
         for start, end, _ in maximal_segments(self.evidence.tolist()):
@@ -142,14 +127,10 @@ class Background:
 
 
 def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
-    """Return all maximal scoring stretches (Ruzzo and Tompa).
+    """Return the start, end (exclusive) and sum of all maximal scoring stretches (Ruzzo and Tompa), in order.
 
-    Args:
-        scores: One number per frame, negative for frames without sound.
-
-    Returns:
-        Start, end (exclusive) and sum of each, in order; they do not overlap, and no stretch within or around
-        one of them has a greater sum.
+    They do not overlap, and no stretch within or around one of them has a greater sum. Scores are negative in
+    frames without sound.
 
     >>> maximal_segments([1, -3, 2, -1, 4, -9, 1])
     [(0, 1, 1.0), (2, 5, 5.0), (6, 7, 1.0)]

@@ -26,26 +26,17 @@ _BOTTOM_HZ = 80.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """Power over time and frequency.
-
-    Args:
-        power: Mean square of the signal by band, shape (frames, 20); frame k is centred on ``k * hop_s``.
-        hop_s: Seconds between frames.
-    """
+    """Mean square of a signal by band, shape (frames, 20); frame k is centred on ``k * hop_s`` seconds."""
 
     power: NDArray[np.float64]
     hop_s: float
 
 
 def band_power(audio: Audio) -> Bands:
-    """Return the power of a recording in 20 bands, equally wide on the ERB scale from 80 Hz up.
+    """Return the power of a recording of at least 8_000 Hz in Hann windows of 16 ms, 4 ms apart.
 
-    Args:
-        audio: The recording, at any rate from 8_000 Hz.
-
-    Returns:
-        Power in Hann windows of 16 ms, 4 ms apart. Source of the scale: Glasberg and Moore, "Derivation of
-        auditory filter shapes from notched-noise data" (1990).
+    The 20 bands are equally wide on the ERB scale from 80 Hz up (Glasberg and Moore, "Derivation of auditory
+    filter shapes from notched-noise data", 1990).
     """
     sound = resample(audio, _TOP_RATE_HZ) if audio.rate_hz > _TOP_RATE_HZ else audio
     rate_hz, samples = sound.rate_hz, sound.samples

@@ -36,11 +36,6 @@ class BoundaryCache:
     def key(self, case: Case, method: str, recogniser: str) -> str:
         """Return the name of a case's entry.
 
-        Args:
-            case: The case.
-            method: The version of the method.
-            recogniser: The recogniser with its version and weights; empty if none is used.
-
         Raises:
             AudioError: The recording cannot be read.
         """

@@ -53,48 +53,26 @@ _DOUBTFUL = {1: 4.0, 2: 2.0}  # by scale, in units of chance
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetection:
-    """What was found in a recording.
-
-    Args:
-        onset_s: First sample of the speaker's own sound, in seconds from the recording's first sample.
-        voice_end_s: Just past its last sample, likewise.
-        found: False if nothing rises above the background; the boundaries are then those of the recording.
-        trouble: Why the end is unreliable; empty if it is reliable.
-    """
+    """Where the speaker's own sound begins and ends, in seconds from the recording's first sample."""
 
     onset_s: float
     voice_end_s: float
-    found: bool
-    trouble: str
+    found: bool  # False if nothing rises above the background; the boundaries are then the recording's
+    trouble: str  # why the end is unreliable; empty if it is reliable
 
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What a search found.
-
-    Args:
-        start: First frame of the speaker's own sound.
-        end: The frame after its last.
-        passed_over: By how many frames doubtful evidence goes on after the end.
-        limit_db: Level, relative to the voice, below which a sound is lost in the background.
-    """
+    """The speaker's own sound: the frames from `start` to before `end`."""
 
     start: int
     end: int
-    passed_over: int
-    limit_db: float
+    passed_over: int  # frames by which doubtful evidence goes on after the end
+    limit_db: float  # relative to the voice; a weaker sound is lost in the background
 
 
 def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
-    """Find where the speaker's own sound begins and ends.
-
-    Args:
-        audio: The recording; at least one sample is not zero.
-        probabilities: Probability of speech in each 32 ms, shape (windows,).
-
-    Returns:
-        The boundaries, and whether they are reliable.
-    """
+    """Find where the speaker's own sound begins and ends; arguments as in `survey`."""
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
     if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
@@ -218,12 +196,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
 def _belongs(scene: Scene, sound: SoundSegment, gap: int, scale: int, loudest: float) -> bool:
     """Return whether a sound `gap` frames away from the voice is the speaker's own.
 
-    Args:
-        scene: The recording.
-        sound: The sound.
-        gap: Frames between it and the voice.
-        scale: Index in `SCALES` of the scale at which it was found.
-        loudest: The greatest score of any sound.
+    It was found at `SCALES[scale]`; `loudest` is the greatest score of any sound.
     """
     frames = sound.end - sound.start - (SCALES[scale].frames - 1)
     peak_db = float(scene.total_db[sound.start : sound.end].max())
@@ -254,13 +227,9 @@ def _last_frame(
     raised: NDArray[np.bool_],
     sounds: list[list[SoundSegment]],
 ) -> int:
-    """Return the frame after the last of the speaker's own sound.
+    """Return the frame after the last of the speaker's own `sounds`, found at each of `SCALES`.
 
-    Args:
-        power: Power by band, shape (frames, bands).
-        quiet: The frames with background only.
-        raised: The frames above most of the background.
-        sounds: The speaker's own sounds at each of `SCALES`, in order.
+    `quiet` are the frames with background only, `raised` those above most of the background.
     """
     end = sounds[0][-1].end if sounds[0] else 0
     for scale in range(1, len(sounds)):
@@ -279,15 +248,9 @@ def _last_frame(
 def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, about: int, around: int) -> int:
     """Return where a weak sound most likely ends.
 
-    The sound's spectrum before the end is compared with the background's: the likeliest end maximises the
-    summed log likelihood ratio of exponentially distributed power.
-
-    Args:
-        power: Power by band, shape (frames, bands).
-        quiet: The frames with background only.
-        start: Where the weak sound begins.
-        about: Its approximate end.
-        around: How many frames to search on either side of it.
+    It begins at `start` and ends within `around` frames of `about`. Its spectrum before the end is compared
+    with the background's: the likeliest end maximises the summed log likelihood ratio of exponentially
+    distributed power.
     """
     rise = np.minimum(power / power[quiet].mean(axis=0), 30)
     first, last = max(start, about - around), min(len(power), about + around)
