@@ -43,7 +43,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
     return click.option(
         flag,
         type=int if kind is None else click.Choice([each.value for each in kind]),
-        default=default,
+        default=default if kind is None or default is None else str(default),
         show_default=True,
         callback=member,
         help=help_text,
