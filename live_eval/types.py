@@ -92,6 +92,11 @@ class Cue:
     fine: str | None = None
     coarse: CoarseDimension | None = None
 
+    @property
+    def name(self) -> str:
+        """Our canonical name, or else the label as the data spells it."""
+        return self.attribute or self.phrase
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechBoundaries:

@@ -187,7 +187,7 @@ def _score_table(summary: RunSummary) -> Table:
 
     table = figure_table(*_SCORE_COLUMNS, text=("",), bold=True)
     for score in summary.scores.values():
-        arrow = {True: "↑", False: "↓", None: ""}[score.higher_is_better]
+        arrow = {True: "↑", False: "↓", None: ""}[score.column.higher_is_better]
         table.add_row(
             escape(score.label),
             _number(score.mean, 2),
@@ -195,7 +195,7 @@ def _score_table(summary: RunSummary) -> Table:
             str(score.n),
             str(score.n_unscored),
             str(score.n_failed),
-            escape(" ".join(part for part in (score.unit, arrow) if part)),
+            escape(" ".join(part for part in (score.column.unit, arrow) if part)),
         )
     return table
 

@@ -179,9 +179,9 @@ class DataReport:
                 coarse, fine, name = _NO_CUE, _NO_CUE, _NO_CUE
             elif cue.coarse is None:
                 coarse = fine = _NO_CUE if cue.attribute else _UNKNOWN
-                name = cue.attribute or cue.phrase
+                name = cue.name
             else:
-                coarse, fine, name = str(cue.coarse), cue.fine or _NO_CUE, cue.attribute or cue.phrase
+                coarse, fine, name = str(cue.coarse), cue.fine or _NO_CUE, cue.name
             leaf = tree.setdefault(coarse, {}).setdefault(fine, {})
             leaf[name] = leaf.get(name, 0) + 1
         return {

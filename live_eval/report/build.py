@@ -158,7 +158,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
     sounds = [clip for some in files for clip in clips(some, room)]
     script = (_TEMPLATES / "report.js").read_text("utf-8")
     levels = [relate_levels(view.summary) for view in runs]
-    cues = {turn.cue.attribute or turn.cue.phrase for _, turn in ordered if turn.cue is not None}
+    cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
     return page_template(_TEMPLATES / "report.html", number=number).generate(
         title=" and ".join(view.label for view in runs),
         version=__version__,
@@ -203,7 +203,7 @@ def _scores_shown(runs: Sequence[RunView]) -> list[str]:
     for view in runs:
         for score in view.summary.scores.values():
             if score.n:
-                shown.setdefault(score.judge, score.name)
+                shown.setdefault(score.column.judge, score.column.name)
     return list(shown.values())
 
 

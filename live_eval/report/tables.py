@@ -197,21 +197,22 @@ def score_table(runs: Sequence[RunView]) -> Table:
 
 def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
     arrow, better = {True: ("↑", "higher is better"), False: ("↓", "lower is better"), None: ("", "")}[
-        score.higher_is_better
+        score.column.higher_is_better
     ]
     reasons = "; ".join(f"{reason}: {count}" for reason, count in score.reasons.items())
     cells = [
-        Cell(score.label, note=f"{score.title} (version {score.version})"),
+        Cell(score.label, note=f"{score.column.title} (version {score.column.version})"),
         *run_cell(view, runs),
         Cell(number(score.mean.value, 2), strong=True),
         Cell(interval(score.mean, 2), note=score.mean.reason),
         Cell(str(score.n)),
         Cell(str(score.n_unscored), note=reasons),
         Cell(str(score.n_failed), note=reasons),
-        Cell(" ".join(part for part in (score.unit, arrow) if part), note=better),
+        Cell(" ".join(part for part in (score.column.unit, arrow) if part), note=better),
     ]
     if _is_compared(runs):
-        cells.append(_difference(view.comparison.scores.get(score.name) if view.comparison else None, 2))
+        scores = view.comparison.scores if view.comparison else {}
+        cells.append(_difference(scores.get(score.column.name), 2))
     return tuple(cells)
 
 
@@ -234,7 +235,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
     texts = ("the same again", "sees", "does not see", "order", "human labels", "other judge")
     columns = [*columns_of(runs, ["judge"], []), *(Column(label, figures=False) for label in texts)]
     # In the order of the scores; judges that score no single turn follow.
-    scored = [score.judge for view in runs for score in view.summary.scores.values()]
+    scored = [score.column.judge for view in runs for score in view.summary.scores.values()]
     audited = [name for view in runs for name in view.summary.audits]
     names = list(dict.fromkeys([*(name for name in scored if name in audited), *audited]))
     rows = [

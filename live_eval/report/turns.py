@@ -113,7 +113,7 @@ def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown
 def _cue(cue: Cue | None) -> tuple[str, str]:
     if cue is None:
         return "", ""
-    return cue.attribute or cue.phrase, cue.fine or (cue.coarse.value if cue.coarse else "")
+    return cue.name, cue.fine or (cue.coarse.value if cue.coarse else "")
 
 
 def _cue_words(cue: Cue | None) -> list[str]:

@@ -264,7 +264,7 @@ def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
     return read_audio(path, max_s=max_s).audio if path is not None else None
 
 
-def before_asking(spec: JudgeSpec, item: ReadTurn) -> Judgement | None:
+def before_asking(spec: JudgeSpec, item: ReadTurn) -> Unscored | Failed | None:
     """Return the verdict on a turn that a judge cannot be asked about, or None if it can."""
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")

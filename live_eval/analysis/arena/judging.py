@@ -11,20 +11,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from live_eval import registry
-from live_eval.analysis.audit.asking import PairAsker, ask_pairs
-from live_eval.analysis.audit.turns import TurnPicker
-from live_eval.errors import JudgeError, UsageError
-from live_eval.judging import Failed, JudgedTurn, JudgeKind, Judgement, JudgeSpec, Scored, Unscored
+from live_eval.analysis.audit.asking import Pair, PairAsker
+from live_eval.analysis.audit.turns import TurnPicker, turn_in_other
+from live_eval.errors import UsageError
+from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Scored
 from live_eval.recording import RunReader, ScoreStore
-from live_eval.scoring.judge_runner import (
-    JudgeOptions,
-    as_configured,
-    check_options,
-    missing_requirements,
-    scoring_version,
-)
+from live_eval.scoring.judge_runner import JudgeOptions, as_configured, check_options, scoring_version
 from live_eval.scoring.llm import LlmUsage
-from live_eval.scoring.runner import before_asking, read_turn
 
 __all__ = ["ArenaPlan", "JudgedPair", "PairVerdicts", "Progress", "judge_pairs"]
 
@@ -127,54 +120,43 @@ def judge_pairs(
         raise UsageError(f"judge {spec.name!r} judges single turns, expected one that compares two replies")
     check_options([spec], options)
     spec = as_configured(spec, options)
-    absent = missing_requirements(spec, options)
-    if absent is not None:
-        raise JudgeError(f"judge {spec.name!r} cannot run here: missing {absent}")
     judged = PairVerdicts(judge=spec.name, version=scoring_version(spec, options))
     with ExitStack() as stack:
         readers = {name: stack.enter_context(RunReader.open(path)) for name, path in runs.items()}
         answers = stack.enter_context(ScoreStore.open(next(iter(runs.values()))))
-        asker = ask_pairs(spec, options, stack, answers, again=False)
+        asker = PairAsker(spec, options, stack, answers, again=False)
         for one, two in itertools.combinations(readers, 2):
             picker = TurnPicker(readers[one], spec, limit=plan.limit, seed=plan.seed)
             progress(f"{one} – {two}", 0, picker.planned)
             for turns in picker.chunks():
-                _judge(judged, asker, (one, two), list(_both(judged, spec, turns, readers[two])))
+                _judge(judged, asker, (one, two), list(_pairs(judged, spec, turns, readers[two])))
                 progress(f"{one} – {two}", picker.asked, picker.planned)
             judged.skipped.update(picker.skipped)
         judged.usage = asker.usage
     return judged
 
 
-def _both(
+def _pairs(
     judged: PairVerdicts, spec: JudgeSpec, turns: Sequence[JudgedTurn], other: RunReader
-) -> Iterator[tuple[JudgedTurn, JudgedTurn]]:
+) -> Iterator[Pair]:
     """Yield each turn with the same turn of the other run, if that can be judged."""
     for turn in turns:
-        if turn.turn_id not in other:
-            judged.skipped["the other run has no such turn"] += 1
-            continue
-        item = read_turn(other, other.turn(turn.turn_id), spec.needs | spec.uses)
-        verdict = before_asking(spec, item)
-        if verdict is None:
-            yield turn, item.turn
+        theirs = turn_in_other(other, turn.turn_id, spec)
+        if isinstance(theirs, JudgedTurn):
+            yield turn, theirs
         else:
-            judged.skipped[_reason(verdict)] += 1
+            judged.skipped[theirs.reason] += 1
 
 
-def _judge(
-    judged: PairVerdicts,
-    asker: PairAsker,
-    names: tuple[str, str],
-    pairs: Sequence[tuple[JudgedTurn, JudgedTurn]],
-) -> None:
-    forward = asker.compare(pairs)
-    backward = asker.compare([(two, one) for one, two in pairs])
+def _judge(judged: PairVerdicts, asker: PairAsker, names: tuple[str, str], pairs: Sequence[Pair]) -> None:
     judged.asked += len(pairs)
-    for (turn, _), ahead, behind in zip(pairs, forward, backward, strict=True):
-        if not (isinstance(ahead, Scored) and isinstance(behind, Scored)):
-            judged.n_failed += isinstance(ahead, Failed) or isinstance(behind, Failed)
-            judged.skipped[_reason(behind if isinstance(ahead, Scored) else ahead)] += 1
+    for (turn, _), ahead, behind in zip(
+        pairs, asker.compare(pairs), asker.compare_swapped(pairs), strict=True
+    ):
+        unjudged = [verdict for verdict in (ahead, behind) if not isinstance(verdict, Scored)]
+        if unjudged or not (isinstance(ahead, Scored) and isinstance(behind, Scored)):
+            judged.n_failed += any(isinstance(verdict, Failed) for verdict in unjudged)
+            judged.skipped[unjudged[0].reason] += 1
             continue
         judged.pairs.append(
             JudgedPair(
@@ -188,8 +170,3 @@ def _judge(
                 reasons=(str(ahead.detail.get("reason", "")), str(behind.detail.get("reason", ""))),
             )
         )
-
-
-def _reason(judgement: Judgement) -> str:
-    assert isinstance(judgement, (Unscored, Failed))
-    return judgement.reason

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from operator import attrgetter
 from typing import Any
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.statistics import MIN_CLUSTERS, Estimate, estimate_figure, estimate_share
 
-__all__ = ["Match", "PairRecord", "RatedRun", "Ratings", "bradley_terry", "rate"]
+__all__ = ["Match", "PairRecord", "RatedRun", "Ratings", "Record", "bradley_terry", "rate"]
 
 MIDDLE = 1000.0
 POINTS = 400 / math.log(10)
@@ -52,20 +53,16 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairRecord:
-    """The record of two runs against each other.
+class Record:
+    """Matches of a run.
 
     Args:
-        first: The one.
-        second: The other.
-        wins: Matches that the first won.
+        wins: Matches that it won.
         ties: Matches that nobody won.
-        losses: Matches that the second won.
-        win_rate: Points of the first run per match: 1 for a win, a half for a tie, in between otherwise.
+        losses: Matches that it lost.
+        win_rate: Its points per match: 1 for a win, a half for a tie, in between otherwise.
     """
 
-    first: str
-    second: str
     wins: int
     ties: int
     losses: int
@@ -73,23 +70,18 @@ class PairRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RatedRun:
-    """The record of one run against all others.
+class PairRecord(Record):
+    """The record of a run against another one."""
 
-    Args:
-        name: The run.
-        wins: Matches that it won.
-        ties: Matches that nobody won.
-        losses: Matches that it lost.
-        win_rate: Its points by its matches.
-        rating: Its rating, without a value if it is not finite.
-    """
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedRun(Record):
+    """The record of a run against all others, and its rating, without a value if it is not finite."""
 
     name: str
-    wins: int
-    ties: int
-    losses: int
-    win_rate: Estimate
     rating: Estimate
 
 
@@ -115,28 +107,17 @@ class Ratings:
             "n": self.matches,
             "n_scripts": self.scripts,
             "runs": [
-                {
-                    "name": run.name,
-                    "rating": _json(run.rating),
-                    "win_rate": _json(run.win_rate),
-                    "wins": run.wins,
-                    "ties": run.ties,
-                    "losses": run.losses,
-                }
-                for run in self.runs
+                {"name": run.name, "rating": run.rating.as_json(4), **_record_json(run)} for run in self.runs
             ],
             "pairs": [
-                {
-                    "first": pair.first,
-                    "second": pair.second,
-                    "win_rate": _json(pair.win_rate),
-                    "wins": pair.wins,
-                    "ties": pair.ties,
-                    "losses": pair.losses,
-                }
-                for pair in self.pairs
+                {"first": pair.first, "second": pair.second, **_record_json(pair)} for pair in self.pairs
             ],
         }
+
+
+def _record_json(record: Record) -> dict[str, Any]:
+    counts = {"wins": record.wins, "ties": record.ties, "losses": record.losses}
+    return {"win_rate": record.win_rate.as_json(4), **counts}
 
 
 def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -156,13 +137,12 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
     strengths = np.zeros(points.shape[:-1])
     finite = _connected(points > 0)
     took = points.sum(axis=-1)
-    ones = np.full((count, count), 1 / count)
     for _ in range(_STEPS):
         ahead = strengths[..., :, None] - strengths[..., None, :]
         expected = 1 / (1 + np.exp(-ahead))
         gradient = took - (matches * expected).sum(axis=-1)
         weights = matches * expected * (1 - expected)
-        curvature = _laplacian(weights) + ones
+        curvature = np.eye(count) * weights.sum(axis=-1)[..., None] - weights + 1 / count
         # Where there is nothing to find any step will do.
         curvature = np.where(finite[..., None, None], curvature, np.eye(count))
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
@@ -212,35 +192,23 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
             return found
         return Estimate(None, found.n, found.clusters, reason=NO_RATING)
 
-    def win_rate(mine: int, others: Iterable[int]) -> Estimate:
+    def record(mine: int, others: Sequence[int]) -> dict[str, Any]:
         found = [each for other in others for each in taken[mine, other]]
-        return estimate_share(
+        wins, ties, losses = (int(count) for count in counts[:, mine, others].sum(axis=1))
+        win_rate = estimate_share(
             [value for value, _ in found], [script for _, script in found], whole=1.0, seed=seed
         )
+        return {"wins": wins, "ties": ties, "losses": losses, "win_rate": win_rate}
 
+    everyone = range(len(runs))
     rated = [
-        RatedRun(
-            name=name,
-            wins=int(counts[0, place].sum()),
-            ties=int(counts[1, place].sum()),
-            losses=int(counts[2, place].sum()),
-            win_rate=win_rate(place, places.values()),
-            rating=rating_of(place),
-        )
+        RatedRun(name=name, rating=rating_of(place), **record(place, everyone))
         for name, place in places.items()
     ]
     pairs = [
-        PairRecord(
-            first=one,
-            second=two,
-            wins=int(counts[0, at, other]),
-            ties=int(counts[1, at, other]),
-            losses=int(counts[2, at, other]),
-            win_rate=win_rate(at, [other]),
-        )
-        for one, at in places.items()
-        for two, other in places.items()
-        if at < other and counts[:, at, other].sum()
+        PairRecord(first=runs[one], second=runs[two], **record(one, [two]))
+        for one, two in combinations(everyone, 2)
+        if counts[:, one, two].sum()
     ]
     rated.sort(key=lambda run: (-(run.rating.value or 0.0), -(run.win_rate.value or 0.0)))
     return Ratings(runs=tuple(rated), pairs=tuple(pairs), matches=len(matches), scripts=len(scripts))
@@ -253,19 +221,3 @@ def _connected(beats: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for _ in range(max(1, math.ceil(math.log2(max(2, count))))):
         reach = (reach.astype(np.int64) @ reach.astype(np.int64)) > 0
     return np.asarray(reach.all(axis=(-1, -2)), np.bool_)
-
-
-def _laplacian(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    diagonal = np.zeros_like(weights)
-    at = np.arange(weights.shape[-1])
-    diagonal[..., at, at] = weights.sum(axis=-1)
-    return diagonal - weights
-
-
-def _json(estimate: Estimate) -> dict[str, Any]:
-    interval = estimate.interval
-    return {
-        "value": None if estimate.value is None else round(estimate.value, 4),
-        "interval": None if interval is None else [round(interval.low, 4), round(interval.high, 4)],
-        "reason": estimate.reason,
-    }

@@ -13,8 +13,7 @@ import orjson
 from live_eval.analysis.arena.judging import ArenaPlan, JudgedPair, PairVerdicts, Progress, judge_pairs
 from live_eval.analysis.arena.ratings import Match, Ratings, rate
 from live_eval.analysis.arena.votes import Votes, read_votes
-from live_eval.analysis.audit.figures import estimate_json
-from live_eval.analysis.audit.order import BothOrders, OrderEffect, order_effect
+from live_eval.analysis.audit.figures import BothOrders, OrderEffect, order_effect
 from live_eval.analysis.comparison import ComparedRun, check_same_data
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.errors import JudgeError, StoreError, UsageError
@@ -91,7 +90,7 @@ class ByPeople:
             "votes": len(votes.votes),
             "raters": votes.raters,
             "ratings": self.ratings.as_json(),
-            "position": estimate_json(self.position),
+            "position": self.position.as_json(scripts=True),
         }
 
 
@@ -121,7 +120,7 @@ class ArenaResult:
             "seed": self.seed,
             "judge": None if self.judge is None else self.judge.as_json(),
             "people": None if self.people is None else self.people.as_json(),
-            "agreement": None if self.agreement is None else estimate_json(self.agreement),
+            "agreement": None if self.agreement is None else self.agreement.as_json(scripts=True),
         }
 
 

@@ -1,10 +1,9 @@
 """How far a judge can be trusted, by its own repeats, known degradations, people and other judges.
 
-The statistics are pure (`consistency`, `order`, `sensitivity`, `labels`, `against`); `audit_run` asks the
-judge and stores the result with the scores, by judge and version. ``docs/audit.md`` explains each
-figure.
+The statistics are pure (`figures`, `agreement`); `audit_run` asks the judge and stores the result with the
+scores, by judge and version. ``docs/audit.md`` explains each figure.
 """
 
-from live_eval.analysis.audit.engine import PARTS, AuditPlan, Progress, audit_run
+from live_eval.analysis.audit.engine import PARTS, AuditPlan, audit_run
 
-__all__ = ["PARTS", "AuditPlan", "Progress", "audit_run"]
+__all__ = ["PARTS", "AuditPlan", "audit_run"]

@@ -1,11 +1,15 @@
-"""A judge under audit, asked about the same input again without reuse of earlier answers."""
+"""A judge under audit, asked about the same input again without reuse of earlier answers.
+
+In both classes, `repeat` is 0 for the judgement that scoring gives; each further number asks for an
+independent one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,54 +17,19 @@ from live_eval.errors import JudgeError
 from live_eval.judging import JudgedTurn, JudgeKind, Judgement, JudgeSpec
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
-    JudgeRunner,
     LlmJudgeRunner,
     load_judge_runner,
     missing_requirements,
 )
 from live_eval.scoring.llm import AnswerCache, LlmUsage
 
-__all__ = ["Pair", "PairAsker", "TurnAsker", "ask_pairs", "ask_turns"]
+__all__ = ["Pair", "PairAsker", "TurnAsker"]
 
 Pair: TypeAlias = tuple[JudgedTurn, JudgedTurn]
 
 
-class TurnAsker(Protocol):
-    """A judge of single turns."""
-
-    @property
-    def usage(self) -> LlmUsage:
-        """Its use of models so far."""
-        ...
-
-    def judge(self, turns: Sequence[JudgedTurn], repeat: int = 0) -> list[Judgement]:
-        """Return a judgement for each turn.
-
-        Args:
-            turns: Turns that have everything the judge needs.
-            repeat: 0 for the judgement that scoring gives; each further number asks for an independent
-                one.
-        """
-        ...
-
-
-class PairAsker(Protocol):
-    """A judge of pairs."""
-
-    @property
-    def usage(self) -> LlmUsage:
-        """Its use of models so far."""
-        ...
-
-    def compare(self, pairs: Sequence[Pair], repeat: int = 0) -> list[Judgement]:
-        """Return a judgement for each pair, in order; `repeat` as in `TurnAsker`."""
-        ...
-
-
-def ask_turns(
-    spec: JudgeSpec, options: JudgeOptions, stack: ExitStack, answers: AnswerCache, *, again: bool, seed: int
-) -> TurnAsker:
-    """Return a running judge of single turns.
+class TurnAsker:
+    """A judge of single turns: a local one recomputes in other batches, an LLM judge asks its model again.
 
     Args:
         spec: The judge; local, or one that asks a model.
@@ -73,27 +42,84 @@ def ask_turns(
     Raises:
         JudgeError: It cannot run here, or cannot be loaded.
     """
-    _check(spec, options)
-    fresh = _FreshAnswers(answers, again=again)
-    runner = load_judge_runner(spec, options, stack, answers=fresh, budget=options.llm.budget())
-    return _Turns(runner, fresh, seed, local=spec.kind is JudgeKind.LOCAL)
+
+    def __init__(
+        self,
+        spec: JudgeSpec,
+        options: JudgeOptions,
+        stack: ExitStack,
+        answers: AnswerCache,
+        *,
+        again: bool,
+        seed: int,
+    ) -> None:
+        _check(spec, options)
+        self._fresh = _FreshAnswers(answers, again=again)
+        self._runner = load_judge_runner(
+            spec, options, stack, answers=self._fresh, budget=options.llm.budget()
+        )
+        self._seed = seed
+        self._local = spec.kind is JudgeKind.LOCAL
+
+    @property
+    def usage(self) -> LlmUsage:
+        """Its use of models so far."""
+        return self._runner.usage
+
+    def judge(self, turns: Sequence[JudgedTurn], repeat: int = 0) -> list[Judgement]:
+        """Return a judgement for each turn; the turns have everything the judge needs."""
+        self._fresh.repeat = repeat
+        if not (self._local and repeat):
+            return self._runner.judge(turns)
+        judgements: dict[int, Judgement] = {}
+        for places in self._batches(len(turns), repeat):
+            found = self._runner.judge([turns[place] for place in places])
+            judgements.update(zip(places, found, strict=True))
+        return [judgements[place] for place in range(len(turns))]
+
+    def _batches(self, count: int, repeat: int) -> list[list[int]]:
+        """Return batches: each turn alone in the first repeat, in random groups of up to five in others."""
+        random = np.random.default_rng([self._seed, repeat])
+        places = random.permutation(count).tolist()
+        batches: list[list[int]] = []
+        while places:
+            size = 1 if repeat == 1 else int(random.integers(1, 6))
+            batches.append(places[:size])
+            places = places[size:]
+        return batches
 
 
-def ask_pairs(
-    spec: JudgeSpec, options: JudgeOptions, stack: ExitStack, answers: AnswerCache, *, again: bool
-) -> PairAsker:
-    """Return a running judge of pairs; arguments and exceptions as in `ask_turns`."""
-    _check(spec, options)
-    fresh = _FreshAnswers(answers, again=again)
-    runner = load_judge_runner(spec, options, stack, answers=fresh, budget=options.llm.budget())
-    assert isinstance(runner, LlmJudgeRunner)  # every judge of pairs asks a model
-    return _Pairs(runner, fresh)
+class PairAsker:
+    """A judge of pairs; arguments and errors as of `TurnAsker`."""
+
+    def __init__(
+        self, spec: JudgeSpec, options: JudgeOptions, stack: ExitStack, answers: AnswerCache, *, again: bool
+    ) -> None:
+        _check(spec, options)
+        self._fresh = _FreshAnswers(answers, again=again)
+        runner = load_judge_runner(spec, options, stack, answers=self._fresh, budget=options.llm.budget())
+        assert isinstance(runner, LlmJudgeRunner)  # every judge of pairs asks a model
+        self._runner = runner
+
+    @property
+    def usage(self) -> LlmUsage:
+        """Its use of models so far."""
+        return self._runner.usage
+
+    def compare(self, pairs: Sequence[Pair], repeat: int = 0) -> list[Judgement]:
+        """Return a judgement for each pair."""
+        self._fresh.repeat = repeat
+        return self._runner.judge(pairs) if pairs else []
+
+    def compare_swapped(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        """Return a judgement for each pair, shown in the other order."""
+        return self.compare([(second, first) for first, second in pairs])
 
 
 def _check(spec: JudgeSpec, options: JudgeOptions) -> None:
     absent = missing_requirements(spec, options)
     if absent is not None:
-        raise JudgeError(f"judge {spec.name!r} cannot be audited here: missing {absent}")
+        raise JudgeError(f"judge {spec.name!r} cannot run here: missing {absent}")
 
 
 class _FreshAnswers:
@@ -121,54 +147,3 @@ class _FreshAnswers:
         if not self.repeat:
             return question
         return hashlib.sha256(f"{question} repeat {self.repeat}".encode()).hexdigest()
-
-
-class _Turns:
-    """A judge of single turns: a local one recomputes in other batches, an LLM judge asks its model again."""
-
-    def __init__(self, runner: JudgeRunner, fresh: _FreshAnswers, seed: int, *, local: bool) -> None:
-        self._runner = runner
-        self._fresh = fresh
-        self._seed = seed
-        self._local = local
-
-    @property
-    def usage(self) -> LlmUsage:
-        return self._runner.usage
-
-    def judge(self, turns: Sequence[JudgedTurn], repeat: int = 0) -> list[Judgement]:
-        self._fresh.repeat = repeat
-        if not (self._local and repeat):
-            return self._runner.judge(turns)
-        judgements: dict[int, Judgement] = {}
-        for places in self._company(len(turns), repeat):
-            found = self._runner.judge([turns[place] for place in places])
-            judgements.update(zip(places, found, strict=True))
-        return [judgements[place] for place in range(len(turns))]
-
-    def _company(self, count: int, repeat: int) -> list[list[int]]:
-        """Return batches: each turn alone in the first repeat, in random groups of up to five in others."""
-        random = np.random.default_rng([self._seed, repeat])
-        places = random.permutation(count).tolist()
-        batches: list[list[int]] = []
-        while places:
-            size = 1 if repeat == 1 else int(random.integers(1, 6))
-            batches.append(places[:size])
-            places = places[size:]
-        return batches
-
-
-class _Pairs:
-    """A judge of pairs."""
-
-    def __init__(self, runner: LlmJudgeRunner, fresh: _FreshAnswers) -> None:
-        self._runner = runner
-        self._fresh = fresh
-
-    @property
-    def usage(self) -> LlmUsage:
-        return self._runner.usage
-
-    def compare(self, pairs: Sequence[Pair], repeat: int = 0) -> list[Judgement]:
-        self._fresh.repeat = repeat
-        return self._runner.judge(pairs)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from live_eval import registry
-from live_eval.analysis.audit.against import against_json
-from live_eval.analysis.audit.asking import ask_pairs, ask_turns
-from live_eval.analysis.audit.labels import agreement_json, read_labels
-from live_eval.analysis.audit.trials import PairTrials, TurnTrials
-from live_eval.analysis.audit.turns import TurnPicker, run_turns
+from live_eval.analysis.audit.agreement import RunTurns, against_json, agreement_json, read_labels
+from live_eval.analysis.audit.asking import PairAsker, TurnAsker
+from live_eval.analysis.audit.trials import PairTrials, Trials, TrialSettings, TurnTrials
+from live_eval.analysis.audit.turns import Opponents, TurnPicker
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import UsageError
-from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, Scored, Unscored, missing
+from live_eval.judging import JudgeKind, JudgeSpec, Need
 from live_eval.recording import RunReader, ScoreStore, StoredAudit
 from live_eval.scoring.judge_runner import JudgeOptions, as_configured, check_options, scoring_version
-from live_eval.scoring.runner import before_asking, read_turn
 
 __all__ = ["PARTS", "AuditPlan", "Progress", "audit_run"]
 
@@ -158,7 +156,7 @@ class _Audit:
     def stored(self) -> dict[str, Any]:
         """Return the parts that rest on the scores that the run holds."""
         spec, plan = self.spec, self.plan
-        turns = run_turns(self.run)
+        turns = RunTurns.of(self.run)
         values = self._scores(spec.name, self.version)
         made: dict[str, Any] = {}
         if "agreement" in self.parts and plan.labels is not None:
@@ -188,29 +186,37 @@ class _Audit:
     def asked(self, progress: Progress, clock: Clock) -> dict[str, Any]:
         """Return the parts that need the judge to be asked."""
         began_ns = clock.now_ns()
-        pairwise = self.spec.kind is JudgeKind.PAIRWISE
-        others = _Others(self.spec, self.plan, self.stack) if pairwise else None
-        picker = TurnPicker(
-            self.run,
-            self.spec,
-            limit=self.plan.limit,
-            seed=self.plan.seed,
-            also=others.looks_at if others is not None else frozenset(),
+        spec, plan = self.spec, self.plan
+        opponents: Opponents | None = None
+        if spec.kind is JudgeKind.PAIRWISE:
+            opponents = Opponents(spec, plan.against_run, self.stack)
+        also = frozenset[Need]() if opponents is None else opponents.looks_at
+        picker = TurnPicker(self.run, spec, limit=plan.limit, seed=plan.seed, also=also)
+        settings = TrialSettings(
+            spec=spec, parts=self.parts, repeats=plan.repeats, donor=picker.donor, seed=plan.seed
         )
-        trials = self._turn_trials(picker) if others is None else self._pair_trials(picker, others)
-        progress(self.spec.name, 0, picker.planned)
+        given = spec, self.options, self.stack, self.store
+        asker: TurnAsker | PairAsker
+        trials: Trials
+        if opponents is None:
+            asker = TurnAsker(*given, again=plan.again, seed=plan.seed)
+            trials = TurnTrials(settings, asker)
+        else:
+            asker = PairAsker(*given, again=plan.again)
+            trials = PairTrials(settings, asker, opponents)
+        progress(spec.name, 0, picker.planned)
         for turns in picker.chunks():
             trials.take(turns)
-            progress(self.spec.name, picker.asked, picker.planned)
-        usage = trials.usage
+            progress(spec.name, picker.asked, picker.planned)
+        usage = asker.usage
         about = {
             "turns": {
                 "total": picker.total,
-                "limit": self.plan.limit,
+                "limit": plan.limit,
                 "asked": picker.asked,
                 "skipped": dict(picker.skipped.most_common()),
             },
-            "seed": self.plan.seed,
+            "seed": plan.seed,
             "usage": {
                 "seconds": round((clock.now_ns() - began_ns) / 1e9, 3),
                 "calls": usage.calls,
@@ -218,70 +224,4 @@ class _Audit:
                 "cost": usage.cost if usage.calls else 0.0,
             },
         }
-        return {part: {**about, **made} for part, made in trials.as_json(self.parts).items()}
-
-    def _turn_trials(self, picker: TurnPicker) -> TurnTrials:
-        plan = self.plan
-        asker = ask_turns(self.spec, self.options, self.stack, self.store, again=plan.again, seed=plan.seed)
-        return TurnTrials(
-            self.spec,
-            asker,
-            repeats=plan.repeats if "consistency" in self.parts else 0,
-            sensitivity="sensitivity" in self.parts,
-            donor=picker.donor,
-            seed=plan.seed,
-        )
-
-    def _pair_trials(self, picker: TurnPicker, others: _Others) -> PairTrials:
-        plan = self.plan
-        asker = ask_pairs(self.spec, self.options, self.stack, self.store, again=plan.again)
-        return PairTrials(
-            self.spec,
-            asker,
-            others=others.name,
-            other=others.of,
-            repeats=plan.repeats if "consistency" in self.parts else 0,
-            order="order" in self.parts,
-            sensitivity="sensitivity" in self.parts,
-            donor=picker.donor,
-            seed=plan.seed,
-        )
-
-
-class _Others:
-    """What the replies of a run are compared with: those of another run, or the reference replies.
-
-    Args:
-        spec: The judge.
-        plan: Says which.
-        stack: Exit stack that closes the other run.
-
-    Raises:
-        StoreError: The other run is none.
-    """
-
-    def __init__(self, spec: JudgeSpec, plan: AuditPlan, stack: ExitStack) -> None:
-        path = plan.against_run
-        self._spec = spec
-        self._run = stack.enter_context(RunReader.open(path)) if path is not None else None
-        self.name = "the reference replies" if path is None else path.resolve().name
-        of_reference = {Need.REPLY_AUDIO: Need.REFERENCE_AUDIO, Need.REPLY_TEXT: Need.REFERENCE_TEXT}
-        needed = {of_reference[need] for need in spec.needs if need in of_reference}
-        self.looks_at = frozenset(needed) if path is None else frozenset[Need]()
-        """What else of a turn is read."""
-
-    def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
-        """Return the turn to compare a reply with, or why there is none."""
-        if self._run is None:
-            missing_inputs = missing(turn, self.looks_at)
-            if missing_inputs is not None:
-                return Unscored(f"nothing to compare the reply with: {missing_inputs}")
-            return replace(turn, reply=turn.reference, reply_text=turn.case.reference_text)
-        if turn.turn_id not in self._run:
-            return Unscored("the other run has no such turn")
-        item = read_turn(self._run, self._run.turn(turn.turn_id), self._spec.needs | self._spec.uses)
-        verdict = before_asking(self._spec, item)
-        if verdict is None:
-            return item.turn
-        assert not isinstance(verdict, Scored)
-        return Unscored(f"in the other run: {verdict.reason}")
+        return {part: {**about, **made} for part, made in trials.as_json().items()}

@@ -20,9 +20,9 @@ from live_eval.analysis.audit.degradations import (
 from live_eval.audio import Audio
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need
 
-__all__ = ["DonorKind", "Probe", "probes_for"]
+__all__ = ["Change", "DonorKind", "Probe", "probes_for"]
 
-_Change: TypeAlias = Callable[[JudgedTurn, JudgedTurn, int], JudgedTurn]
+Change: TypeAlias = Callable[[JudgedTurn, JudgedTurn, int], JudgedTurn]
 """Degrade a turn, given a donor (the turn itself if none is needed) and a seed."""
 
 
@@ -50,9 +50,9 @@ class Probe:
 
     name: str
     title: str
-    change: _Change
+    change: Change
     donor: DonorKind | None = None
-    control: _Change | None = None
+    control: Change | None = None
 
 
 def probes_for(spec: JudgeSpec) -> list[Probe]:
@@ -79,7 +79,7 @@ def probes_for(spec: JudgeSpec) -> list[Probe]:
     return probes
 
 
-def _on_sound(change: Callable[[Audio, int], Audio]) -> _Change:
+def _on_sound(change: Callable[[Audio, int], Audio]) -> Change:
     def changed(turn: JudgedTurn, donor: JudgedTurn, seed: int) -> JudgedTurn:
         assert turn.reply is not None  # the judge needs it, and could judge the turn
         return replace(turn, reply=change(turn.reply, _seed(turn, seed)))
@@ -121,7 +121,7 @@ def _words(needs: frozenset[Need]) -> Sequence[Probe]:
     """Return the degradations of the words that a judge reads: the reply's, or else the heard ones."""
     of_reply = Need.REPLY_TEXT in needs
 
-    def on_words(change: Callable[[str, str, int], str]) -> _Change:
+    def on_words(change: Callable[[str, str, int], str]) -> Change:
         def changed(turn: JudgedTurn, donor: JudgedTurn, seed: int) -> JudgedTurn:
             if of_reply:
                 text = change(turn.reply_text or "", donor.reply_text or "", _seed(turn, seed))

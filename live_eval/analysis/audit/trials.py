@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from live_eval.analysis.audit.asking import Pair, PairAsker, TurnAsker
-from live_eval.analysis.audit.consistency import Repeated, consistency
-from live_eval.analysis.audit.order import BothOrders, order_effect
-from live_eval.analysis.audit.probes import DonorKind, Probe, probes_for
-from live_eval.analysis.audit.sensitivity import Degraded, sight
+from live_eval.analysis.audit.figures import (
+    BothOrders,
+    Degraded,
+    Repeated,
+    consistency,
+    order_effect,
+    sight,
+)
+from live_eval.analysis.audit.probes import Change, DonorKind, Probe, probes_for
+from live_eval.analysis.audit.turns import Opponents
 from live_eval.judging import (
     Failed,
     JudgedTurn,
@@ -23,9 +30,8 @@ from live_eval.judging import (
     missing,
     score_name,
 )
-from live_eval.scoring.llm import LlmUsage
 
-__all__ = ["FindDonor", "PairTrials", "Tally", "TurnTrials"]
+__all__ = ["FindDonor", "PairTrials", "Tally", "TrialSettings", "Trials", "TurnTrials"]
 
 FindDonor = Callable[[JudgedTurn, DonorKind], JudgedTurn | None]
 
@@ -64,101 +70,140 @@ class Tally:
 
 @dataclass(slots=True)
 class _Probed:
-    """The results of one degradation so far."""
+    """The results of one degradation so far, by output."""
 
     probe: Probe
     rows: dict[str, list[Degraded]]
     tally: Tally = field(default_factory=Tally)
 
-    def as_json(self, spec: JudgeSpec, seed: int) -> dict[str, Any]:
-        directed = {
-            output.name
-            for output in spec.outputs
-            # A preference between two replies always has a direction.
-            if spec.kind is JudgeKind.PAIRWISE or output.higher_is_better is not None
-        }
-        return {
-            "title": self.probe.title,
-            "held_against": "the turn as it is" if self.probe.control is None else "the method's own traces",
-            "outputs": {
-                score_name(spec.name, output): sight(rows, directed=output in directed, seed=seed).as_json()
-                for output, rows in self.rows.items()
-            },
-            **self.tally.as_json(),
-        }
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSettings:
+    """What to try.
+
+    Args:
+        spec: The judge.
+        parts: Parts of the audit; those that ask the judge are tried.
+        repeats: How often to ask the same, for consistency.
+        donor: Function that finds another turn to borrow from.
+        seed: Seed of the degradations and of the resampling.
+    """
+
+    spec: JudgeSpec
+    parts: Collection[str]
+    repeats: int
+    donor: FindDonor
+    seed: int
 
 
-class _Repeats:
-    """Repeated judgements of turns or pairs."""
+class Trials(ABC):
+    """The trials of a judge, batch by batch.
 
-    def __init__(self, spec: JudgeSpec, repeats: int) -> None:
-        self._spec = spec
-        self._repeats = repeats
-        self._tally = Tally()
-        self._rows: dict[str, list[Repeated]] = {output.name: [] for output in spec.outputs}
+    Args:
+        settings: What to try.
+        outputs: The outputs whose response to degradations is measured.
+    """
+
+    def __init__(self, settings: TrialSettings, outputs: Collection[str]) -> None:
+        self._spec = spec = settings.spec
+        self._parts = settings.parts
+        self._rounds = settings.repeats if "consistency" in settings.parts else 1
+        self._donor = settings.donor
+        self._seed = settings.seed
+        self._probed = (
+            [_Probed(probe, {output: [] for output in outputs}) for probe in probes_for(spec)]
+            if "sensitivity" in settings.parts
+            else []
+        )
+        self._repeated: dict[str, list[Repeated]] = {output.name: [] for output in spec.outputs}
+        self._repeats_tally = Tally()
         self._unsteady = 0
 
-    def take(self, turns: Sequence[JudgedTurn], rounds: Sequence[Sequence[Judgement]]) -> None:
+    @abstractmethod
+    def take(self, turns: Sequence[JudgedTurn]) -> None:
+        """Run all trials on some turns."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the parts of the audit that were tried, by name."""
+        made: dict[str, Any] = {}
+        if "consistency" in self._parts:
+            made["consistency"] = {
+                "repeats": self._rounds,
+                "outputs": {
+                    score_name(self._spec.name, output): consistency(rows, seed=self._seed).as_json()
+                    for output, rows in self._repeated.items()
+                },
+                "n_unsteady": self._unsteady,
+                **self._repeats_tally.as_json(),
+            }
+        if "sensitivity" in self._parts:
+            degradations = {probed.probe.name: self._probed_json(probed) for probed in self._probed}
+            made["sensitivity"] = {"degradations": degradations}
+        return made
+
+    def _probed_json(self, probed: _Probed) -> dict[str, Any]:
+        directed = {
+            output.name
+            for output in self._spec.outputs
+            # A preference between two replies always has a direction.
+            if self._spec.kind is JudgeKind.PAIRWISE or output.higher_is_better is not None
+        }
+        control = "the turn as it is" if probed.probe.control is None else "the method's own traces"
+        return {
+            "title": probed.probe.title,
+            "held_against": control,
+            "outputs": {
+                score_name(self._spec.name, output): sight(
+                    rows, directed=output in directed, seed=self._seed
+                ).as_json()
+                for output, rows in probed.rows.items()
+            },
+            **probed.tally.as_json(),
+        }
+
+    def _add_repeats(self, turns: Sequence[JudgedTurn], rounds: Sequence[Sequence[Judgement]]) -> None:
         """Add one judgement of each turn for each round."""
         for turn, judgements in zip(turns, zip(*rounds, strict=True), strict=True):
-            scored = [values for values in map(self._tally.values, judgements) if values is not None]
+            scored = [values for values in map(self._repeats_tally.values, judgements) if values is not None]
             self._unsteady += 0 < len(scored) < len(judgements)
-            for output, rows in self._rows.items():
+            for output, rows in self._repeated.items():
                 values = tuple(given[output] for given in scored if output in given)
                 if len(values) > 1:
                     rows.append(Repeated(turn.turn_id, turn.case.script_id, values))
 
-    def as_json(self, seed: int) -> dict[str, Any]:
-        return {
-            "repeats": self._repeats,
-            "outputs": {
-                score_name(self._spec.name, output): consistency(rows, seed=seed).as_json()
-                for output, rows in self._rows.items()
-            },
-            "n_unsteady": self._unsteady,
-            **self._tally.as_json(),
-        }
+    def _changed(
+        self, probe: Probe, change: Change | None, turn: JudgedTurn
+    ) -> JudgedTurn | Unscored | Failed:
+        """Return the degraded turn, or why it cannot be degraded; the turn itself for no change."""
+        if change is None:
+            return turn
+        donor = turn if probe.donor is None else self._donor(turn, probe.donor)
+        if donor is None:
+            return Unscored(f"no other turn for {probe.title}")
+        try:
+            changed = change(turn, donor, self._seed)
+        except Exception as error:
+            return Failed(f"{probe.title}: the turn cannot be degraded: {type(error).__name__}: {error}")
+        absent = missing(changed, self._spec.needs)
+        return changed if absent is None else Unscored(f"{probe.title}: {absent}")
 
 
-class TurnTrials:
-    """The trials of a judge of single turns.
+class TurnTrials(Trials):
+    """The trials of a judge of single turns."""
 
-    Args:
-        spec: The judge.
-        asker: The running judge.
-        repeats: How often to ask the same; fewer than 2 for no repeats.
-        sensitivity: Whether to try degradations.
-        donor: Function that finds another turn to borrow from.
-        seed: Seed of the degradations.
-    """
-
-    def __init__(
-        self,
-        spec: JudgeSpec,
-        asker: TurnAsker,
-        *,
-        repeats: int,
-        sensitivity: bool,
-        donor: FindDonor,
-        seed: int,
-    ) -> None:
-        self._spec = spec
+    def __init__(self, settings: TrialSettings, asker: TurnAsker) -> None:
         self._asker = asker
-        self._count = repeats
-        self._donor = donor
-        self._seed = seed
-        self._repeats = _Repeats(spec, repeats)
         self._signs = {
-            output.name: -1.0 if output.higher_is_better is False else 1.0 for output in spec.outputs
+            output.name: -1.0 if output.higher_is_better is False else 1.0 for output in settings.spec.outputs
         }
-        self._probed = _probed(spec, self._signs) if sensitivity else []
+        super().__init__(settings, self._signs)
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
         """Run all trials on some turns."""
         base = self._asker.judge(turns)
-        if self._count > 1:
-            rounds = [base, *(self._asker.judge(turns, number) for number in range(1, self._count))]
-            self._repeats.take(turns, rounds)
+        if self._rounds > 1:
+            again = [self._asker.judge(turns, number) for number in range(1, self._rounds)]
+            self._add_repeats(turns, [base, *again])
         for probed in self._probed:
             self._try(probed, turns, base)
 
@@ -175,72 +220,28 @@ class TurnTrials:
                     row = Degraded(turn.case.script_id, sign * first[output], sign * second[output])
                     probed.rows[output].append(row)
 
-    def _judged(self, probe: Probe, change: Any, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+    def _judged(self, probe: Probe, change: Change, turns: Sequence[JudgedTurn]) -> list[Judgement]:
         """Return a judgement of each changed turn, or why the turn could not be changed."""
-        changed = [_changed(probe, change, turn, self._donor, self._spec, self._seed) for turn in turns]
+        changed = [self._changed(probe, change, turn) for turn in turns]
         askable = [turn for turn in changed if isinstance(turn, JudgedTurn)]
         given = iter(self._asker.judge(askable) if askable else ())
         return [next(given) if isinstance(turn, JudgedTurn) else turn for turn in changed]
 
-    @property
-    def usage(self) -> LlmUsage:
-        """The judge's use of models."""
-        return self._asker.usage
 
-    def as_json(self, parts: Collection[str]) -> dict[str, Any]:
-        """Return the given parts of the audit, by name."""
-        made: dict[str, Any] = {}
-        if "consistency" in parts:
-            made["consistency"] = self._repeats.as_json(self._seed)
-        if "sensitivity" in parts:
-            made["sensitivity"] = _sensitivity_json(self._spec, self._probed, self._seed)
-        return made
+class PairTrials(Trials):
+    """The trials of a judge of pairs: every pair in both orders."""
 
-
-class PairTrials:
-    """The trials of a judge of pairs: every pair in both orders.
-
-    Args:
-        spec: The judge.
-        asker: The running judge.
-        others: Name of what the replies are compared with.
-        other: Function that returns what a turn's reply is compared with, or why there is nothing.
-        repeats: How often to ask the same; fewer than 2 for no repeats.
-        order: Whether to try the other order.
-        sensitivity: Whether to compare replies with their degraded forms.
-        donor: Function that finds another turn to borrow from.
-        seed: Seed of the degradations.
-    """
-
-    def __init__(
-        self,
-        spec: JudgeSpec,
-        asker: PairAsker,
-        *,
-        others: str,
-        other: Callable[[JudgedTurn], JudgedTurn | Unscored],
-        repeats: int,
-        order: bool,
-        sensitivity: bool,
-        donor: FindDonor,
-        seed: int,
-    ) -> None:
-        self._spec = spec
+    def __init__(self, settings: TrialSettings, asker: PairAsker, opponents: Opponents) -> None:
         self._asker = asker
-        self._count = repeats
-        self._order = order
-        self._others = others
-        self._other = other
-        self._donor = donor
-        self._seed = seed
-        self._repeats = _Repeats(spec, repeats)
+        self._opponents = opponents
+        self._output = settings.spec.outputs[0].name
         self._orders: list[BothOrders] = []
         self._tally = Tally()
-        self._probed = _probed(spec, [spec.outputs[0].name]) if sensitivity else []
+        super().__init__(settings, [self._output])
 
     def take(self, turns: Sequence[JudgedTurn]) -> None:
         """Run all trials on some turns."""
-        if self._count > 1 or self._order:
+        if self._rounds > 1 or "order" in self._parts:
             self._compare(turns)
         for probed in self._probed:
             self._try(probed, turns)
@@ -248,82 +249,52 @@ class PairTrials:
     def _compare(self, turns: Sequence[JudgedTurn]) -> None:
         pairs: list[Pair] = []
         for turn in turns:
-            other = self._other(turn)
-            if isinstance(other, Unscored):
-                self._tally.values(other)
-            else:
+            other = self._opponents.of(turn)
+            if isinstance(other, JudgedTurn):
                 pairs.append((turn, other))
-        forward = self._asker.compare(pairs) if pairs else []
-        if self._count > 1:
-            rounds = [forward, *(self._asker.compare(pairs, number) for number in range(1, self._count))]
-            self._repeats.take([first for first, _ in pairs], rounds)
-        if self._order:
+            else:
+                self._tally.values(other)
+        forward = self._asker.compare(pairs)
+        if self._rounds > 1:
+            again = [self._asker.compare(pairs, number) for number in range(1, self._rounds)]
+            self._add_repeats([first for first, _ in pairs], [forward, *again])
+        if "order" in self._parts:
             self._orders += self._both(pairs, forward, self._tally)
 
     def _both(self, pairs: Sequence[Pair], forward: Sequence[Judgement], tally: Tally) -> list[BothOrders]:
-        backward = self._asker.compare([(second, first) for first, second in pairs]) if pairs else []
-        output = self._spec.outputs[0].name
         rows: list[BothOrders] = []
+        backward = self._asker.compare_swapped(pairs)
         for (turn, _), one, other in zip(pairs, forward, backward, strict=True):
             first, second = tally.values(one), tally.values(other)
             if first is not None and second is not None:
-                rows.append(BothOrders(turn.turn_id, turn.case.script_id, first[output], second[output]))
+                verdicts = first[self._output], second[self._output]
+                rows.append(BothOrders(turn.turn_id, turn.case.script_id, *verdicts))
         return rows
 
     def _try(self, probed: _Probed, turns: Sequence[JudgedTurn]) -> None:
-        probe, pairs = probed.probe, list[Pair]()
+        pairs: list[Pair] = []
         for turn in turns:
-            arguments = (turn, self._donor, self._spec, self._seed)
-            changed = _changed(probe, probe.change, *arguments)
-            original = turn if probe.control is None else _changed(probe, probe.control, *arguments)
-            if isinstance(changed, JudgedTurn) and isinstance(original, JudgedTurn):
-                pairs.append((original, changed))
+            changed = self._changed(probed.probe, probed.probe.change, turn)
+            original = self._changed(probed.probe, probed.probe.control, turn)
+            if not isinstance(changed, JudgedTurn):
+                probed.tally.values(changed)
+            elif not isinstance(original, JudgedTurn):
+                probed.tally.values(original)
             else:
-                probed.tally.values(original if isinstance(changed, JudgedTurn) else changed)  # type: ignore[arg-type]
-        forward = self._asker.compare(pairs) if pairs else []
-        rows = probed.rows[self._spec.outputs[0].name]
+                pairs.append((original, changed))
         # From 0 (the degraded reply is as good) to −1 (it loses in both orders).
-        for row in self._both(pairs, forward, probed.tally):
-            rows.append(Degraded(row.script_id, 0.0, (row.backward - row.forward) / 2))
+        probed.rows[self._output] += [
+            Degraded(row.script_id, 0.0, (row.backward - row.forward) / 2)
+            for row in self._both(pairs, self._asker.compare(pairs), probed.tally)
+        ]
 
-    @property
-    def usage(self) -> LlmUsage:
-        """The judge's use of models."""
-        return self._asker.usage
-
-    def as_json(self, parts: Collection[str]) -> dict[str, Any]:
-        """Return the given parts of the audit, by name."""
-        made: dict[str, Any] = {}
-        if "consistency" in parts:
-            made["consistency"] = {"held_against": self._others, **self._repeats.as_json(self._seed)}
-        if "order" in parts:
+    def as_json(self) -> dict[str, Any]:
+        """Return the parts of the audit that were tried, by name."""
+        made = super().as_json()
+        about = {"held_against": self._opponents.name}
+        if "consistency" in made:
+            made["consistency"] = about | made["consistency"]
+        if "order" in self._parts:
             effect = order_effect(self._orders, seed=self._seed).as_json()
-            made["order"] = {"held_against": self._others, **effect, **self._tally.as_json()}
-        if "sensitivity" in parts:
-            made["sensitivity"] = _sensitivity_json(self._spec, self._probed, self._seed)
+            made["order"] = about | effect | self._tally.as_json()
         return made
-
-
-def _probed(spec: JudgeSpec, outputs: Collection[str]) -> list[_Probed]:
-    return [_Probed(probe, {output: [] for output in outputs}) for probe in probes_for(spec)]
-
-
-def _sensitivity_json(spec: JudgeSpec, probed: Sequence[_Probed], seed: int) -> dict[str, Any]:
-    return {"degradations": {one.probe.name: one.as_json(spec, seed) for one in probed}}
-
-
-def _changed(
-    probe: Probe, change: Any, turn: JudgedTurn, find_donor: FindDonor, spec: JudgeSpec, seed: int
-) -> JudgedTurn | Unscored | Failed:
-    """Return the degraded turn, or why it cannot be degraded."""
-    donor: JudgedTurn | None = turn
-    if probe.donor is not None:
-        donor = find_donor(turn, probe.donor)
-    if donor is None:
-        return Unscored(f"no other turn for {probe.title}")
-    try:
-        changed: JudgedTurn = change(turn, donor, seed)
-    except Exception as error:
-        return Failed(f"{probe.title}: the turn cannot be degraded: {type(error).__name__}: {error}")
-    absent = missing(changed, spec.needs)
-    return changed if absent is None else Unscored(f"{probe.title}: {absent}")

@@ -1,36 +1,25 @@
-"""Which turns of a run are audited, spread evenly over scripts, and which others they borrow from."""
+"""Which turns of a run are audited, spread evenly over scripts, and the other turns that these need."""
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from live_eval.analysis.audit.labels import RunTurns
 from live_eval.analysis.audit.probes import DonorKind
-from live_eval.judging import JudgedTurn, JudgeSpec, Need, Scored
+from live_eval.judging import Failed, JudgedTurn, JudgeSpec, Need, Unscored, missing
 from live_eval.recording import RunReader
 from live_eval.scoring.runner import AUDIO_NEEDS, before_asking, read_turn
 
-__all__ = ["TurnPicker", "run_turns"]
+__all__ = ["Opponents", "TurnPicker", "turn_in_other"]
 
 _CHUNK_TURNS = 16
 _OF_THE_USER = AUDIO_NEEDS - {Need.REPLY_AUDIO}
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Facts about a turn that need no audio."""
-
-    turn_id: str
-    script_id: str
-    cue: str | None
-    reply_words: bool
-    heard_words: bool
-    reference: bool
 
 
 class TurnPicker:
@@ -58,8 +47,9 @@ class TurnPicker:
         self._limit = limit
         self._seed = seed
         self._looks_at = spec.needs | spec.uses | also
-        # Sorted, so that the same seed picks the same turns, whichever finished first.
-        self._known = sorted(_known(run), key=lambda known: known.turn_id)
+        # Without audio; sorted, so that the same seed picks the same turns, whichever finished first.
+        known = (read_turn(run, turn, frozenset()).turn for turn in run.turns())
+        self._known = sorted(known, key=lambda turn: turn.turn_id)
         self.asked = 0
         """Turns yielded so far."""
         self.skipped: Counter[str] = Counter()
@@ -87,7 +77,6 @@ class TurnPicker:
             item = read_turn(self._run, self._run.turn(turn_id), self._looks_at)
             verdict = before_asking(self._spec, item)
             if verdict is not None:
-                assert not isinstance(verdict, Scored)
                 self.skipped[verdict.reason] += 1
                 continue
             self.asked += 1
@@ -101,8 +90,8 @@ class TurnPicker:
     def _order(self) -> Sequence[str]:
         by_script: dict[str, list[str]] = {}
         for place in np.random.default_rng(self._seed).permutation(len(self._known)):
-            known = self._known[place]
-            by_script.setdefault(known.script_id, []).append(known.turn_id)
+            turn = self._known[place]
+            by_script.setdefault(turn.case.script_id, []).append(turn.turn_id)
         longest = max((len(ids) for ids in by_script.values()), default=0)
         return [ids[number] for number in range(longest) for ids in by_script.values() if number < len(ids)]
 
@@ -126,36 +115,55 @@ class TurnPicker:
                 return item.turn
         return None
 
-    def _lends(self, turn: JudgedTurn, other: _Known, kind: DonorKind) -> bool:
-        if other.script_id == turn.case.script_id:
+    def _lends(self, turn: JudgedTurn, other: JudgedTurn, kind: DonorKind) -> bool:
+        if other.case.script_id == turn.case.script_id:
             return False
         if kind is DonorKind.WORDS:
-            return other.reply_words if Need.REPLY_TEXT in self._spec.needs else other.heard_words
-        cue = turn.case.cue
-        mine = None if cue is None else cue.attribute or cue.phrase
-        if mine is None or other.cue in (None, mine):
+            text = other.reply_text if Need.REPLY_TEXT in self._spec.needs else other.heard_text
+            return bool((text or "").strip())
+        mine, cue = turn.case.cue, other.case.cue
+        if mine is None or cue is None or mine.name == cue.name:
             return False
-        return other.reference or turn.reference is None
+        return other.case.reference_audio_path is not None or turn.reference is None
 
 
-def run_turns(run: RunReader) -> RunTurns:
-    """Return the turns of a run by the names that labels use."""
-    scripts: dict[str, str] = {}
-    cases: dict[str, list[str]] = {}
-    for turn in run.turns():
-        scripts[turn.turn_id] = turn.case.script_id
-        cases.setdefault(turn.case.case_id, []).append(turn.turn_id)
-    return RunTurns(scripts, cases)
+class Opponents:
+    """What the replies of a run are compared with: those of another run, or the reference replies.
+
+    Args:
+        spec: The judge.
+        path: Folder of the other run; None for the reference replies.
+        stack: Exit stack that closes the other run.
+
+    Raises:
+        StoreError: The folder holds no run.
+    """
+
+    def __init__(self, spec: JudgeSpec, path: Path | None, stack: ExitStack) -> None:
+        self._spec = spec
+        self._run = stack.enter_context(RunReader.open(path)) if path is not None else None
+        self.name = "the reference replies" if path is None else path.resolve().name
+        of_reference = {Need.REPLY_AUDIO: Need.REFERENCE_AUDIO, Need.REPLY_TEXT: Need.REFERENCE_TEXT}
+        needed = {of_reference[need] for need in spec.needs if need in of_reference}
+        self.looks_at = frozenset(needed) if path is None else frozenset[Need]()
+        """What else of a turn is read."""
+
+    def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
+        """Return the turn to compare a reply with, or why there is none."""
+        if self._run is not None:
+            other = turn_in_other(self._run, turn.turn_id, self._spec)
+            if isinstance(other, JudgedTurn):
+                return other
+            return Unscored(f"the reply to compare with: {other.reason}")
+        if (absent := missing(turn, self.looks_at)) is not None:
+            return Unscored(f"nothing to compare the reply with: {absent}")
+        return replace(turn, reply=turn.reference, reply_text=turn.case.reference_text)
 
 
-def _known(run: RunReader) -> Iterator[_Known]:
-    for turn in run.turns():
-        cue = turn.case.cue
-        yield _Known(
-            turn_id=turn.turn_id,
-            script_id=turn.case.script_id,
-            cue=None if cue is None else cue.attribute or cue.phrase,
-            reply_words=bool((turn.reply_text or "").strip()),
-            heard_words=bool((turn.heard_text or "").strip()),
-            reference=turn.case.reference_audio_path is not None,
-        )
+def turn_in_other(run: RunReader, turn_id: str, spec: JudgeSpec) -> JudgedTurn | Unscored | Failed:
+    """Return a turn of another run with everything a judge uses, or why it cannot be judged."""
+    if turn_id not in run:
+        return Unscored("the other run has no such turn")
+    item = read_turn(run, run.turn(turn_id), spec.needs | spec.uses)
+    verdict = before_asking(spec, item)
+    return item.turn if verdict is None else verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,9 @@ from live_eval.analysis.statistics import (
     SignFlip,
     cluster_means,
     estimate_mean,
+    interval_json,
     least_p,
+    rounded,
     sign_flip,
     standardised_mean,
 )
@@ -130,21 +132,20 @@ class Difference:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""
-        interval, effect = self.difference.interval, self.effect.interval
         return {
             "kind": self.kind,
             "unit": self.unit,
             "higher_is_better": self.higher_is_better,
-            "first": _rounded(self.first),
-            "other": _rounded(self.other),
-            "difference": _rounded(self.difference.value),
-            "interval": None if interval is None else [_rounded(interval.low), _rounded(interval.high)],
+            "first": rounded(self.first),
+            "other": rounded(self.other),
+            "difference": rounded(self.difference.value),
+            "interval": interval_json(self.difference.interval),
             "reason": self.difference.reason,
             "p": self.test.p,
             "p_holm": self.p_holm,
             "method": self.test.method,
-            "effect_size": _rounded(self.effect.value),
-            "effect_interval": None if effect is None else [_rounded(effect.low), _rounded(effect.high)],
+            "effect_size": rounded(self.effect.value),
+            "effect_interval": interval_json(self.effect.interval),
             "n": self.difference.n,
             "n_cases": self.cases,
             "n_scripts": self.difference.clusters,
@@ -179,25 +180,25 @@ def difference_of(
     """
     keys = [key for key in first.values if key in other.values]
     without = Counter((first.values[key] is None, other.values[key] is None) for key in keys)
-    pairs = _pairs(first, other)
-    of = [scripts[pair.key] for pair in pairs]
-    befores = cluster_means([pair.first for pair in pairs], of)
-    afters = cluster_means([pair.other for pair in pairs], of)
-    differences = _differences(pairs, scripts)
+    paired = _paired(first, other)
+    of = [scripts[key] for key in paired]
+    befores = cluster_means([before for before, _ in paired.values()], of)
+    afters = cluster_means([after for _, after in paired.values()], of)
+    differences = _differences(paired, scripts)
     test = sign_flip(differences, flips=flips, seed=seed)
     return Difference(
         name=first.name,
         kind=first.kind,
         unit=first.unit,
         higher_is_better=first.higher_is_better,
-        first=float(befores.mean()) if pairs else None,
-        other=float(afters.mean()) if pairs else None,
-        difference=_mean(differences, len(pairs), seed),
+        first=float(befores.mean()) if paired else None,
+        other=float(afters.mean()) if paired else None,
+        difference=_mean(differences, len(paired), seed),
         test=test,
         p_holm=test.p,
         tests=1,
         effect=standardised_mean(differences),
-        cases=len({pair.key[0] for pair in pairs}),
+        cases=len({case for case, _ in paired}),
         turns=len(keys),
         without_first=without[True, False],
         without_other=without[False, True],
@@ -211,38 +212,31 @@ def estimated_difference(
     first: Series, other: Series, scripts: Mapping[TurnKey, str], *, seed: int = 0
 ) -> Estimate:
     """Return only the difference with its interval; arguments as in `difference_of`."""
-    pairs = _pairs(first, other)
-    return _mean(_differences(pairs, scripts), len(pairs), seed)
+    paired = _paired(first, other)
+    return _mean(_differences(paired, scripts), len(paired), seed)
 
 
 def script_differences(first: Series, other: Series, scripts: Mapping[TurnKey, str]) -> NDArray[np.float64]:
     """Return ``other − first`` averaged within each script that has a pair, shape (scripts,)."""
-    return _differences(_pairs(first, other), scripts)
+    return _differences(_paired(first, other), scripts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    key: TurnKey
-    first: float
-    other: float
+def _paired(first: Series, other: Series) -> dict[TurnKey, tuple[float, float]]:
+    """Return the values of the turns with one in both runs."""
+    return {
+        key: (before, after)
+        for key, before in first.values.items()
+        if before is not None and (after := other.values.get(key)) is not None
+    }
 
 
-def _pairs(first: Series, other: Series) -> list[_Pair]:
-    """Return the turns with a value in both runs."""
-    return [
-        _Pair(key, one, two)
-        for key, one in first.values.items()
-        if one is not None and (two := other.values.get(key)) is not None
-    ]
-
-
-def _differences(pairs: Sequence[_Pair], scripts: Mapping[TurnKey, str]) -> NDArray[np.float64]:
-    return cluster_means([pair.other - pair.first for pair in pairs], [scripts[pair.key] for pair in pairs])
+def _differences(
+    paired: Mapping[TurnKey, tuple[float, float]], scripts: Mapping[TurnKey, str]
+) -> NDArray[np.float64]:
+    return cluster_means(
+        [after - before for before, after in paired.values()], [scripts[key] for key in paired]
+    )
 
 
 def _mean(differences: NDArray[np.float64], pairs: int, seed: int) -> Estimate:
     return replace(estimate_mean(differences, range(len(differences)), seed=seed), n=pairs)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

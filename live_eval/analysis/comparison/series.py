@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +40,7 @@ CAPTURED = "captured"
 """The metric that every turn has: 1 where it was captured, 0 where it failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Series:
     """The values of one metric in one run.
 
@@ -48,18 +48,18 @@ class Series:
         name: The metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
             (``mcq.accuracy:reasoning``) where it is split by task.
         kind: What it is.
+        values: The value of each turn that the metric applies to, or None if it has none.
         unit: Its unit, or empty.
         higher_is_better: The direction; None if neither is better, or if it is unknown.
         version: The judge's version; empty for other metrics.
-        values: The value of each turn that the metric applies to, or None if it has none.
     """
 
     name: str
     kind: Literal["turns", "latency", "score"]
-    unit: str
-    higher_is_better: bool | None
-    version: str
     values: Mapping[TurnKey, float | None]
+    unit: str = ""
+    higher_is_better: bool | None = None
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,34 +160,46 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
         by_task: Whether a score that is about turns of several tasks is split by task.
     """
     captured = {turn.key: float(turn.captured) for turn in turns}
-    made = [_series(CAPTURED, "turns", "share", True, captured)]
-    made += [
-        _series(name, "latency", "ms", False, _values(turns, _latency_of(name)))
-        for name in LATENCIES
-        if any(turn.milliseconds(name) is not None for turn in turns)
-    ]
+    made = [Series(CAPTURED, "turns", captured, unit="share", higher_is_better=True)]
+    for name in LATENCIES:
+        if any(turn.milliseconds(name) is not None for turn in turns):
+            values = {
+                turn.key: None if has_uncertain_start(turn, name) else turn.milliseconds(name)
+                for turn in turns
+            }
+            made.append(Series(name, "latency", values, unit="ms", higher_is_better=False))
     for column in table.columns:
         concerned = [turn for turn in turns if turn.task in column.tasks]
         tasks = sorted({turn.task for turn in concerned}) if by_task else []
-        parts = {f"{column.name}:{task}": [turn for turn in concerned if turn.task is task] for task in tasks}
-        if len(parts) > 1:
-            made += [score_series(about, table, column, name) for name, about in parts.items()]
+        if len(tasks) > 1:
+            made += [
+                score_series([turn for turn in concerned if turn.task is task], table, column, task)
+                for task in tasks
+            ]
         else:
-            made.append(score_series(concerned, table, column, column.name))
+            made.append(score_series(concerned, table, column))
     return {series.name: series for series in made}
 
 
-def score_series(turns: Sequence[TurnFacts], table: ScoreTable, column: ScoreColumn, name: str) -> Series:
+def score_series(
+    turns: Sequence[TurnFacts], table: ScoreTable, column: ScoreColumn, task: Task | None = None
+) -> Series:
     """Return one score of a run.
 
     Args:
         turns: The turns that it applies to, failed ones included.
         table: The run's scores.
         column: The score.
-        name: What to call it.
+        task: The task of the turns, to add to its name; None for a score that is not split by task.
     """
-    values = {turn.key: table.value(turn, column) for turn in turns}
-    return _series(name, "score", column.unit, column.higher_is_better, values, column.version)
+    return Series(
+        column.name if task is None else f"{column.name}:{task}",
+        "score",
+        {turn.key: table.value(turn, column) for turn in turns},
+        unit=column.unit,
+        higher_is_better=column.higher_is_better,
+        version=column.version,
+    )
 
 
 def series_without(series: Series, turns: Collection[TurnKey]) -> Series:
@@ -229,29 +241,3 @@ def _short_names(name: str, tasks: Collection[Task]) -> set[str]:
     if ":" not in name and len(tasks) == 1:
         names.update(f"{name}:{task.value}" for task in tasks)
     return names | {each.rpartition(".")[2] for each in names}
-
-
-def _series(
-    name: str,
-    kind: Literal["turns", "latency", "score"],
-    unit: str,
-    higher_is_better: bool | None,
-    values: Mapping[TurnKey, float | None],
-    version: str = "",
-) -> Series:
-    return Series(
-        name=name, kind=kind, unit=unit, higher_is_better=higher_is_better, version=version, values=values
-    )
-
-
-def _values(
-    turns: Sequence[TurnFacts], value: Callable[[TurnFacts], float | None]
-) -> dict[TurnKey, float | None]:
-    return {turn.key: value(turn) for turn in turns}
-
-
-def _latency_of(name: str) -> Callable[[TurnFacts], float | None]:
-    def value(turn: TurnFacts) -> float | None:
-        return None if has_uncertain_start(turn, name) else turn.milliseconds(name)
-
-    return value

@@ -154,7 +154,7 @@ def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
                     case.script_id,
                     case.source,
                     case.variant,
-                    attribute=(cue.attribute or cue.phrase) if cue is not None else None,
+                    attribute=cue.name if cue is not None else None,
                     text=(turn.reply_text or "").strip() or None,
                     heard=turn.heard_text,
                     instructions=case.instructions,

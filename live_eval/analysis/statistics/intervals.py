@@ -42,8 +42,10 @@ __all__ = [
     "estimate_quantile",
     "estimate_share",
     "finite",
+    "interval_json",
     "paired_difference",
     "quantile",
+    "rounded",
     "rows_in_order",
     "too_few_for",
 ]
@@ -60,17 +62,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval.
-
-    Args:
-        low: Its lower end.
-        high: Its upper end.
-        level: Its nominal coverage.
-    """
+    """A confidence interval: its lower and its upper end. Its nominal coverage is `LEVEL`."""
 
     low: float
     high: float
-    level: float = LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +86,19 @@ class Estimate:
     interval: Interval | None = None
     reason: str = ""
 
-    def as_json(self, digits: int = 6) -> dict[str, Any]:
-        """Return it as JSON values: the figure, n, and the interval or why there is none."""
-        found = self.interval
+    def as_json(self, digits: int = 6, *, scripts: bool = False) -> dict[str, Any]:
+        """Return it as JSON values: the figure, n, and the interval or why there is none.
+
+        Args:
+            digits: Decimals to round to.
+            scripts: Whether to add how many scripts the values belong to.
+        """
         return {
-            "value": None if self.value is None else round(self.value, digits),
+            "value": rounded(self.value, digits),
             "n": self.n,
-            "interval": None if found is None else [round(found.low, digits), round(found.high, digits)],
+            "interval": interval_json(self.interval, digits),
             "reason": self.reason,
+            **({"scripts": self.clusters} if scripts else {}),
         }
 
 
@@ -116,6 +116,16 @@ class Ecdf:
     values: NDArray[np.float64]
     shares: NDArray[np.float64]
     total: int
+
+
+def rounded(value: float | None, digits: int = 6) -> float | None:
+    """Return a figure as a JSON value."""
+    return None if value is None else round(value, digits)
+
+
+def interval_json(interval: Interval | None, digits: int = 6) -> list[float] | None:
+    """Return an interval as ``[low, high]``."""
+    return None if interval is None else [round(interval.low, digits), round(interval.high, digits)]
 
 
 def finite(values: ArrayLike) -> NDArray[np.float64]:

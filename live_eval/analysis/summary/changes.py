@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, paired_difference
-from live_eval.analysis.summary._json import rounded
+from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, paired_difference, rounded
 from live_eval.analysis.summary.facts import TurnFacts
 from live_eval.analysis.summary.scores import ScoreColumn, ScoreTable
 from live_eval.judging import score_name
@@ -55,8 +54,8 @@ class ChangeFigures:
     def as_json(self) -> dict[str, Any]:
         """Return the figures as ``show --json`` prints them."""
         return {
-            "before": rounded(self.before.value, 6),
-            "at": rounded(self.at.value, 6),
+            "before": rounded(self.before.value),
+            "at": rounded(self.at.value),
             "difference": self.difference.as_json(),
         }
 
@@ -115,7 +114,7 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> Dialog
 
 
 def _attribute(turn: TurnFacts) -> str | None:
-    return (turn.cue.attribute or turn.cue.phrase) if turn.cue is not None else None
+    return turn.cue.name if turn.cue is not None else None
 
 
 def _changes(before: TurnFacts, at: TurnFacts) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.statistics import Estimate, estimate_quantile
@@ -60,7 +60,7 @@ def _group_task(task: Task, turns: Sequence[TurnFacts], table: ScoreTable) -> It
         return (*coarse(turn), (turn.cue.fine if turn.cue else None) or unlabelled(turn))
 
     def attribute(turn: TurnFacts) -> tuple[str, ...]:
-        return (*fine(turn), (turn.cue.attribute or turn.cue.phrase) if turn.cue else _UNLABELLED)
+        return (*fine(turn), turn.cue.name if turn.cue else _UNLABELLED)
 
     def attribute_variant(turn: TurnFacts) -> tuple[str, ...]:
         return (*attribute(turn), turn.variant.value)
@@ -91,25 +91,12 @@ def _group(
         for turn in turns
         if (value := turn.milliseconds("voice_to_voice")) is not None and not turn.timing.uncertain
     ]
-    scores: dict[str, Estimate] = {}
-    for column in table.columns:
-        if task not in column.tasks:
-            continue
-        scored = [
-            (value, turn.script_id) for turn in turns if (value := table.value(turn, column)) is not None
-        ]
-        scores[column.name] = column.mean(*_columns(scored))
     return Group(
         task=task,
         level=level,
         labels=labels,
         turns=len(turns),
         captured=sum(turn.captured for turn in turns),
-        voice_to_voice=estimate_quantile(*_columns(timed), 0.5),
-        scores=scores,
+        voice_to_voice=estimate_quantile([value for value, _ in timed], [script for _, script in timed], 0.5),
+        scores={column.name: table.mean(turns, column) for column in table.columns if task in column.tasks},
     )
-
-
-def _columns(pairs: Iterable[tuple[float, str]]) -> tuple[list[float], list[str]]:
-    values = list(pairs)
-    return [value for value, _ in values], [script for _, script in values]

@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics import Estimate, estimate_quantile, quantile, too_few_for
-from live_eval.analysis.summary._json import by_count, interval_json, rounded
+from live_eval.analysis.statistics import (
+    Estimate,
+    estimate_quantile,
+    interval_json,
+    quantile,
+    rounded,
+    too_few_for,
+)
 from live_eval.analysis.summary.facts import TURN_FAILED, TurnFacts, latency
 
-__all__ = [
-    "LATENCIES",
-    "LatencySummary",
-    "Percentiles",
-    "has_uncertain_start",
-    "latency_json",
-    "summarise_latency",
-]
+__all__ = ["LATENCIES", "LatencySummary", "Percentiles", "has_uncertain_start", "summarise_latency"]
 
 LATENCIES = (
     "connect",
@@ -42,6 +41,21 @@ class Percentiles:
     p50: float | None
     p95: float | None
 
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Percentiles:
+        """Return the percentiles of values."""
+        p95 = None if too_few_for(0.95, len(values)) else quantile(values, 0.95)
+        return cls(len(values), quantile(values, 0.5), p95)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return them as ``show --json`` prints them."""
+        return {
+            "n": self.n,
+            "p50": rounded(self.p50, 3),
+            "p95": rounded(self.p95, 3),
+            "p95_reason": too_few_for(0.95, self.n) or None,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencySummary:
@@ -54,8 +68,7 @@ class LatencySummary:
         p95: Their 95th percentile.
         p99: Their 99th percentile.
         without_flagged: The same without turns whose lag is beyond its bound.
-        uncertain: The turns whose end of speech is uncertain; empty for latencies that do not begin with
-            it.
+        uncertain: The turns whose end of speech is uncertain; empty for latencies that do not begin with it.
         missing: Turns of the run without this latency, by reason.
     """
 
@@ -72,6 +85,24 @@ class LatencySummary:
     def n(self) -> int:
         """How many turns the percentiles rest on."""
         return len(self.values)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``show --json`` prints it."""
+        return {
+            "n": self.n,
+            "p50": rounded(self.p50.value, 3),
+            "p95": rounded(self.p95.value, 3),
+            "p99": rounded(self.p99.value, 3),
+            "p50_interval": interval_json(self.p50.interval, 3),
+            "p95_interval": interval_json(self.p95.interval, 3),
+            "p50_reason": self.p50.reason or None,
+            "p95_reason": self.p95.reason or None,
+            "p99_reason": (self.p99.reason or None) if self.p99.value is None else None,
+            "without_flagged": self.without_flagged.as_json(),
+            "uncertain": self.uncertain.as_json(),
+            "n_missing": sum(self.missing.values()),
+            "missing": dict(self.missing),
+        }
 
 
 def has_uncertain_start(turn: TurnFacts, name: str) -> bool:
@@ -100,40 +131,7 @@ def summarise_latency(name: str, turns: Sequence[TurnFacts]) -> LatencySummary:
         p50=estimate_quantile(values, scripts, 0.5),
         p95=estimate_quantile(values, scripts, 0.95),
         p99=estimate_quantile(values, scripts, 0.99),
-        without_flagged=_percentiles([value for value, turn in certain if not turn.timing.flagged]),
-        uncertain=_percentiles(uncertain),
-        missing=by_count(missing),
+        without_flagged=Percentiles.of([value for value, turn in certain if not turn.timing.flagged]),
+        uncertain=Percentiles.of(uncertain),
+        missing=dict(missing.most_common()),
     )
-
-
-def _percentiles(values: Sequence[float]) -> Percentiles:
-    p95 = None if too_few_for(0.95, len(values)) else quantile(values, 0.95)
-    return Percentiles(len(values), quantile(values, 0.5), p95)
-
-
-def latency_json(summary: LatencySummary) -> dict[str, Any]:
-    """Return a latency as ``show --json`` prints it."""
-    return {
-        "n": summary.n,
-        "p50": rounded(summary.p50.value),
-        "p95": rounded(summary.p95.value),
-        "p99": rounded(summary.p99.value),
-        "p50_interval": interval_json(summary.p50.interval),
-        "p95_interval": interval_json(summary.p95.interval),
-        "p50_reason": summary.p50.reason or None,
-        "p95_reason": summary.p95.reason or None,
-        "p99_reason": (summary.p99.reason or None) if summary.p99.value is None else None,
-        "without_flagged": _percentiles_json(summary.without_flagged),
-        "uncertain": _percentiles_json(summary.uncertain),
-        "n_missing": sum(summary.missing.values()),
-        "missing": dict(summary.missing),
-    }
-
-
-def _percentiles_json(percentiles: Percentiles) -> dict[str, Any]:
-    return {
-        "n": percentiles.n,
-        "p50": rounded(percentiles.p50),
-        "p95": rounded(percentiles.p95),
-        "p95_reason": too_few_for(0.95, percentiles.n) or None,
-    }

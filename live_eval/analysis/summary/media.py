@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics import quantile
-from live_eval.analysis.summary._json import rounded
+from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary.facts import TurnFacts
 
 __all__ = ["MediaSummary", "summarise_media"]
@@ -46,11 +45,11 @@ class MediaSummary:
             "packets": self.packets,
             "lost": self.lost,
             "turns_with_loss": self.lossy,
-            "concealed_ms": rounded(self.concealed_ms),
-            "jitter_ms": rounded(self.jitter_ms),
+            "concealed_ms": rounded(self.concealed_ms, 3),
+            "jitter_ms": rounded(self.jitter_ms, 3),
             "sent_lost": self.sent_lost,
-            "round_trip_ms": rounded(self.round_trip_ms),
-            "setup_ms": {name: rounded(value) for name, value in self.setup_ms.items()},
+            "round_trip_ms": rounded(self.round_trip_ms, 3),
+            "setup_ms": {name: rounded(value, 3) for name, value in self.setup_ms.items()},
         }
 
     def in_words(self) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from live_eval.analysis.statistics import quantile
-from live_eval.analysis.summary._json import by_count, rounded
+from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueFigures, summarise_dialogues
 from live_eval.analysis.summary.facts import TurnFacts, turn_facts
 from live_eval.analysis.summary.groups import Group, group_turns
-from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, latency_json, summarise_latency
+from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, summarise_latency
 from live_eval.analysis.summary.media import MediaSummary, summarise_media
 from live_eval.analysis.summary.scores import (
     JudgeFacts,
@@ -22,7 +21,6 @@ from live_eval.analysis.summary.scores import (
     judges_asked_for,
     judges_of,
     read_scores,
-    score_json,
     summarise_scores,
 )
 from live_eval.analysis.summary.tasks import TaskFigures, summarise_tasks
@@ -30,7 +28,6 @@ from live_eval.recording import RunReader, ScoreReader, part_of, text_of
 from live_eval.text.wording import counted
 
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise", "unfinished"]
-
 
 _NAMED = 5
 _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
@@ -146,7 +143,11 @@ class RunSummary:
         if len(self.tasks) > 1:
             notes.append(f"over the turns of all tasks: {', '.join(each.task.value for each in self.tasks)}")
         if self.lost_audio:
-            notes.append(_in_words(list(self.lost_audio)))
+            named = [*list(self.lost_audio)[:_NAMED], *(["…"] if len(self.lost_audio) > _NAMED else [])]
+            notes.append(
+                f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}): it "
+                "cannot be played, judged or timed again"
+            )
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -158,16 +159,16 @@ class RunSummary:
                 "failed": self.total - self.captured,
                 "planned": self.facts.planned,
             },
-            "latency_ms": {name: latency_json(summary) for name, summary in self.latencies.items()},
-            "scores": {name: score_json(summary) for name, summary in self.scores.items()},
+            "latency_ms": {name: summary.as_json() for name, summary in self.latencies.items()},
+            "scores": {name: summary.as_json() for name, summary in self.scores.items()},
             "tasks": {figures.task.value: figures.as_json() for figures in self.tasks},
             "dialogues": None if self.dialogues is None else self.dialogues.as_json(),
             "failures": dict(self.failures),
             "retried": dict(self.retried),
             "warnings": dict(self.warnings),
             "lag_ms": {
-                "p50": rounded(self.lag.p50),
-                "p99": rounded(self.lag.p99),
+                "p50": rounded(self.lag.p50, 3),
+                "p99": rounded(self.lag.p99, 3),
                 "flagged": self.lag.flagged,
             },
             "uncertain": self.uncertain,
@@ -211,6 +212,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         warnings.update(warning.kind.value for warning in turn.warnings)
         models.update([turn.model] if turn.model else [])
         failures.update([turn.failure.kind.value] if turn.failure is not None else [])
+    retried = Counter(attempt.failure.kind.value for attempt in run.failures() if attempt.retried)
     table = read_scores(scores, judges_asked_for(run.manifest))
     captured = [turn for turn in turns if turn.captured]
     lags = [turn.timing.lag_ns / 1e6 for turn in captured]
@@ -220,9 +222,9 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         captured=len(captured),
         latencies={name: summarise_latency(name, turns) for name in LATENCIES},
         scores=summarise_scores(table, turns),
-        failures=by_count(failures),
-        retried=by_count(Counter(f.failure.kind.value for f in run.failures() if f.retried)),
-        warnings=by_count(warnings),
+        failures=dict(failures.most_common()),
+        retried=dict(retried.most_common()),
+        warnings=dict(warnings.most_common()),
         lag=Lag(quantile(lags, 0.5), quantile(lags, 0.99), sum(turn.timing.flagged for turn in captured)),
         uncertain=sum(turn.timing.uncertain for turn in captured),
         stalled=sum(turn.timing.stalls > 0 for turn in captured),
@@ -269,12 +271,3 @@ def unfinished(run: RunReader) -> str:
 def _planned(run: RunReader) -> int | None:
     planned = run.manifest.get("turns")
     return planned if isinstance(planned, int) else None
-
-
-def _in_words(lost: Sequence[str]) -> str:
-    """Return a note on the turns whose audio is lost."""
-    named = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
-    return (
-        f"the audio of {counted(len(lost), 'turn')} is missing ({named}): it cannot be played, judged or "
-        "timed again"
-    )

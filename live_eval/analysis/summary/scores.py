@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from live_eval.analysis.columns import BenchmarkColumn
-from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share
-from live_eval.analysis.summary._json import by_count, interval_json, rounded
+from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, interval_json, rounded
 from live_eval.analysis.summary.facts import TURN_FAILED, TurnFacts
 from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.recording import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
@@ -25,7 +24,6 @@ __all__ = [
     "judges_asked_for",
     "judges_of",
     "read_scores",
-    "score_json",
     "summarise_scores",
 ]
 
@@ -65,11 +63,6 @@ class ScoreColumn:
     def is_accuracy(self) -> bool:
         """Whether it is the accuracy of answers to questions."""
         return self.role is JudgeRole.MULTIPLE_CHOICE and self.output == _ACCURACY
-
-    def mean(self, values: Sequence[float], scripts: Sequence[str]) -> Estimate:
-        """Return the mean over turns, given the number and the script of each."""
-        shares = self.role is JudgeRole.MULTIPLE_CHOICE
-        return (estimate_share if shares else estimate_mean)(values, scripts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +132,16 @@ class ScoreTable:
             return self.cell(turn.turn_id, turn.task, column).value
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
+    def scored(self, turns: Iterable[TurnFacts], column: ScoreColumn) -> list[tuple[TurnFacts, float]]:
+        """Return the turns with a value for the figures, each with its value."""
+        return [(turn, value) for turn in turns if (value := self.value(turn, column)) is not None]
+
+    def mean(self, turns: Iterable[TurnFacts], column: ScoreColumn) -> Estimate:
+        """Return the mean of a score over the turns with a value."""
+        scored = self.scored(turns, column)
+        estimate = estimate_share if column.role is JudgeRole.MULTIPLE_CHOICE else estimate_mean
+        return estimate([value for _, value in scored], [turn.script_id for turn, _ in scored])
+
     def answer(self, turn_id: str) -> ScoreRow | None:
         """Return the judgement of the answer to a question, or None if it was not judged."""
         return self.row(turn_id, JudgeRole.MULTIPLE_CHOICE)
@@ -181,7 +184,7 @@ def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
                 told = row.detail.get("answered_by") or row.detail.get("model")
                 models.setdefault(judge, Counter()).update([told] if isinstance(told, str) else [])
     return tuple(
-        JudgeFacts(judge, version, tuple(by_count(models[judge])))
+        JudgeFacts(judge, version, tuple(dict(models[judge].most_common())))
         for judge, version in versions.items()
         if judge in models
     )
@@ -254,12 +257,7 @@ class ScoreSummary:
     """One output of a judge over a run.
 
     Args:
-        name: ``judge`` or ``judge.output``.
-        judge: The judge.
-        version: Its version.
-        title: In words.
-        unit: Its unit, or empty.
-        higher_is_better: The direction, or None.
+        column: The output.
         mean: The mean over the turns scored; for accuracy, also over unanswered questions.
         n_unscored: Turns without what the judge needs, failed turns included.
         n_failed: Turns on which the judge failed.
@@ -267,12 +265,7 @@ class ScoreSummary:
         tasks: The tasks of the run that it applies to.
     """
 
-    name: str
-    judge: str
-    version: str
-    title: str
-    unit: str
-    higher_is_better: bool | None
+    column: ScoreColumn
     mean: Estimate
     n_unscored: int
     n_failed: int
@@ -283,58 +276,48 @@ class ScoreSummary:
     def label(self) -> str:
         """Its name, with the tasks if it is a mean over several."""
         of = f" ({', '.join(task.value for task in self.tasks)})" if len(self.tasks) > 1 else ""
-        return f"{self.name}{of}"
+        return f"{self.column.name}{of}"
 
     @property
     def n(self) -> int:
         """How many turns were scored."""
         return self.mean.n
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as ``show --json`` prints them."""
+        return {
+            "mean": rounded(self.mean.value),
+            "n": self.n,
+            "n_unscored": self.n_unscored,
+            "n_failed": self.n_failed,
+            "interval": interval_json(self.mean.interval),
+            "version": self.column.version,
+            "reasons": dict(self.reasons),
+        }
+
 
 def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str, ScoreSummary]:
     """Return the mean of each score over the turns that it applies to, by score."""
     summaries: dict[str, ScoreSummary] = {}
     for column in table.columns:
-        values: list[float] = []
-        scripts: list[str] = []
         reasons: Counter[str] = Counter()
         failed = 0
         concerned = [turn for turn in turns if turn.task in column.tasks]
         for turn in concerned:
-            value = table.value(turn, column)
-            if value is not None:
-                values.append(value)
-                scripts.append(turn.script_id)
-            elif not turn.captured:
+            if table.value(turn, column) is not None:
+                continue
+            if not turn.captured:
                 reasons[TURN_FAILED] += 1
             else:
                 cell = table.cell(turn.turn_id, turn.task, column)
                 reasons[cell.reason] += 1
                 failed += cell.status == "failed"
         summaries[column.name] = ScoreSummary(
-            name=column.name,
-            judge=column.judge,
-            version=column.version,
-            title=column.title,
-            unit=column.unit,
-            higher_is_better=column.higher_is_better,
-            mean=column.mean(values, scripts),
-            n_unscored=len(concerned) - len(values) - failed,
+            column=column,
+            mean=table.mean(concerned, column),
+            n_unscored=reasons.total() - failed,
             n_failed=failed,
-            reasons=by_count(reasons),
+            reasons=dict(reasons.most_common()),
             tasks=tuple(task for task in Task if any(turn.task is task for turn in concerned)),
         )
     return summaries
-
-
-def score_json(summary: ScoreSummary) -> dict[str, Any]:
-    """Return a score as ``show --json`` prints it."""
-    return {
-        "mean": rounded(summary.mean.value, 6),
-        "n": summary.n,
-        "n_unscored": summary.n_unscored,
-        "n_failed": summary.n_failed,
-        "interval": interval_json(summary.mean.interval, 6),
-        "version": summary.version,
-        "reasons": dict(summary.reasons),
-    }

@@ -8,15 +8,21 @@ with the means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.statistics import Estimate, estimate_figure, estimate_mean, estimate_share
-from live_eval.analysis.summary._json import interval_json, rounded
+from live_eval.analysis.statistics import (
+    Estimate,
+    estimate_figure,
+    estimate_mean,
+    estimate_share,
+    interval_json,
+    rounded,
+)
 from live_eval.analysis.summary.facts import TurnFacts
 from live_eval.analysis.summary.scores import ScoreTable
 from live_eval.data import QUESTION_TYPES
@@ -65,11 +71,11 @@ class QuestionFigures:
         return {
             "asked": self.asked,
             "n": self.accuracy.n,
-            "accuracy": rounded(self.accuracy.value, 6),
-            "interval": interval_json(self.accuracy.interval, 6),
+            "accuracy": rounded(self.accuracy.value),
+            "interval": interval_json(self.accuracy.interval),
             "reason": self.accuracy.reason,
             "failed": self.failed,
-            "of_answered": rounded(self.of_answered, 6),
+            "of_answered": rounded(self.of_answered),
             "unparsed": self.unparsed,
             "refused": self.refused,
         }
@@ -125,42 +131,34 @@ class TaskFigures:
 
 def summarise_tasks(table: ScoreTable, turns: Sequence[TurnFacts]) -> tuple[TaskFigures, ...]:
     """Return the figures of each task in a run, in the order of the levels."""
-    figures: list[TaskFigures] = []
-    for task in Task:
-        of_task = [turn for turn in turns if turn.task is task]
-        if of_task:
-            figures.append(
-                TaskFigures(
-                    task=task,
-                    turns=len(of_task),
-                    captured=sum(turn.captured for turn in of_task),
-                    questions=_questions(table, of_task, task) if task.asks else (),
-                    errors=_errors(table, of_task) if task is Task.TRANSCRIPTION else (),
-                )
-            )
-    return tuple(figures)
+    by_task = {task: [turn for turn in turns if turn.task is task] for task in Task}
+    return tuple(
+        TaskFigures(
+            task=task,
+            turns=len(of_task),
+            captured=sum(turn.captured for turn in of_task),
+            questions=_questions(table, of_task, task) if task.asks else (),
+            errors=tuple(_errors(table, of_task, how) for how in ("normalized", "raw"))
+            if task is Task.TRANSCRIPTION
+            else (),
+        )
+        for task, of_task in by_task.items()
+        if of_task
+    )
 
 
 def _questions(table: ScoreTable, turns: Sequence[TurnFacts], task: Task) -> tuple[QuestionFigures, ...]:
-    there = {turn.question_kind or _UNKNOWN for turn in turns}
-    known = [kind for kind in QUESTION_TYPES[task] if kind in there]
-    kinds = [*known, *sorted(there - set(known))]
-    return (
-        _kind(table, turns, ""),
-        *(
-            _kind(table, [turn for turn in turns if (turn.question_kind or _UNKNOWN) == kind], kind)
-            for kind in kinds
-        ),
-    )
+    by_kind: dict[str, list[TurnFacts]] = {}
+    for turn in turns:
+        by_kind.setdefault(turn.question_kind or _UNKNOWN, []).append(turn)
+    known = [kind for kind in QUESTION_TYPES[task] if kind in by_kind]
+    kinds = [*known, *sorted(by_kind.keys() - set(known))]
+    return (_kind(table, turns, ""), *(_kind(table, by_kind[kind], kind) for kind in kinds))
 
 
 def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionFigures:
     column = table.accuracy
-    counted = [
-        (turn, value)
-        for turn in turns
-        if column is not None and (value := table.value(turn, column)) is not None
-    ]
+    counted = table.scored(turns, column) if column is not None else []
     rows = [table.answer(turn.turn_id) for turn, _ in counted if turn.captured]
     answers = [row.values for row in rows if row is not None]
     return QuestionFigures(
@@ -173,11 +171,7 @@ def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionF
     )
 
 
-def _errors(table: ScoreTable, turns: Sequence[TurnFacts]) -> tuple[ErrorFigures, ...]:
-    return tuple(_errors_of(table, turns, how) for how in ("normalized", "raw"))
-
-
-def _errors_of(table: ScoreTable, turns: Sequence[TurnFacts], how: str) -> ErrorFigures:
+def _errors(table: ScoreTable, turns: Sequence[TurnFacts], how: str) -> ErrorFigures:
     rates: list[float] = []
     counts: list[tuple[float, float]] = []
     scripts: list[str] = []
@@ -190,15 +184,13 @@ def _errors_of(table: ScoreTable, turns: Sequence[TurnFacts], how: str) -> Error
             rates.append(row.values[how])
             counts.append((float(counted["errors"]), float(counted["words"])))
             scripts.append(turn.script_id)
-    return ErrorFigures(how=how, mean=estimate_mean(rates, scripts), pooled=_ratio(counts, scripts))
+    sums = np.asarray(counts, np.float64).reshape(-1, 2)
 
+    def all_errors(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the errors of all utterances by their words, in per cent; every utterance has a word."""
+        errors, words = (drawn @ sums).T
+        return np.asarray(100.0 * errors / words, np.float64)
 
-def _ratio(counts: Iterable[tuple[float, float]], scripts: Sequence[str]) -> Estimate:
-    """Return the errors of all utterances divided by their words, in per cent."""
-    table = np.asarray(list(counts), np.float64).reshape(-1, 2)
-
-    def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = drawn @ table
-        return np.asarray(100.0 * sums[:, 0] / sums[:, 1], np.float64)  # every utterance has a word
-
-    return estimate_figure(figure, scripts)
+    return ErrorFigures(
+        how=how, mean=estimate_mean(rates, scripts), pooled=estimate_figure(all_errors, scripts)
+    )

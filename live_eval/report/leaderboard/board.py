@@ -268,7 +268,7 @@ def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
     def row_of(turn: TurnFacts) -> str | None:
         if column.task.asks:
             return turn.question_kind
-        return (turn.cue.attribute or turn.cue.phrase) if turn.cue is not None else None
+        return turn.cue.name if turn.cue is not None else None
 
     turns: dict[Entry, dict[str, list[TurnFacts]]] = {entry: defaultdict(list) for entry in entries}
     for entry, of_row in turns.items():

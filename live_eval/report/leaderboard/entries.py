@@ -117,10 +117,7 @@ class Entry:
         score = table.filling(column)
         if score is None:
             return Estimate(None, 0, 0, reason="not judged")
-        values = [
-            (value, turn.script_id) for turn in turns if (value := table.value(turn, score)) is not None
-        ]
-        return score.mean([value for value, _ in values], [script for _, script in values])
+        return table.mean(turns, score)
 
     def judge(self, column: BenchmarkColumn) -> JudgeFacts | None:
         """Return the judge of a column, or None if nobody judged."""
@@ -138,7 +135,7 @@ class Entry:
         if score is None:
             return None
         about = [turn for turn in self.summary.turns if turn.task in score.tasks]
-        found = score_series(about, table, score, score.name)
+        found = score_series(about, table, score)
         return found if any(value is not None for value in found.values.values()) else None
 
     def cases(self, task: Task) -> frozenset[str]:

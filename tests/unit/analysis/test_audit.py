@@ -502,7 +502,7 @@ class TestStored:
         with pytest.raises(PluginError):
             audit_run(run, "nobody")
         SPECS["toy"] = replace(LOCAL, packages=("no_such_package",))
-        with pytest.raises(JudgeError, match="cannot be audited here: missing package no_such_package"):
+        with pytest.raises(JudgeError, match="cannot run here: missing package no_such_package"):
             audit_run(run, "toy")
         SPECS["toy"] = replace(LOCAL, options=(OptionSpec(name="odd", help=""),))
         with pytest.raises(JudgeError, match="cannot be loaded"):

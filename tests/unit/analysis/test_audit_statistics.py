@@ -8,11 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live_eval.analysis.audit.against import against_json
-from live_eval.analysis.audit.consistency import Repeated, consistency
-from live_eval.analysis.audit.labels import RunTurns, agreement_json, read_labels
-from live_eval.analysis.audit.order import BothOrders, order_effect
-from live_eval.analysis.audit.sensitivity import Degraded, Visibility, sight
+from live_eval.analysis.audit.agreement import RunTurns, against_json, agreement_json, read_labels
+from live_eval.analysis.audit.figures import (
+    BothOrders,
+    Degraded,
+    Repeated,
+    Visibility,
+    consistency,
+    order_effect,
+    sight,
+)
 from live_eval.errors import DataError
 from live_eval.judging import JudgeKind, JudgeSpec, Need, OutputSpec
 

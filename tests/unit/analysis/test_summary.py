@@ -78,8 +78,8 @@ def test_a_failed_turn_stays_in_the_denominator_of_every_score(summary: RunSumma
 def test_scores_are_of_the_version_that_judged_last_in_the_order_asked_for(summary: RunSummary) -> None:
     assert list(summary.scores) == ["bleu", "dnsmos.ovrl", "dnsmos.sig", "ves"]
     assert summary.scores["dnsmos.sig"].mean.value == pytest.approx(4)
-    assert summary.scores["dnsmos.sig"].version == "1"
-    assert summary.scores["dnsmos.ovrl"].unit == "MOS"
+    assert summary.scores["dnsmos.sig"].column.version == "1"
+    assert summary.scores["dnsmos.ovrl"].column.unit == "MOS"
 
 
 def test_a_judge_that_could_not_run_has_no_number(summary: RunSummary) -> None:

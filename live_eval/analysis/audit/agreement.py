@@ -1,22 +1,23 @@
-"""Labels by people: read from CSV and compared with a judge's scores."""
+"""Agreement of a judge's scores with labels by people (read from CSV) and with another judge's scores."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from live_eval.analysis.agreement import kendall, krippendorff, spearman
-from live_eval.analysis.audit.figures import estimate_json
 from live_eval.errors import DataError
 from live_eval.judging import JudgeSpec, score_name
+from live_eval.recording import RunReader
 from live_eval.text.files import read_rows
 
-__all__ = ["Labels", "RunTurns", "agreement_json", "read_labels"]
+__all__ = ["Labels", "RunTurns", "against_json", "agreement_json", "read_labels"]
 
 _NEEDED = ("turn_id or case_id", "score")
 _OPTIONAL = ("rater", "output")
@@ -34,6 +35,16 @@ class RunTurns:
 
     scripts: Mapping[str, str]
     cases: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, run: RunReader) -> RunTurns:
+        """Return the turns of a run."""
+        scripts: dict[str, str] = {}
+        cases: dict[str, list[str]] = {}
+        for turn in run.turns():
+            scripts[turn.turn_id] = turn.case.script_id
+            cases.setdefault(turn.case.case_id, []).append(turn.turn_id)
+        return cls(scripts, cases)
 
 
 @dataclass(slots=True)
@@ -179,26 +190,76 @@ def _output_json(
     judge = [values[turn_id][output] for turn_id in both]
     people = [float(np.mean(list(given[turn_id].values()))) for turn_id in both]
     of = [scripts[turn_id] for turn_id in both]
-    pairs = np.column_stack((judge, people)) if both else np.empty((0, 2))
+    raters = dict.fromkeys(rater for scores in given.values() for rater in scores)
+    table = np.asarray([[scores.get(rater, math.nan) for rater in raters] for scores in given.values()])
     return {
         "n": len(both),
         "n_unscored": len(given) - len(both),
-        "spearman": estimate_json(spearman(judge, people, of, seed=seed)),
-        "kendall": estimate_json(kendall(judge, people, of, seed=seed)),
-        "alpha_interval": estimate_json(krippendorff(pairs, of, "interval", seed=seed)),
-        "alpha_ordinal": estimate_json(krippendorff(pairs, of, "ordinal", seed=seed)),
-        "between_raters": _between_raters(given, scripts, seed),
+        **_correlations(judge, people, of, seed),
+        **_alphas(np.asarray([judge, people], np.float64).T, of, seed),
+        "between_raters": {
+            "raters": len(raters),
+            **_alphas(table, [scripts[turn_id] for turn_id in given], seed),
+        },
     }
 
 
-def _between_raters(
-    given: Mapping[str, Mapping[str, float]], scripts: Mapping[str, str], seed: int
+def against_json(
+    first: JudgeSpec,
+    second: JudgeSpec,
+    values: Mapping[str, Mapping[str, float]],
+    others: Mapping[str, Mapping[str, float]],
+    scripts: Mapping[str, str],
+    *,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Return the rank correlation of two judges, for their first outputs and those of the same name.
+
+    Signs are kept: a judge for which lower is better correlates negatively with one for which higher is.
+
+    Args:
+        first: The audited judge.
+        second: The other.
+        values: Outputs of the first judge, by turn.
+        others: Those of the other judge.
+        scripts: The script of each turn.
+        seed: Seed of the resampling.
+    """
+    found: list[dict[str, Any]] = []
+    for one, other in _shared_outputs(first, second):
+        both = [turn_id for turn_id in values if one in values[turn_id] and other in others.get(turn_id, {})]
+        mine = [values[turn_id][one] for turn_id in both]
+        theirs = [others[turn_id][other] for turn_id in both]
+        found.append(
+            {
+                "outputs": [score_name(first.name, one), score_name(second.name, other)],
+                "n": len(both),
+                **_correlations(mine, theirs, [scripts[turn_id] for turn_id in both], seed),
+            }
+        )
+    return found
+
+
+def _shared_outputs(first: JudgeSpec, second: JudgeSpec) -> Iterator[tuple[str, str]]:
+    mains = (first.outputs[0].name, second.outputs[0].name)
+    yield mains
+    names = {output.name for output in second.outputs}
+    for output in first.outputs:
+        if output.name in names and (output.name, output.name) != mains:
+            yield output.name, output.name
+
+
+def _correlations(
+    first: Sequence[float], second: Sequence[float], scripts: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    raters: Collection[str] = dict.fromkeys(rater for scores in given.values() for rater in scores)
-    table = np.asarray([[scores.get(rater, math.nan) for rater in raters] for scores in given.values()])
-    of = [scripts[turn_id] for turn_id in given]
     return {
-        "raters": len(raters),
-        "alpha_interval": estimate_json(krippendorff(table, of, "interval", seed=seed)),
-        "alpha_ordinal": estimate_json(krippendorff(table, of, "ordinal", seed=seed)),
+        "spearman": spearman(first, second, scripts, seed=seed).as_json(scripts=True),
+        "kendall": kendall(first, second, scripts, seed=seed).as_json(scripts=True),
+    }
+
+
+def _alphas(ratings: NDArray[np.float64], scripts: Sequence[str], seed: int) -> dict[str, Any]:
+    return {
+        "alpha_interval": krippendorff(ratings, scripts, "interval", seed=seed).as_json(scripts=True),
+        "alpha_ordinal": krippendorff(ratings, scripts, "ordinal", seed=seed).as_json(scripts=True),
     }

@@ -1,0 +1,384 @@
+"""Relations between the levels of the benchmark: understanding, reasoning and conversation.
+
+All of them concern the *same recordings* (script, variant, source), whatever was asked about them:
+
+* correlations: rank correlations between the accuracy of answers and a figure of another level. Repetitions
+  and questions about a recording are averaged, then recordings with both figures by script or attribute.
+* cue recognised: ratings of replies to recordings whose cue was recognised, minus those to the others. A cue
+  counts as recognised if every question about the recording's own cue was answered correctly: questions of
+  the coarse-grained type, of the cue's dimension, or of a type that the paper does not have. Recordings
+  without such a question, and neutral ones, are left out. This is observational: what makes a cue hard to
+  hear may make its reply hard as well.
+* speech source: scores of human minus synthetic recordings, paired by task, script, variant and type of
+  question.
+
+Turns of dialogues are left out, since their replies depend on what was said before. A figure on fewer than
+`MIN_CLUSTERS` scripts or attributes has no value, only a reason.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.analysis.agreement import spearman
+from live_eval.analysis.columns import BenchmarkColumn, benchmark_columns
+from live_eval.analysis.statistics import (
+    MIN_CLUSTERS,
+    Estimate,
+    estimate_figure,
+    estimate_mean,
+    paired_difference,
+    rounded,
+)
+from live_eval.analysis.summary import RunSummary, ScoreColumn, ScoreTable, TurnFacts
+from live_eval.data import QUESTION_TYPES
+from live_eval.text.wording import counted
+from live_eval.types import Task, Variant
+
+__all__ = [
+    "ASKS_FOR",
+    "PLOTTED",
+    "CueRecognised",
+    "Point",
+    "Relation",
+    "SourceGap",
+    "TaskLevels",
+    "relate_levels",
+    "related_columns",
+]
+
+PLOTTED = (
+    ("understanding", "reasoning"),
+    ("understanding", "C4"),
+    ("understanding", "VES"),
+    ("reasoning", "C1"),
+    ("reasoning", "VES"),
+)
+"""The pairs of columns that the paper plots."""
+
+ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "gender": frozenset({"gender"}),
+        "age": frozenset({"age group"}),
+        "physiological state": frozenset({"voice style", "non-verbal expression"}),
+        "emotion": frozenset({"speech emotion"}),
+        "volume": frozenset({"voice style"}),
+        "speed": frozenset({"speaking pace"}),
+        "non-verbal expression": frozenset({"non-verbal expression"}),
+        **dict.fromkeys(
+            ("weather", "location", "human sounds", "sudden event", "music"), frozenset({"background sound"})
+        ),
+    }
+)
+"""Types of question that ask for a cue, by its fine dimension; the coarse-grained type asks for all.
+
+The paper does not publish this mapping.
+"""
+
+_COARSE_GRAINED = "coarse-grained"
+_HUMAN, _SYNTHESIS = "human", "synthesis"
+_NEUTRAL = "neutral"
+_UNDEFINED = "all values of one side are alike"
+
+Unit: TypeAlias = Literal["script", "attribute"]
+
+
+class Point(NamedTuple):
+    """The mean of two columns for a script or an attribute."""
+
+    name: str
+    first: float
+    second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The correlation of two columns of different levels.
+
+    Args:
+        first: Title of one column.
+        second: Title of the other column.
+        unit: What is ranked: scripts, or vocal attributes.
+        correlation: Spearman's rank correlation; without a value, and with the reason, if there are too few.
+        points: The pairs of means that are correlated and plotted.
+    """
+
+    first: str
+    second: str
+    unit: Unit
+    correlation: Estimate
+    points: tuple[Point, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``show --json`` prints it."""
+        about = {"first": self.first, "second": self.second, "unit": self.unit}
+        return {**about, **self.correlation.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class CueRecognised:
+    """A column's mean where the cue was recognised, where it was missed, and the first minus the second."""
+
+    measure: str
+    recognised: Estimate
+    missed: Estimate
+    difference: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``show --json`` prints it."""
+        return {
+            "measure": self.measure,
+            "recognised": self.recognised.as_json(),
+            "missed": self.missed.as_json(),
+            "difference": self.difference.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGap:
+    """How a score differs between human and synthetic recordings of the same scripts.
+
+    Args:
+        score: Name of the score.
+        task: The task whose turns are scored.
+        synthesis: Mean over the synthetic recordings of the pairs.
+        human: Mean over the human recordings of the pairs.
+        difference: Human minus synthetic, paired.
+        unpaired: Scored recordings without a partner; for questions, recordings by type of question.
+    """
+
+    score: str
+    task: Task
+    synthesis: float
+    human: float
+    difference: Estimate
+    unpaired: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``show --json`` prints it."""
+        # Where there are too few pairs for a difference, there are for means.
+        shown = self.difference.value is not None
+        return {
+            "score": self.score,
+            "task": self.task.value,
+            "synthesis": rounded(self.synthesis) if shown else None,
+            "human": rounded(self.human) if shown else None,
+            "difference": self.difference.as_json(),
+            "unpaired": self.unpaired,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLevels:
+    """How the levels of the benchmark are related in a run; empty if the run has only one level.
+
+    Args:
+        relations: Correlations of scored columns of different levels, by script and by attribute.
+        cue_recognised: Figures of replies, if there are questions about the same recordings.
+        speech_source: Human minus synthetic scores, if both sources have the same scripts.
+    """
+
+    relations: tuple[Relation, ...]
+    cue_recognised: tuple[CueRecognised, ...]
+    speech_source: tuple[SourceGap, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as ``show --json`` prints them."""
+        return {
+            "relations": [relation.as_json() for relation in self.relations],
+            "cue_recognised": [figures.as_json() for figures in self.cue_recognised],
+            "speech_source": [gap.as_json() for gap in self.speech_source],
+        }
+
+
+def related_columns() -> tuple[BenchmarkColumn, ...]:
+    """Return the columns of the paper that are related to each other: answers to questions, and ratings."""
+    return tuple(
+        column
+        for column in benchmark_columns()
+        if (column.task.asks or column.rated) and column.scale is not None
+    )
+
+
+def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> TaskLevels:
+    """Return how the levels of a run are related.
+
+    Args:
+        summary: The run.
+        asks_for: Types of question that ask for a cue, by the cue's fine dimension.
+    """
+    table = summary.table
+    turns = [turn for turn in summary.turns if turn.dialogue_id is None]
+    scored: dict[BenchmarkColumn, list[tuple[TurnFacts, float]]] = {}
+    for column in related_columns():
+        of_task = [turn for turn in turns if turn.task is column.task]
+        if (score := table.filling(column)) is not None and (found := table.scored(of_task, score)):
+            scored[column] = found
+    attributes = {
+        _recording(turn): turn.cue.attribute
+        for turn in turns
+        if turn.cue is not None and turn.cue.attribute not in (None, _NEUTRAL)
+    }
+    return TaskLevels(
+        relations=tuple(_relations(scored, attributes)),
+        cue_recognised=tuple(_cue_recognised(scored, attributes.keys(), asks_for)),
+        speech_source=tuple(_speech_source(table, turns)),
+    )
+
+
+class _Recording(NamedTuple):
+    """A script spoken in one style by one source, whatever is asked about it."""
+
+    source: str
+    script_id: str
+    variant: Variant
+
+
+def _recording(turn: TurnFacts) -> _Recording:
+    return _Recording(turn.source, turn.script_id, turn.variant)
+
+
+def _means(pairs: Iterable[tuple[Any, float]]) -> dict[Any, float]:
+    """Return the mean of the values of each key."""
+    found: dict[Any, list[float]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return {key: fmean(values) for key, values in found.items()}
+
+
+def _if_enough(estimate: Estimate, unit: str = "script") -> Estimate:
+    """Return an estimate, without its value if it rests on too few scripts or attributes."""
+    if estimate.clusters >= MIN_CLUSTERS:
+        return estimate
+    reason = f"too few: {counted(estimate.clusters, unit)}, expected at least {MIN_CLUSTERS}"
+    return Estimate(None, estimate.n, estimate.clusters, reason=reason)
+
+
+def _relations(
+    scored: Mapping[BenchmarkColumn, Sequence[tuple[TurnFacts, float]]],
+    attributes: Mapping[_Recording, str | None],
+) -> Iterator[Relation]:
+    """Yield the correlation of each pair of columns of different tasks, by script and by attribute."""
+    units: tuple[tuple[Unit, Callable[[_Recording], str | None]], ...] = (
+        ("script", lambda recording: recording.script_id),
+        ("attribute", attributes.get),
+    )
+    means = {
+        column: _means((_recording(turn), value) for turn, value in found) for column, found in scored.items()
+    }
+    for first, second in combinations(means, 2):
+        if first.task is second.task:
+            continue
+        for unit, unit_of in units:
+            common = [
+                (recording, name)
+                for recording in means[first]
+                if recording in means[second] and (name := unit_of(recording))
+            ]
+            one = _means((name, means[first][recording]) for recording, name in common)
+            other = _means((name, means[second][recording]) for recording, name in common)
+            found = spearman(list(one.values()), list(other.values()), list(one))
+            if found.value is None:
+                found = Estimate(None, found.n, found.clusters, reason=_UNDEFINED)
+            points = tuple(Point(name, value, other[name]) for name, value in one.items())
+            yield Relation(first.title, second.title, unit, _if_enough(found, unit), points)
+
+
+def _cue_recognised(
+    scored: Mapping[BenchmarkColumn, Sequence[tuple[TurnFacts, float]]],
+    with_cue: Iterable[_Recording],
+    asks_for: Mapping[str, frozenset[str]],
+) -> Iterator[CueRecognised]:
+    """Yield the figures of replies by whether questions about the same recording were answered correctly."""
+    answers = next((found for column, found in scored.items() if column.task is Task.UNDERSTANDING), None)
+    if answers is None:
+        return
+    share = _means((_recording(turn), value) for turn, value in answers if _asks_for_cue(turn, asks_for))
+    recognised = {recording: share[recording] == 100.0 for recording in with_cue if recording in share}
+    for column, found in scored.items():
+        if column.task is not Task.CONVERSATION:
+            continue
+        replies = sorted(
+            (value, turn.script_id, recognised[_recording(turn)])
+            for turn, value in found
+            if _recording(turn) in recognised
+        )
+        sides = [[reply for reply in replies if reply[2] is known] for known in (True, False)]
+        means = [
+            _if_enough(estimate_mean([value for value, _, _ in side], [script for _, script, _ in side]))
+            for side in sides
+        ]
+        yield CueRecognised(column.title, means[0], means[1], _difference(replies, means))
+
+
+def _asks_for_cue(turn: TurnFacts, asks_for: Mapping[str, frozenset[str]]) -> bool:
+    kind, fine = turn.question_kind, turn.cue.fine if turn.cue is not None else None
+    if fine is None:
+        return False
+    return (
+        kind == _COARSE_GRAINED
+        or kind in asks_for.get(fine, ())
+        or kind not in QUESTION_TYPES[Task.UNDERSTANDING]
+    )
+
+
+def _difference(replies: Sequence[tuple[float, str, bool]], means: Sequence[Estimate]) -> Estimate:
+    """Return the mean with the cue recognised minus the mean without, resampled by script."""
+    for mean, which in zip(means, ("recognised", "not recognised"), strict=True):
+        if mean.value is None:
+            return Estimate(None, len(replies), 0, reason=f"{mean.reason} with the cue {which}")
+    values = np.asarray([value for value, _, _ in replies])
+    known = np.asarray([recognised for _, _, recognised in replies])
+
+    def figure(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        parts = []
+        for side in (known, ~known):
+            count = drawn[:, side].sum(axis=1)
+            total = drawn[:, side] @ values[side]
+            parts.append(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+        return np.asarray(parts[0] - parts[1], np.float64)
+
+    return estimate_figure(figure, [script for _, script, _ in replies])
+
+
+def _speech_source(table: ScoreTable, turns: Sequence[TurnFacts]) -> Iterator[SourceGap]:
+    """Yield each score's difference between human and synthetic recordings, in runs that have both."""
+    if not {_HUMAN, _SYNTHESIS} <= {turn.source for turn in turns}:
+        return
+    for column in table.columns:
+        for task in Task:
+            if task not in column.tasks:
+                continue
+            first, second = (_by_question(table, turns, column, task, each) for each in (_SYNTHESIS, _HUMAN))
+            pairs = [key for key in first if key in second]
+            if not pairs:
+                continue
+            before, after = [first[key] for key in pairs], [second[key] for key in pairs]
+            yield SourceGap(
+                score=column.name,
+                task=task,
+                synthesis=fmean(before),
+                human=fmean(after),
+                difference=_if_enough(paired_difference(before, after, [key[0] for key in pairs])),
+                unpaired=len(first) + len(second) - 2 * len(pairs),
+            )
+
+
+def _by_question(
+    table: ScoreTable, turns: Sequence[TurnFacts], column: ScoreColumn, task: Task, source: str
+) -> dict[Any, float]:
+    """Return the mean of a score by script, variant and type of question."""
+    spoken = [turn for turn in turns if turn.task is task and turn.source == source]
+    return _means(
+        ((turn.script_id, turn.variant, turn.question_kind), value)
+        for turn, value in table.scored(spoken, column)
+    )
