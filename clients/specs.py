@@ -46,7 +46,6 @@ OPENAI = ClientSpec(
     voice="marin",
     transcription_model="gpt-4o-transcribe",
     key_variable="OPENAI_API_KEY",
-    turn_modes=(TurnMode.SERVER_VAD, TurnMode.MANUAL),
     session_limit_s=_HOUR_S,
     docs_url="https://platform.openai.com/docs/guides/realtime",
     emulation=Emulation(base_path="/v1"),

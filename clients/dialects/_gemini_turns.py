@@ -1,29 +1,38 @@
-"""Gemini's turns: replies without names and transcripts without ends."""
+"""Gemini's turns, whose replies have no names and whose transcripts no ends, and its spellings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.dialects._gemini_wire import pcm_rate_hz, usage_of
-from live_eval.clients.toolkit import Fields, MalformedError, ResponseTracker, TrackedResponse
+from live_eval.clients.toolkit import Fields, MalformedError, ResponseTracker, TrackedResponse, parse_object
 from live_eval.dialect import (
     EndpointProblem,
     InputTranscript,
     Interrupted,
+    Message,
     Output,
     ReplyAudio,
     ReplyAudioDone,
     ReplyText,
     ResponseDone,
-    ResponseStarted,
     SetTimer,
     Usage,
 )
 from live_eval.errors import FailureKind
 from live_eval.timing import ResponseStatus
 
-__all__ = ["CONTENT", "SILENT_AFTER_INTERRUPTION", "Turns"]
+__all__ = [
+    "CONTENT",
+    "SILENT_AFTER_INTERRUPTION",
+    "Turns",
+    "duration_ns",
+    "failure_in",
+    "parse_message",
+    "retry_after_s",
+]
 
 SILENT_AFTER_INTERRUPTION = "silent after interruption"
 """Name of the timer that ends a reply that stays silent after its interruption."""
@@ -52,6 +61,35 @@ _AUDIO_RATE_HZ = 24_000
 _GOES_ON, _IDLE = "IN_PROGRESS", ("IDLE", "REQUIRES_ACTION")
 _WAITS = "NEED_MORE_INPUT"
 _NO_REASON = (None, "", "TURN_COMPLETE_REASON_UNSPECIFIED", _WAITS)
+
+_FIELD = re.compile(r'"\w+"(?=\s*:)')
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+_WAIT = re.compile(r"retry in (\d{1,9}(?:\.\d+)?)\s*(ms|s)", re.IGNORECASE)
+
+# Google's texts in closes and errors; the first match counts. Collected from its documentation and from
+# users' reports, since the codes (1007, 1008, 1011) alone do not distinguish these.
+_TEXTS = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"\bquota|resource[ _]exhausted|rate[ _-]?limit|too many requests", FailureKind.RATE_LIMITED),
+        (
+            r"api[ _]key|leaked|unauthenticated|permission[ _]denied|authentication credential"
+            r"|unregistered callers|auth[ _]token|access token",
+            FailureKind.AUTHENTICATION,
+        ),
+        (
+            r"not found for api version|for bidigeneratecontent|\bmodel\b.{0,200}\bnot (found|supported)"
+            r"|\bmodel\b.{0,200}no longer available",
+            FailureKind.UNKNOWN_MODEL,
+        ),
+        (
+            # A connection that has lasted as long as it may is ABORTED (LiveServerGoAway.time_left).
+            r"deadline[ _]e(xpired|xceeded)|goaway|operation was aborted|maximum (session )?duration"
+            r"|session (duration |has |is )?expired|session not found",
+            FailureKind.SESSION_EXPIRED,
+        ),
+    )
+)
 
 
 class Turns:
@@ -111,7 +149,7 @@ class Turns:
 
     def on_usage(self, metadata: Fields, at_ns: int) -> list[Output]:
         """Keep the tokens; the last ones before the turn ends belong to the reply."""
-        self._usage = usage_of(metadata)
+        self._usage = _usage(metadata)
         return []
 
     def on_silence(self) -> list[Output]:
@@ -166,8 +204,8 @@ class Turns:
         outputs: list[Output] = []
         text = part.text("text")
         if text and not self._speaks:  # of spoken replies, the transcript is the text
-            outputs.extend(self._begin())
-            outputs.append(ReplyText(self._current.response_id, text))
+            reply = self._reply(outputs)
+            outputs.append(ReplyText(reply.response_id, text))
         if "inlineData" in part:
             try:
                 outputs.extend(self._on_data(part.child("inlineData"), at_ns))
@@ -178,7 +216,7 @@ class Turns:
 
     def _on_data(self, blob: Fields, at_ns: int) -> list[Output]:
         mime_type = blob.need_name("mimeType")
-        rate_hz = pcm_rate_hz(mime_type)
+        rate_hz = _pcm_rate_hz(mime_type)
         came = self._clean(mime_type)
         if rate_hz is None:
             text = f"expected the reply as audio/pcm, but {came!r} came"
@@ -187,8 +225,8 @@ class Turns:
             text = f"expected the reply at {self._codec.rate_hz} Hz, but it is announced as {came!r}"
             return [EndpointProblem(FailureKind.WRONG_RATE, text, fatal=True)]
         data = blob.need_bytes("data")
-        outputs = self._begin()
-        reply = self._current
+        outputs: list[Output] = []
+        reply = self._reply(outputs)
         late = reply.received(None, self._part, len(data) // 2, rate_hz, at_ns)
         return [*outputs, ReplyAudio(reply.response_id, data, self._codec), *late]
 
@@ -198,24 +236,18 @@ class Turns:
             return []
         if last is not None and last.done and not self.owed:
             return [ReplyText(last.response_id, text)]
-        outputs = self._begin()
-        return [*outputs, ReplyText(self._current.response_id, text)]
-
-    def _begin(self) -> list[Output]:
-        """Begin a reply if none is under way, or if the current one was interrupted."""
         outputs: list[Output] = []
+        reply = self._reply(outputs)
+        return [*outputs, ReplyText(reply.response_id, text)]
+
+    def _reply(self, outputs: list[Output]) -> TrackedResponse:
+        """Return the reply under way; begin one if there is none, or if it was interrupted."""
         if self.active is not None and self.active.interrupted:
             outputs.extend(self._end(self.active, ResponseStatus.CANCELLED, "interrupted"))
         if self.active is None:
             self._part = 0
             self._interrupted_idle = False
-            outputs.append(ResponseStarted(self._replies.begin().response_id))
-        return outputs
-
-    @property
-    def _current(self) -> TrackedResponse:
-        assert self.active is not None
-        return self.active
+        return self._replies.current(outputs)
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:
         """Stop the reply that is under way or still plays.
@@ -245,8 +277,8 @@ class Turns:
             self._interrupted_idle = False
             if waits or not (complete and self.owed and self._user_was_heard):
                 return []
-            outputs.extend(self._begin())
-        return [*outputs, *self._end(self._current, *self._ending(self._current, reason))]
+        reply = self.active or self._reply(outputs)
+        return [*outputs, *self._end(reply, *self._ending(reply, reason))]
 
     def _ending(self, reply: TrackedResponse, reason: str | None) -> tuple[ResponseStatus, str]:
         if reply.interrupted:
@@ -269,3 +301,86 @@ class Turns:
         self._begin_input()
         usage, self._usage = self._usage, None
         return [*outputs, ResponseDone(reply.response_id, status, reason, usage)]
+
+
+def parse_message(message: Message) -> dict[str, Any]:
+    """Parse a message, with its names in camel case.
+
+    Google's servers send JSON in binary frames; other servers spell names in snake case.
+
+    Raises:
+        MalformedError: It is not a JSON object.
+    """
+    if isinstance(message, bytes):
+        try:
+            message = message.decode()
+        except UnicodeDecodeError:
+            raise MalformedError(f"expected JSON, but {len(message)} bytes came that are not UTF-8") from None
+    value = parse_object(message)
+    return parse_object(_FIELD.sub(_camel, message)) if any("_" in name for name in value) else value
+
+
+def _camel(name: re.Match[str]) -> str:
+    first, *rest = name[0].split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def duration_ns(text: str | None) -> int | None:
+    """Parse a duration as Google's JSON writes it; None if it is not one.
+
+    >>> duration_ns("9.5s")
+    9500000000
+    """
+    found = _DURATION.fullmatch(text or "")
+    return None if found is None else round(float(found[1]) * 1_000_000_000)
+
+
+def failure_in(text: str) -> FailureKind | None:
+    """Return the failure that the text of an error or a close describes; None if unknown."""
+    return next((kind for pattern, kind in _TEXTS if pattern.search(text)), None)
+
+
+def retry_after_s(text: str) -> float | None:
+    """Return the seconds that a text asks to wait, or None.
+
+    >>> retry_after_s("You exceeded your current quota. Please retry in 12.5s.")
+    12.5
+    """
+    found = _WAIT.search(text)
+    return None if found is None else float(found[1]) / (1_000 if found[2].lower() == "ms" else 1)
+
+
+def _pcm_rate_hz(mime_type: str) -> int | None:
+    """Return the rate in ``audio/pcm;rate=24000``: 0 if it names none, None if it is not PCM.
+
+    >>> _pcm_rate_hz("audio/pcm;rate=24000"), _pcm_rate_hz("audio/pcm"), _pcm_rate_hz("audio/mpeg")
+    (24000, 0, None)
+    """
+    kind, *parameters = (part.strip().lower() for part in mime_type.split(";"))
+    if kind not in ("audio/pcm", "audio/l16"):
+        return None
+    rates = [
+        value.strip() for name, _, value in (part.partition("=") for part in parameters) if name == "rate"
+    ]
+    return int(rates[0]) if rates and re.fullmatch(r"[0-9]{1,9}", rates[0]) else 0
+
+
+def _usage(metadata: Fields) -> Usage:
+    """Return the tokens of ``usageMetadata``; thoughts count as output."""
+    said, thought = metadata.integer("responseTokenCount"), metadata.integer("thoughtsTokenCount")
+    return Usage(
+        input_tokens=metadata.integer("promptTokenCount"),
+        output_tokens=said if thought is None else (said or 0) + thought,
+        input_audio_tokens=_audio_tokens(metadata, "promptTokensDetails"),
+        output_audio_tokens=_audio_tokens(metadata, "responseTokensDetails"),
+        cached_tokens=metadata.integer("cachedContentTokenCount"),
+    )
+
+
+def _audio_tokens(metadata: Fields, name: str) -> int | None:
+    counts = [
+        entry.integer("tokenCount")
+        for entry in metadata.children(name)
+        if (entry.text("modality") or "").upper() == "AUDIO"
+    ]
+    return sum(count or 0 for count in counts) if counts else None

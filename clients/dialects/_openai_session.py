@@ -1,4 +1,4 @@
-"""Writing and reading a session's settings, GA shape; other shapes derive from it."""
+"""Parts of events that OpenAI-like dialects share: the session, tokens, texts and rate limits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.toolkit import RATES_HZ, Fields, bearer_header, merged
-from live_eval.dialect import EndpointSettings
+from live_eval.clients.toolkit import RATES_HZ, Fields, bearer_header, given, merged
+from live_eval.dialect import EndpointSettings, RateLimit, Usage
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["SessionShape", "SessionTerms"]
+__all__ = ["SessionShape", "SessionTerms", "rate_limits_of", "text_of", "usage_of"]
 
 _G711_RATE_HZ = 8_000
 
@@ -48,27 +48,20 @@ class SessionShape:
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
         """Return the `session` object to ask for, without the user's ``extra``."""
-        heard: dict[str, Any] = {
+        model, speaks = settings.transcription_model, settings.modality is Modality.AUDIO
+        heard = {
             "format": {"type": "audio/pcm", "rate": self.input_rate_hz},
             "turn_detection": self.turn_detection(settings),
+            **given(transcription=model and self.transcription(model, settings.language)),
         }
-        if settings.transcription_model is not None:
-            heard["transcription"] = self.transcription(settings.transcription_model, settings.language)
-        audio: dict[str, Any] = {"input": heard}
-        if settings.modality is Modality.AUDIO:
-            audio["output"] = {"format": {"type": "audio/pcm", "rate": self.output_rate_hz}}
-            if settings.voice is not None:
-                audio["output"]["voice"] = settings.voice
-        session: dict[str, Any] = {
-            "type": "realtime",
-            "output_modalities": [settings.modality.value],
-            "audio": audio,
-        }
-        if settings.instructions:
-            session["instructions"] = settings.instructions
-        if settings.max_output_tokens is not None:
-            session["max_output_tokens"] = settings.max_output_tokens
-        return session
+        said = given(format={"type": "audio/pcm", "rate": self.output_rate_hz}, voice=settings.voice)
+        return given(
+            type="realtime",
+            output_modalities=[settings.modality.value],
+            audio={"input": heard, **given(output=said if speaks else None)},
+            instructions=settings.instructions,
+            max_output_tokens=settings.max_output_tokens,
+        )
 
     def read(self, session: Fields) -> SessionTerms:
         """Return what a `session` object, ours or the endpoint's, says about the audio.
@@ -114,3 +107,39 @@ class SessionShape:
             holder.wrong.append(f"expected an audio rate of 8000 to 192000 Hz, but {rate_hz} came")
             return None
         return Codec(CodecName.PCM16, rate_hz)
+
+
+def usage_of(response: Fields) -> Usage | None:
+    """Return the tokens that a `response` object reports, or None."""
+    if "usage" not in response:
+        return None
+    usage = response.child("usage")
+    heard, said = usage.child("input_token_details"), usage.child("output_token_details")
+    return Usage(
+        input_tokens=usage.integer("input_tokens"),
+        output_tokens=usage.integer("output_tokens"),
+        input_audio_tokens=heard.integer("audio_tokens"),
+        output_audio_tokens=said.integer("audio_tokens"),
+        cached_tokens=heard.integer("cached_tokens"),
+    )
+
+
+def text_of(response: Fields) -> str:
+    """Return the transcripts and texts in a `response` object."""
+    parts = (
+        part.text("transcript") or part.text("text")
+        for item in response.children("output")
+        for part in item.children("content")
+    )
+    return " ".join(part for part in parts if part)
+
+
+def rate_limits_of(event: Fields) -> tuple[RateLimit, ...]:
+    """Return the rate limits that have all fields."""
+    limits = []
+    for entry in event.children("rate_limits"):
+        name, limit = entry.text("name"), entry.number("limit")
+        remaining, reset_s = entry.number("remaining"), entry.number("reset_seconds")
+        if name is not None and limit is not None and remaining is not None and reset_s is not None:
+            limits.append(RateLimit(name, limit, remaining, reset_s))
+    return tuple(limits)

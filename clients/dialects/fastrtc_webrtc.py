@@ -56,13 +56,10 @@ class FastRtcWebRtc(WebRtcBot):
             case "log":
                 return [*self.become_ready(), *self._logged(event.text("data"))]
             case "error":
-                said = event.text("message") or event.text("data") or "the stream failed without a word"
+                said = _words(event) or "the stream failed without a word"
                 return [self.fatal(FailureKind.ENDPOINT_ERROR, said)]
             case "warning":
-                said = (
-                    event.text("message") or event.text("data") or "the stream gave a warning without words"
-                )
-                return [self.warning(said)]
+                return [self.warning(_words(event) or "the stream gave a warning without words")]
             case "send_input":
                 said = "the stream waits for further inputs besides audio, which this client does not have"
                 return [self.warning(said)]
@@ -75,3 +72,7 @@ class FastRtcWebRtc(WebRtcBot):
         if word == "started_talking":
             return [SpeechStarted()]
         return [SpeechStopped()] if word == "pause_detected" else []
+
+
+def _words(event: Fields) -> str | None:
+    return event.text("message") or event.text("data")

@@ -40,13 +40,27 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
 import pybase64
 
-from live_eval.clients.dialects._gemini_setup import dial, setup
-from live_eval.clients.dialects._gemini_turns import CONTENT, SILENT_AFTER_INTERRUPTION, Turns
-from live_eval.clients.dialects._gemini_wire import duration_ns, failure_in, parse_message, retry_after_s
-from live_eval.clients.toolkit import BaseDialect, Fields, Handler, MalformedError, redact_object, redact_raw
+from live_eval.clients.dialects._gemini_turns import (
+    CONTENT,
+    SILENT_AFTER_INTERRUPTION,
+    Turns,
+    duration_ns,
+    failure_in,
+    parse_message,
+    retry_after_s,
+)
+from live_eval.clients.toolkit import (
+    BaseDialect,
+    Fields,
+    Handler,
+    MalformedError,
+    given,
+    merged,
+    send_json,
+    websocket_url,
+)
 from live_eval.dialect import (
     Dial,
     EndpointProblem,
@@ -55,12 +69,11 @@ from live_eval.dialect import (
     Output,
     Reconnect,
     Send,
-    SessionReady,
     SetTimer,
     SpeechStarted,
     SpeechStopped,
 )
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.types import Modality, TurnMode
 
 __all__ = ["GeminiLive"]
@@ -78,8 +91,14 @@ _LAST_MOMENT_NS = 3 * _SECOND_NS  # if one is
 _KEPT_MESSAGES = 6_000  # two minutes of frames of 20 ms
 
 _KNOWN = ("setupComplete", "toolCallCancellation")
-_HANDLES = ("handle", "newHandle", "new_handle")
-_RAW_HANDLE = re.compile(r'((?:handle|newHandle|new_handle)"\s*:\s*")[^"]*')
+
+_VERSION = "v1"
+_TOKEN_VERSION = "v1alpha"
+_TOKEN_PREFIX = "auth_tokens/"
+_VERSIONED = re.compile(r"(?P<front>[^?#]*)/(?P<version>v\d+(?:alpha|beta)?\d*)/?(?P<query>\?.*)?", re.DOTALL)
+_WHOLE = re.compile(r"[^?#]*BidiGenerateContent(Constrained)?/?(\?.*)?", re.DOTALL)
+_SERVICE = "ws/google.ai.generativelanguage.{version}.GenerativeService.{method}"
+_OWN = ("api_version",)  # keys of `extra` that are for us, not for the setup
 
 
 class GeminiLive(BaseDialect):
@@ -94,16 +113,19 @@ class GeminiLive(BaseDialect):
         UsageError: Gemini Live has no such detector, or the base URL is not a URL.
     """
 
+    audio_fields = ("data",)
+    binary_text = True
+
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        self._dial = dial(settings)
-        self._setup = setup(settings)
+        self._dial = _dial(settings)
+        self._setup = _setup(settings)
         self._manual = settings.turn_mode is TurnMode.MANUAL
         self._turns = Turns(speaks=settings.modality is Modality.AUDIO, clean=self.clean)
         self.handlers: dict[str, Handler] = {
             "usageMetadata": self._turns.on_usage,  # before the content that ends the turn
-            "voiceActivity": self._on_voice_activity,
-            "voiceActivityDetectionSignal": self._on_voice_signal,
+            "voiceActivity": lambda event, _: self._on_voice(event, "voiceActivityType"),
+            "voiceActivityDetectionSignal": lambda event, _: self._on_voice(event, "vadSignalType"),
             "serverContent": self._on_content,
             "toolCall": self._on_tool_call,
             "sessionResumptionUpdate": self._on_resumption,
@@ -119,7 +141,6 @@ class GeminiLive(BaseDialect):
         self._speaking = False  # between activityStart and activityEnd
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
         return self._dial
 
     def opened(self, at_ns: int) -> Sequence[Output]:
@@ -130,7 +151,7 @@ class GeminiLive(BaseDialect):
             resumption = asked.get("sessionResumption")
             kept = resumption if isinstance(resumption, dict) else {}
             asked = {**asked, "sessionResumption": {**kept, "handle": self._handle}}
-        return (Send(orjson.dumps({"setup": asked}).decode()),)
+        return (send_json({"setup": asked}),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         """Handle a message; ignore those of a connection that is being replaced."""
@@ -191,11 +212,7 @@ class GeminiLive(BaseDialect):
             return self._turns.on_silence()
         return self._move(at_ns) if name == _MOVE else ()
 
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end: fatal if a reply was due."""
-        if self.over:
-            return ()
-        self.over = True
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         due = not self.ready or self._turns.owed or self._turns.active is not None
         if not self.ready:
             when = "before the session was ready"
@@ -203,16 +220,14 @@ class GeminiLive(BaseDialect):
             when = "after the reply was done"
         else:
             when = "before the reply was done" if self._open else "before the session was resumed"
-        kind = failure_in(reason) or self._meaning(code)
         announced = ", as it had announced (goAway)" if self._ends_at_ns is not None else ""
-        problem = EndpointProblem(
-            kind,
+        return EndpointProblem(
+            failure_in(reason) or self._meaning(code),
             self.closed_text(f"{when}{announced}", code, reason),
             fatal=due,
             code=None if code is None else str(code),
             retry_after_s=retry_after_s(reason),
         )
-        return (problem,)
 
     def _meaning(self, code: int | None) -> FailureKind:
         """Return the failure for a close with an unknown reason."""
@@ -223,17 +238,6 @@ class GeminiLive(BaseDialect):
         known = code in (_INVALID_ARGUMENT, _POLICY, _INTERNAL)
         return FailureKind.ENDPOINT_ERROR if known else FailureKind.CLOSED
 
-    def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message for the log, without the key, handles and audio."""
-        text = message.decode(errors="replace") if isinstance(message, bytes) else message
-        try:
-            parsed = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            parsed = None
-        if not isinstance(parsed, dict):
-            return redact_raw(_RAW_HANDLE.sub(r"\1***", text), self.settings.key)
-        return redact_object(parsed, self.settings.key, ("data",), _HANDLES)
-
     # -- The session -------------------------------------------------------------------------------------
 
     def _on_setup_complete(self, event: Fields) -> list[Output]:
@@ -241,10 +245,7 @@ class GeminiLive(BaseDialect):
         if self._open:
             return []
         self._open = True
-        outputs: list[Output] = []
-        if not self.ready:
-            self.ready = True
-            outputs.append(SessionReady(session.text("sessionId")))
+        outputs = self.become_ready(session.text("sessionId"))
         late = (*self._unsaved, *self._waiting)
         self._unsaved.clear()
         self._waiting.clear()
@@ -300,14 +301,9 @@ class GeminiLive(BaseDialect):
         text = event.text("message") or "the endpoint reported an error and did not say which"
         otherwise = FailureKind.ENDPOINT_ERROR if self.ready else FailureKind.NO_SESSION
         said = self.clean(f"{status}: {text}" if status else text)
-        problem = EndpointProblem(
-            failure_in(f"{status} {text}") or otherwise,
-            said if self.ready else f"the session was refused: {said}",
-            fatal=True,
-            code=status or None,
-            retry_after_s=retry_after_s(text),
-        )
-        return [problem]
+        said = said if self.ready else f"the session was refused: {said}"
+        kind = failure_in(f"{status} {text}") or otherwise
+        return [self.fatal(kind, said, status or None, retry_after_s(text))]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         names = ", ".join(call.text("name") or "?" for call in event.children("functionCalls"))
@@ -330,16 +326,81 @@ class GeminiLive(BaseDialect):
             self._unsaved.append(message)
         return (Send(message),)
 
-    def _on_voice_activity(self, event: Fields, at_ns: int) -> list[Output]:
-        offset_ns = duration_ns(event.text("audioOffset"))
+    def _on_voice(self, event: Fields, field: str) -> list[Output]:
+        kind, offset_ns = event.text(field), duration_ns(event.text("audioOffset"))
         audio_ms = None if offset_ns is None else offset_ns // 1_000_000
-        return self._on_voice(event.text("voiceActivityType"), audio_ms)
-
-    def _on_voice_signal(self, event: Fields, at_ns: int) -> list[Output]:
-        return self._on_voice(event.text("vadSignalType"), None)
-
-    def _on_voice(self, kind: str | None, audio_ms: int | None) -> list[Output]:
         if kind in ("ACTIVITY_START", "VAD_SIGNAL_TYPE_SOS"):
             self._turns.user_spoke()
             return [SpeechStarted(audio_ms)]
         return [SpeechStopped(audio_ms)] if kind in ("ACTIVITY_END", "VAD_SIGNAL_TYPE_EOS") else []
+
+
+def _dial(settings: EndpointSettings) -> Dial:
+    """Return where and how to connect.
+
+    The API's version is ``api_version`` of `settings.extra`, else the last part of the base URL's path
+    (``…/v1beta``), else the SDK's default. A base URL that names the method is used unchanged. The key goes
+    into a header, as in the SDK, since URLs may end up in logs.
+
+    Raises:
+        UsageError: The base URL is not a URL, or the version is not a string.
+    """
+    key = settings.key.reveal() if settings.key is not None else ""
+    token = key.startswith(_TOKEN_PREFIX)
+    headers = {"Authorization": f"Token {key}"} if token else {"x-goog-api-key": key} if key else {}
+    base_url, version = settings.base_url, settings.extra.get("api_version")
+    if version is not None and not (isinstance(version, str) and re.fullmatch(r"v\w+", version)):
+        raise UsageError(f"endpoint.extra.api_version: expected 'v1' or 'v1beta', but {version!r} was given")
+    if _WHOLE.fullmatch(base_url):
+        path = re.split(r"[?#]", base_url)[0].rstrip("/").rpartition("/")[2]
+        return Dial(websocket_url(base_url, path, {}), headers, keepalive=False)
+    found = _VERSIONED.fullmatch(base_url)
+    if found is not None:
+        version = version or found["version"]
+        base_url = found["front"] + (found["query"] or "")
+    path = _SERVICE.format(
+        version=version or (_TOKEN_VERSION if token else _VERSION),
+        method="BidiGenerateContentConstrained" if token else "BidiGenerateContent",
+    )
+    return Dial(websocket_url(base_url, path, {}), headers, keepalive=False)
+
+
+def _setup(settings: EndpointSettings) -> dict[str, Any]:
+    """Return the `setup` object to ask for, with `settings.extra` merged over it.
+
+    Raises:
+        UsageError: Gemini Live does not have that detector.
+    """
+    model, voice = settings.model, settings.voice
+    if model is not None and not model.startswith(("models/", "tunedModels/")):
+        model = f"models/{model}"
+    speech = {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": voice}}}
+    instructions = {"role": "user", "parts": [{"text": settings.instructions}]}
+    heard = given(languageCodes=[settings.language] if settings.language else None)
+    detection = _detection(settings)
+    asked = given(
+        generationConfig=given(
+            responseModalities=[settings.modality.value.upper()],
+            speechConfig=None if voice is None else speech,
+            maxOutputTokens=settings.max_output_tokens,
+        ),
+        model=model,
+        systemInstruction=instructions if settings.instructions else None,
+        realtimeInputConfig={"automaticActivityDetection": detection} if detection else None,
+        inputAudioTranscription=None if settings.transcription_model is None else heard,
+        outputAudioTranscription={} if settings.modality is Modality.AUDIO else None,
+        sessionResumption={},
+    )
+    return merged(asked, {name: value for name, value in settings.extra.items() if name not in _OWN})
+
+
+def _detection(settings: EndpointSettings) -> dict[str, Any]:
+    if settings.turn_mode is TurnMode.MANUAL:
+        return {"disabled": True}
+    detection = dict(settings.turn_detection)
+    kind = detection.pop("type", "server_vad")
+    if kind != "server_vad":
+        raise UsageError(
+            f"endpoint.turn_detection.type: Gemini Live has one detector, server_vad, but {kind!r} was given"
+        )
+    return detection

@@ -13,16 +13,14 @@ https://github.com/MetaGLM/glm-realtime-sdk, and the codes of https://docs.bigmo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
-
-import pybase64
 
 from live_eval.audio import CodecName
 from live_eval.clients.dialects._openai_session import SessionShape
 from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
 from live_eval.clients.toolkit import Fields, TrackedResponse, merged, wav_header
-from live_eval.dialect import EndpointSettings, Output, Send
+from live_eval.dialect import EndpointSettings, Output
 from live_eval.errors import FailureKind
 from live_eval.types import TurnMode
 
@@ -58,7 +56,6 @@ class _Shape(FlatShape):
     }
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        """Return the `session` object to ask for, without the user's ``extra``."""
         session = super().write(settings)
         fields = {"chat_mode": "audio", "auto_search": False}
         return session | {"input_audio_format": "wav", "beta_fields": fields}
@@ -75,14 +72,15 @@ class Glm(OpenAIRealtimeBeta):
 
     shape: ClassVar[SessionShape] = _Shape()
     truncates: ClassVar[bool] = False
-    silent: ClassVar[frozenset[str]] = frozenset(
-        {"heartbeat", "response.function_call.simple_browser", "response.function_call.simple_browser.result"}
-    )
+    ignored = OpenAIRealtimeBeta.ignored | {
+        "heartbeat",
+        "response.function_call.simple_browser",
+        "response.function_call.simple_browser.result",
+    }
 
-    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame as a WAV file."""
-        audio = pybase64.b64encode_as_string(wav_header(len(pcm), _RATE_HZ) + pcm)
-        return (Send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}'),)
+    def encoded(self, pcm: bytes) -> bytes:
+        """Return a frame as a WAV file."""
+        return wav_header(len(pcm), _RATE_HZ) + pcm
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:
         active = self._replies.active

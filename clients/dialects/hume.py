@@ -27,8 +27,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pybase64
-
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import samples_in
 from live_eval.clients.toolkit import (
@@ -37,8 +35,10 @@ from live_eval.clients.toolkit import (
     MalformedError,
     ResponseTracker,
     TrackedResponse,
+    given,
     merged,
     refuse_settings,
+    send_audio,
     send_json,
     wav_rate_hz,
     websocket_url,
@@ -50,14 +50,11 @@ from live_eval.dialect import (
     EndpointSettings,
     InputTranscript,
     Interrupted,
-    Message,
     Output,
     ReplyAudio,
     ReplyAudioDone,
     ReplyText,
     ResponseDone,
-    ResponseStarted,
-    Send,
     SpeechStarted,
 )
 from live_eval.errors import FailureKind, UsageError
@@ -103,6 +100,7 @@ class HumeEvi(EventDialect):
     needs_continuous_input = True  # says the documentation
     before_ready = frozenset({"chat_metadata", "error"})
     audio_fields = ("data",)
+    binary_text = True
     secret_fields = ("language_model_api_key",)
     ignored = frozenset({"assistant_prosody", "session_settings", "tool_error", "tool_response"})
 
@@ -132,35 +130,22 @@ class HumeEvi(EventDialect):
         self._error: str | None = None  # the last one, unless a reply followed it
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
         key = self.settings.key
         return Dial(self._url, {"X-Hume-Api-Key": key.reveal()} if key is not None else {})
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Send the session's settings."""
         return (send_json({"type": "session_settings", **self._session}),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame; formatted by hand, since this runs fifty times a second in every session."""
-        data = pybase64.b64encode_as_string(pcm)
-        return (Send('{"type":"audio_input","data":"' + data + '"}'),)
+        return (send_audio('{"type":"audio_input","data":"', pcm),)
 
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end, and the error that came before it, if any."""
-        if self.over:
-            return ()
-        self.over = True
-        when = "in the chat" if self.ready else "before chat_metadata"
-        text = self.closed_text(when, code, reason)
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        text = self.closed_text("in the chat" if self.ready else "before chat_metadata", code, reason)
         if self._error is not None:
-            return (EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self._error}", fatal=True),)
+            return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self._error}", fatal=True)
         kind = _fatal_kind(reason)
         fatal = kind is not None or not self.ready
-        return (EndpointProblem(kind or FailureKind.CLOSED, text, fatal=fatal),)
-
-    def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message for the log; bytes are text here."""
-        return super().redact(message if isinstance(message, str) else message.decode(errors="replace"))
+        return EndpointProblem(kind or FailureKind.CLOSED, text, fatal=fatal)
 
     # -- Messages of the endpoint ------------------------------------------------------------------------
 
@@ -248,11 +233,7 @@ class HumeEvi(EventDialect):
     def _reply(self, event: Fields, outputs: list[Output]) -> TrackedResponse:
         """Return the reply that a sentence belongs to, by its name, or else the one under way."""
         name = event.text("id")
-        reply = self._holders.get(name) if name else None
-        reply = reply or self._replies.active
-        if reply is None:
-            reply = self._replies.begin()
-            outputs.append(ResponseStarted(reply.response_id))
+        reply = self._holders.get(name or "") or self._replies.current(outputs)
         if name:
             self._holders[name] = reply
         return reply
@@ -272,12 +253,7 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
         turn_detection="the configuration sets the detector of Hume EVI; leave it out",
         max_output_tokens="Hume EVI has no bound on its replies; leave it out",
     )
-    session: dict[str, Any] = {"audio": dict(_INPUT)}
-    if settings.instructions:
-        session["system_prompt"] = settings.instructions
-    if settings.voice is not None:
-        session["voice_id"] = settings.voice
-    return session
+    return given(audio=dict(_INPUT), system_prompt=settings.instructions, voice_id=settings.voice)
 
 
 def _parameter(name: str, value: object) -> str:

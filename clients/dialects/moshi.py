@@ -46,7 +46,6 @@ from live_eval.dialect import (
     Message,
     Output,
     Send,
-    SessionReady,
     SetTimer,
     StreamAudio,
     StreamText,
@@ -111,16 +110,13 @@ class Moshi(BaseDialect):
         self._model: str | None = None
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
         return Dial(self._url, bearer_header(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Wait for the handshake."""
         self._opened_ns = at_ns
         return (SetTimer(_NO_HANDSHAKE, at_ns + _PATIENCE_S * _SECOND_NS),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle a message of the endpoint."""
         if isinstance(message, str):
             return (self.malformed(f"expected a binary message, but {len(message)} characters of text came"),)
         if not message:
@@ -151,16 +147,12 @@ class Moshi(BaseDialect):
         )
         return (self.fatal(FailureKind.NO_SESSION, text),)
 
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end; the session knows whether a reply was due."""
-        if self.over:
-            return ()
-        self.over = True
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         when = "in the session" if self.ready else "before the handshake"
         text = self.closed_text(when, code, reason)
         if _expired(reason) or (self.ready and at_ns - self._opened_ns >= _LONGEST_NS):
-            return (self.fatal(FailureKind.SESSION_EXPIRED, f"{text} (its time was up)"),)
-        return (EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready),)
+            return self.fatal(FailureKind.SESSION_EXPIRED, f"{text} (its time was up)")
+        return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
 
     def redact(self, message: Message) -> dict[str, Any]:
         """Return a message for the log: texts in full, of everything else the size."""
@@ -191,8 +183,7 @@ class Moshi(BaseDialect):
             )
         if self.ready:
             return []
-        self.ready = True
-        outputs: list[Output] = [SetTimer(_NO_HANDSHAKE, None), SessionReady(self._session_id, self._model)]
+        outputs = [SetTimer(_NO_HANDSHAKE, None), *self.become_ready(self._session_id, self._model)]
         version = int.from_bytes(payload[:4], "little")
         if version != 0:
             text = f"handshake: expected version 0 of the protocol, but the server speaks version {version}"

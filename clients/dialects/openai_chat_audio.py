@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import orjson
 import pybase64
 
 from live_eval.audio import Codec, CodecName
@@ -38,10 +37,12 @@ from live_eval.clients.toolkit import (
     Fields,
     MalformedError,
     bearer_header,
+    given,
     http_url,
     merged,
     parse_object,
     refuse_settings,
+    send_json,
     wav_header,
     wav_rate_hz,
 )
@@ -56,7 +57,6 @@ from live_eval.dialect import (
     ReplyText,
     ResponseDone,
     ResponseStarted,
-    Send,
     SessionReady,
     SetTimer,
     Usage,
@@ -86,6 +86,8 @@ class OpenAIChatAudio(BaseDialect):
     Raises:
         UsageError: Chat completions do not have these settings, or the base URL is not a URL.
     """
+
+    binary_text = True
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -142,27 +144,19 @@ class OpenAIChatAudio(BaseDialect):
         if self._asked:
             return ()
         self._asked = True
-        return (Send(orjson.dumps(self._body | {"messages": self._messages()}).decode()),)
+        return (send_json(self._body | {"messages": self._messages()}),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         """End a reply whose end the server does not mark."""
         return self._end() if name == _UNANNOUNCED_END and self._finish_reason is not None else ()
 
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         """Report that the answer broke off."""
-        if self.over:
-            return ()
-        self.over = True
         when = "before the answer began" if self._response_id is None else "before the answer was whole"
         text = f"the connection ended {when}: {self.clean(reason) or 'nothing says why'}"
-        return (EndpointProblem(FailureKind.CLOSED, text, fatal=True),)
-
-    def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message for the log; bytes are text here."""
-        return super().redact(message if isinstance(message, str) else message.decode(errors="replace"))
+        return EndpointProblem(FailureKind.CLOSED, text, fatal=True)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
-        """Return the fields of a message that hold audio."""
         return ("data", "content") if event.get("modality") == _AUDIO else ("data",)
 
     # -- The request -------------------------------------------------------------------------------------
@@ -278,17 +272,15 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
             f"but it is {settings.turn_mode.value!r}"
         )
     refuse_settings(settings, turn_detection="chat completions have no detector; leave it out")
-    body: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-    if settings.model is not None:
-        body["model"] = settings.model
-    if settings.modality is Modality.AUDIO:
-        voice = {} if settings.voice is None else {"voice": settings.voice}
-        body |= {"modalities": ["text", "audio"], "audio": {"format": "pcm16", **voice}}
-    else:
-        body["modalities"] = ["text"]
-    if settings.max_output_tokens is not None:
-        body["max_completion_tokens"] = settings.max_output_tokens
-    return body
+    speaks = settings.modality is Modality.AUDIO
+    return given(
+        stream=True,
+        stream_options={"include_usage": True},
+        model=settings.model,
+        modalities=["text", "audio"] if speaks else ["text"],
+        audio=given(format="pcm16", voice=settings.voice) if speaks else None,
+        max_completion_tokens=settings.max_output_tokens,
+    )
 
 
 def _codec(data: bytes, rate_hz: int) -> Codec:

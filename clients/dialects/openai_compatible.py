@@ -31,7 +31,7 @@ from live_eval.audio import CodecName
 from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
 from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
-from live_eval.clients.toolkit import RATES_HZ, Fields, Handler, MalformedError
+from live_eval.clients.toolkit import RATES_HZ, Fields, Handler, MalformedError, given
 from live_eval.dialect import EndpointSettings, InputTranscript, Output, ResponseDone
 from live_eval.errors import FailureKind
 from live_eval.timing import ResponseStatus
@@ -82,7 +82,7 @@ class XAI(OpenAIRealtime):
     """The protocol state of one session with xAI; a `Dialect`."""
 
     shape: ClassVar[SessionShape] = _XaiShape()
-    silent: ClassVar[frozenset[str]] = frozenset({"ping"})
+    ignored = OpenAIRealtime.ignored | {"ping"}
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -137,8 +137,7 @@ class _VllmShape(SessionShape):
     }
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        session = super().write(settings)
-        return session if settings.model is None else session | {"model": settings.model}
+        return super().write(settings) | given(model=settings.model)
 
 
 class VllmOmni(OpenAIRealtime):
@@ -147,18 +146,16 @@ class VllmOmni(OpenAIRealtime):
     shape: ClassVar[SessionShape] = _VllmShape()
     query: ClassVar[Mapping[str, str]] = {"duplex": "1", "autostart": "0"}
     speaks_first: ClassVar[bool] = True
-    silent: ClassVar[frozenset[str]] = frozenset(
-        {
-            "duplex.",
-            "overlap.decision",
-            "playback.acknowledged",
-            "response.listen",
-            "response.speak",
-            "session.closed",
-            "session.heartbeat_ack",
-            "turn.event",
-        }
-    )
+    ignored = OpenAIRealtime.ignored | {
+        "duplex.",
+        "overlap.decision",
+        "playback.acknowledged",
+        "response.listen",
+        "response.speak",
+        "session.closed",
+        "session.heartbeat_ack",
+        "turn.event",
+    }
 
     def _table(self) -> dict[str, Handler]:
         return super()._table() | {"session.expired": self._on_expired}
@@ -186,7 +183,6 @@ class _SpeechToSpeechShape(SessionShape):
     """The GA session; the server has its own transcriber, of which only the language can be set."""
 
     def transcription(self, model: str, language: str | None) -> dict[str, str]:
-        """Return the settings of the input's transcription."""
         settings = super().transcription(model, language)
         return {name: value for name, value in settings.items() if name != "model"}
 
@@ -195,9 +191,10 @@ class SpeechToSpeech(OpenAIRealtime):
     """The protocol state of one session with Hugging Face speech-to-speech; a `Dialect`."""
 
     shape: ClassVar[SessionShape] = _SpeechToSpeechShape()
-    silent: ClassVar[frozenset[str]] = frozenset(
-        {"speech_to_speech.input_audio_transcription.snapshot", "speech_to_speech.output_audio.visemes"}
-    )
+    ignored = OpenAIRealtime.ignored | {
+        "speech_to_speech.input_audio_transcription.snapshot",
+        "speech_to_speech.output_audio.visemes",
+    }
 
 
 class _StepFunShape(FlatShape):

@@ -20,12 +20,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
-import pybase64
-
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects._openai_errors import describe, error_in, fatal_kind, hint, retry_after_s
-from live_eval.clients.dialects._openai_events import rate_limits_of, text_of, usage_of
-from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
+from live_eval.clients.dialects._openai_session import (
+    SessionShape,
+    SessionTerms,
+    rate_limits_of,
+    text_of,
+    usage_of,
+)
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
@@ -33,7 +36,9 @@ from live_eval.clients.toolkit import (
     MalformedError,
     ResponseTracker,
     TrackedResponse,
+    given,
     merged,
+    send_audio,
     send_json,
     websocket_url,
 )
@@ -52,7 +57,6 @@ from live_eval.dialect import (
     ResponseDone,
     ResponseStarted,
     Send,
-    SessionReady,
     SpeechStarted,
     SpeechStopped,
 )
@@ -64,12 +68,7 @@ __all__ = ["OpenAIRealtime", "SessionShape", "SessionTerms"]
 _CREATE_REFUSALS = 5
 _ACTIVE_RESPONSE = "conversation_already_has_active_response"
 _COMMIT, _CREATE = "input_audio_buffer.commit", "response.create"
-_STATUSES = {
-    "completed": ResponseStatus.COMPLETED,
-    "cancelled": ResponseStatus.CANCELLED,
-    "incomplete": ResponseStatus.INCOMPLETE,
-    "failed": ResponseStatus.FAILED,
-}
+_STATUSES = {status.value: status for status in ResponseStatus if status is not ResponseStatus.OPEN}
 _AUDIO_DELTA = "response.output_audio.delta"
 
 # Events that say nothing we need; they are logged all the same.
@@ -85,9 +84,7 @@ _IGNORED = frozenset(
         "input_audio_buffer.cleared",
         "input_audio_buffer.dtmf_event_received",
         "input_audio_buffer.timeout_triggered",
-        "mcp_list_tools.completed",
-        "mcp_list_tools.failed",
-        "mcp_list_tools.in_progress",
+        "mcp_list_tools.",
         "response.content_part.added",
         "response.content_part.done",
         "response.function_call_arguments.delta",
@@ -116,13 +113,11 @@ class OpenAIRealtime(EventDialect):
     """
 
     before_ready = frozenset({"session.created", "session.updated", "error", "rate_limits.updated"})
-    ignored = _IGNORED
+    ignored: ClassVar[frozenset[str]] = _IGNORED
     shape: ClassVar[SessionShape] = SessionShape()
     """How settings are written and read."""
     spellings: ClassVar[Mapping[str, str]] = {}
     """This dialect's names of events that differ, by their GA names."""
-    silent: ClassVar[frozenset[str]] = frozenset()
-    """Further events to ignore; ``duplex.`` stands for all with that prefix."""
     query: ClassVar[Mapping[str, str]] = {}
     """Query parameters apart from the model."""
     speaks_first: ClassVar[bool] = False
@@ -132,15 +127,14 @@ class OpenAIRealtime(EventDialect):
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        model = {"model": settings.model} if settings.model is not None else {}
-        self._url = websocket_url(settings.base_url, "realtime", {**model, **self.query})
+        query = {**given(model=settings.model), **self.query}
+        self._url = websocket_url(settings.base_url, "realtime", query)
         self._session = merged(self.shape.write(settings), settings.extra)
         self._input = Codec(CodecName.PCM16, self.shape.input_rate_hz)
         terms = self._asked_terms()
         self._output = terms.output or Codec(CodecName.PCM16, self.shape.output_rate_hz)
         self._interrupts = terms.interrupts
         self.handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
-        self._audio_delta = self.spellings.get(_AUDIO_DELTA, _AUDIO_DELTA)
         self._replies = ResponseTracker()
         self._session_id: str | None = None
         self._model: str | None = None
@@ -155,7 +149,6 @@ class OpenAIRealtime(EventDialect):
         self._server_error: str | None = None
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
         return Dial(self._url, self.shape.headers(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
@@ -163,9 +156,11 @@ class OpenAIRealtime(EventDialect):
         return (self._update(),) if self.speaks_first else ()
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame; formatted by hand, since this runs fifty times a second in every session."""
-        audio = pybase64.b64encode_as_string(pcm)
-        return (Send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}'),)
+        return (send_audio('{"type":"input_audio_buffer.append","audio":"', self.encoded(pcm)),)
+
+    def encoded(self, pcm: bytes) -> bytes:
+        """Return a frame as the endpoint takes it."""
+        return pcm
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
         """Commit the user's turn and ask for a response, now or when the current one ends."""
@@ -204,29 +199,25 @@ class OpenAIRealtime(EventDialect):
             )
         return outputs
 
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end: fatal if a reply was due."""
-        if self.over:
-            return ()
-        self.over = True
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         word = error_in(reason)
         said = f"code {code}, reason {self.clean(reason)!r}{hint(word)}"
         kind = fatal_kind(word, said=reason)
         if kind is not None:
             message = f"the endpoint closed the connection: {said}"
             wait_s = retry_after_s(reason)
-            return (EndpointProblem(kind, message, fatal=True, code=word, retry_after_s=wait_s),)
+            return EndpointProblem(kind, message, fatal=True, code=word, retry_after_s=wait_s)
         if self._server_error is not None:
             message = f"the endpoint closed the connection ({said}) after an error: {self._server_error}"
-            return (EndpointProblem(FailureKind.ENDPOINT_ERROR, message, fatal=True),)
+            return EndpointProblem(FailureKind.ENDPOINT_ERROR, message, fatal=True)
         due = not self.ready or self._owed or self._replies.active is not None
         when = "the session was ready" if not self.ready else "the reply was done"
         message = f"the endpoint closed the connection {'before' if due else 'after'} {when}: {said}"
-        return (EndpointProblem(FailureKind.CLOSED, message, fatal=due),)
+        return EndpointProblem(FailureKind.CLOSED, message, fatal=due)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
-        """Return the fields of a message that hold audio."""
-        return ("audio", "delta") if event.get("type") == self._audio_delta else ("audio",)
+        delta = self.spellings.get(_AUDIO_DELTA, _AUDIO_DELTA)
+        return ("audio", "delta") if event.get("type") == delta else ("audio",)
 
     # -- Events of the endpoint --------------------------------------------------------------------------
 
@@ -279,11 +270,9 @@ class OpenAIRealtime(EventDialect):
             unusable.append(f"it takes {_in_words(terms.input)}, and not {_in_words(self._input)}")
             kind = FailureKind.WRONG_RATE if terms.input.name is self._input.name else kind
         if unusable:
-            message = f"the endpoint's session cannot be used: {self.clean(unusable[0])}"
-            return [self.fatal(kind, message)]
+            return [self.fatal(kind, f"the endpoint's session cannot be used: {unusable[0]}")]
         self._output = terms.output or self._output
-        self.ready = True
-        return [SessionReady(self._session_id, self._model)]
+        return self.become_ready(self._session_id, self._model)
 
     def _remember(self, session: Fields) -> None:
         self._session_id = session.text("id") or self._session_id
@@ -410,12 +399,7 @@ class OpenAIRealtime(EventDialect):
 
     # -- Helpers -----------------------------------------------------------------------------------------
 
-    def ignores(self, name: str) -> bool:
-        """Return whether an event is known to say nothing we need."""
-        return name in self.ignored or name in self.silent or f"{name.partition('.')[0]}." in self.silent
-
     def _update(self) -> Send:
-        """Send the session's settings."""
         self._updating = True
         return self._request("session.update", session=self._session)
 

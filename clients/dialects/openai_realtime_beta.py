@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from live_eval.audio import CodecName
 from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
-from live_eval.clients.toolkit import Fields
+from live_eval.clients.toolkit import Fields, given
 from live_eval.dialect import EndpointSettings
 from live_eval.types import Modality
 
@@ -33,34 +33,25 @@ class FlatShape(SessionShape):
     }
 
     def headers(self, settings: EndpointSettings) -> dict[str, str]:
-        """Return the headers of the handshake."""
         beta = {"OpenAI-Beta": "realtime=v1"} if self.asks_for_beta else {}
         return super().headers(settings) | beta
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        """Return the `session` object to ask for, without the user's ``extra``."""
-        speaks = settings.modality is Modality.AUDIO
-        session: dict[str, Any] = {
+        speaks, model = settings.modality is Modality.AUDIO, settings.transcription_model
+        return {
             "modalities": ["text", "audio"] if speaks else ["text"],
             "input_audio_format": self.pcm,
             "turn_detection": self.turn_detection(settings),
+            **given(
+                output_audio_format=self.pcm if speaks else None,
+                voice=settings.voice if speaks else None,
+                input_audio_transcription=model and self.transcription(model, settings.language),
+                instructions=settings.instructions,
+                max_response_output_tokens=settings.max_output_tokens,
+            ),
         }
-        if speaks:
-            session["output_audio_format"] = self.pcm
-            if settings.voice is not None:
-                session["voice"] = settings.voice
-        if settings.transcription_model is not None:
-            session["input_audio_transcription"] = self.transcription(
-                settings.transcription_model, settings.language
-            )
-        if settings.instructions:
-            session["instructions"] = settings.instructions
-        if settings.max_output_tokens is not None:
-            session["max_response_output_tokens"] = settings.max_output_tokens
-        return session
 
     def read(self, session: Fields) -> SessionTerms:
-        """Return what a `session` object, ours or the endpoint's, says about the audio."""
         return SessionTerms(
             self.codec(session, "input_audio_format", self.input_rate_hz),
             self.codec(session, "output_audio_format", self.output_rate_hz),

@@ -25,9 +25,10 @@ from typing import Any
 
 from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
-from live_eval.clients.toolkit import Fields, Handler, TrackedResponse, http_url
+from live_eval.clients.toolkit import Fields, Handler, TrackedResponse, given, http_url
 from live_eval.dialect import (
     Dial,
+    EndpointProblem,
     EndpointSettings,
     Output,
     PlaybackStarted,
@@ -73,20 +74,18 @@ class OpenAIWebRtc(OpenAIRealtime):
         super().__init__(settings)
         key = settings.key.reveal() if settings.key is not None else ""
         self._bound = key.startswith(_EPHEMERAL)
-        query = {"model": settings.model} if self._bound and settings.model is not None else {}
+        query = given(model=settings.model) if self._bound else {}
         self._url = http_url(settings.base_url, "realtime/calls", query)
         self._sounding: TrackedResponse | None = None
 
     def dial(self) -> Dial:
-        """Return where and how to send the offer."""
-        model = {} if self.settings.model is None else {"model": self.settings.model}
         return Dial(
             self._url,
             self.shape.headers(self.settings),
             signalling=Signalling(
                 offer=SdpBody.SDP if self._bound else SdpBody.FORM,
                 answer=SdpBody.SDP,
-                fields={} if self._bound else {"session": {**self._session, **model}},
+                fields={} if self._bound else {"session": self._session | given(model=self.settings.model)},
                 channel=_CHANNEL,
                 ice_servers=self.settings.ice_servers,
             ),
@@ -109,10 +108,9 @@ class OpenAIWebRtc(OpenAIRealtime):
             outputs.append(self._request("output_audio_buffer.clear"))
         return outputs
 
-    def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end: fatal if a reply was due or still played."""
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         self._owed = self._owed or self._sounding is not None
-        return super().closed(code, reason, at_ns)
+        return super().closing(code, reason, at_ns)
 
     def _table(self) -> dict[str, Handler]:
         return {

@@ -24,9 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import orjson
-
-from live_eval.clients.toolkit import Fields, WebRtcBot
+from live_eval.clients.toolkit import Fields, WebRtcBot, send_json
 from live_eval.dialect import (
     EndpointSettings,
     InputTranscript,
@@ -103,14 +101,13 @@ class PipecatWebRtc(WebRtcBot):
         """Ping, and ask the bot to report when it is ready."""
         about = {"version": _RTVI_VERSION, "about": {"library": "live-eval"}}
         ask = {"label": _RTVI, "type": "client-ready", "id": "live-eval", "data": about}
-        return (*self._ping(at_ns), Send(orjson.dumps(ask).decode()))
+        return (*self._ping(at_ns), send_json(ask))
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         """Ping again, or stop waiting for a bot that does not report that it is ready."""
         return self._ping(at_ns) if name == _PING else super().timer(name, at_ns)
 
     def handle(self, name: str, event: Fields) -> list[Output] | None:
-        """Handle a message of RTVI."""
         if event.text("label") != _RTVI:
             return None
         data = event.child("data")

@@ -40,7 +40,6 @@ class _Shape(FlatShape):
     codecs: ClassVar[Mapping[str, CodecName]] = dict.fromkeys(("pcm", "pcm16", "pcm24"), CodecName.PCM16)
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        """Return the `session` object to ask for, without the user's ``extra``."""
         session = super().write(settings)
         if "max_response_output_tokens" in session:
             session["max_tokens"] = session.pop("max_response_output_tokens")

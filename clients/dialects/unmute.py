@@ -24,13 +24,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import pybase64
-
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OggOpusEncoder
 from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
 from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
-from live_eval.clients.toolkit import Fields, Handler, TrackedResponse
+from live_eval.clients.toolkit import Fields, Handler, TrackedResponse, given
 from live_eval.dialect import (
     Dial,
     EndpointSettings,
@@ -40,8 +38,6 @@ from live_eval.dialect import (
     ReplyAudioDone,
     ReplyText,
     ResponseDone,
-    ResponseStarted,
-    Send,
 )
 from live_eval.errors import FailureKind
 from live_eval.timing import ResponseStatus
@@ -58,13 +54,9 @@ class _Shape(FlatShape):
     asks_for_beta: ClassVar[bool] = False
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        """Return the `session` object to ask for, without the user's ``extra``."""
-        session: dict[str, Any] = {"allow_recording": False}
-        if settings.voice is not None:
-            session["voice"] = settings.voice
-        if settings.instructions:
-            session["instructions"] = {"type": "constant", "text": settings.instructions}
-        return session
+        said = settings.instructions
+        instructions = {"type": "constant", "text": said} if said else None
+        return given(allow_recording=False, voice=settings.voice, instructions=instructions)
 
     def read(self, session: Fields) -> SessionTerms:
         """Return fixed terms: audio is not negotiated, and the detector always interrupts."""
@@ -76,33 +68,26 @@ class Unmute(OpenAIRealtimeBeta):
 
     shape: ClassVar[SessionShape] = _Shape()
     speaks_first: ClassVar[bool] = True
-    silent: ClassVar[frozenset[str]] = frozenset(
-        {
-            "unmute.additional_outputs",
-            "unmute.response.audio.delta.ready",
-            "unmute.response.text.delta.ready",
-        }
-    )
+    ignored = OpenAIRealtimeBeta.ignored | {
+        "unmute.additional_outputs",
+        "unmute.response.audio.delta.ready",
+        "unmute.response.text.delta.ready",
+    }
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(replace(settings, model=None))
         self._output = _OUTPUT
-        self._encoder: OggOpusEncoder | None = None
+        self._encoder = OggOpusEncoder(_RATE_HZ)
+        self._unsent = self._encoder.headers()
         self._heard: list[str] = []
 
     def dial(self) -> Dial:
-        """Return where and how to connect."""
         return replace(super().dial(), subprotocols=("realtime",))
 
-    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame as Opus in an Ogg page; the headers go before the first."""
-        data = b""
-        if self._encoder is None:
-            self._encoder = OggOpusEncoder(_RATE_HZ)
-            data = self._encoder.headers()
-        data += self._encoder.encode(pcm)
-        audio = pybase64.b64encode_as_string(data)
-        return (Send('{"type":"input_audio_buffer.append","audio":"' + audio + '"}'),)
+    def encoded(self, pcm: bytes) -> bytes:
+        """Return a frame as Opus in an Ogg page; the headers go before the first."""
+        pages, self._unsent = self._unsent + self._encoder.encode(pcm), b""
+        return pages
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
         """Do nothing: the server's detector ends turns."""
@@ -123,11 +108,7 @@ class Unmute(OpenAIRealtimeBeta):
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:
         """Return the response under way; events name none."""
-        reply = self._replies.active
-        if reply is None:
-            reply = self._replies.begin()
-            outputs.append(ResponseStarted(reply.response_id))
-        return reply
+        return self._replies.current(outputs)
 
     def _on_word_heard(self, event: Fields, at_ns: int) -> list[Output]:
         word = event.need_text("delta").strip()

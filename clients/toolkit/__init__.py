@@ -10,12 +10,13 @@ A service that is nearly OpenAI's is a subclass of `live_eval.clients.dialects.o
 instead. Like every dialect, the toolkit is pure: it imports no socket, no event loop and no clock.
 """
 
-from live_eval.clients.toolkit._dialect import BaseDialect, EventDialect, Handler, send_json
+from live_eval.clients.toolkit._dialect import BaseDialect, EventDialect, Handler, send_audio, send_json
 from live_eval.clients.toolkit._fields import Fields, MalformedError, parse_object
 from live_eval.clients.toolkit._redact import hide_secrets, redact_object, redact_raw
 from live_eval.clients.toolkit._responses import ResponseTracker, TrackedResponse, Truncation
 from live_eval.clients.toolkit._settings import (
     bearer_header,
+    given,
     http_url,
     merged,
     refuse_settings,
@@ -36,6 +37,7 @@ __all__ = [
     "Truncation",
     "WebRtcBot",
     "bearer_header",
+    "given",
     "hide_secrets",
     "http_url",
     "merged",
@@ -43,6 +45,7 @@ __all__ = [
     "redact_object",
     "redact_raw",
     "refuse_settings",
+    "send_audio",
     "send_json",
     "wav_header",
     "wav_rate_hz",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import orjson
+import pybase64
 
 from live_eval.clients.toolkit._fields import Fields, MalformedError, parse_object
 from live_eval.clients.toolkit._redact import hide_secrets, redact_object, redact_raw
@@ -21,7 +22,7 @@ from live_eval.dialect import (
 )
 from live_eval.errors import FailureKind
 
-__all__ = ["BaseDialect", "EventDialect", "Handler", "send_json"]
+__all__ = ["BaseDialect", "EventDialect", "Handler", "send_audio", "send_json"]
 
 Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 """Handles an event that arrived at a time in ns."""
@@ -37,6 +38,15 @@ def send_json(value: Mapping[str, object]) -> Send:
     '{"type":"hello"}'
     """
     return Send(orjson.dumps(value).decode())
+
+
+def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
+    """Send audio in base64 between two pieces of JSON; no JSON writer, since this runs for every frame.
+
+    >>> send_audio('{"type":"audio","data":"', b"pcm").message
+    '{"type":"audio","data":"cGNt"}'
+    """
+    return Send(before + pybase64.b64encode_as_string(data) + after)
 
 
 class BaseDialect:
@@ -61,6 +71,8 @@ class BaseDialect:
     """Fields of messages that hold audio in base64; the log shows its size alone."""
     secret_fields: ClassVar[Collection[str]] = ()
     """Fields of messages that hold secrets, apart from those whose names say so."""
+    binary_text: ClassVar[bool] = False
+    """Whether binary messages hold text."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self.settings = settings
@@ -97,30 +109,37 @@ class BaseDialect:
         return (Close(),)
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report the end: fatal before the session was ready; after that, the session knows what was due."""
+        """Report the end of the connection once, unless we caused it; `closing` says what it means."""
         if self.over:
             return ()
         self.over = True
-        text = self.closed_text(
-            "in the session" if self.ready else "before the session was ready", code, reason
-        )
-        return (EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready),)
+        return (self.closing(code, reason, at_ns),)
 
     def redact(self, message: Message) -> dict[str, Any]:
         """Return a message for the log, without secrets and audio."""
         if isinstance(message, bytes):
-            return {"raw": {"bytes": len(message)}}
+            if not self.binary_text:
+                return {"raw": {"bytes": len(message)}}
+            message = message.decode(errors="replace")
         try:
             event = parse_object(message)
         except MalformedError:
             return redact_raw(message, self.settings.key)
         return redact_object(event, self.settings.key, self.audio_fields_of(event), self.secret_fields)
 
+    # -- For subclasses ----------------------------------------------------------------------------------
+
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        """Return what the connection's end means: fatal before the session was ready.
+
+        After that, the session knows whether a reply was due.
+        """
+        when = "in the session" if self.ready else "before the session was ready"
+        return EndpointProblem(FailureKind.CLOSED, self.closed_text(when, code, reason), fatal=not self.ready)
+
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
         """Return the fields of a message that hold audio, if that depends on the message."""
         return self.audio_fields
-
-    # -- For subclasses ----------------------------------------------------------------------------------
 
     def clean(self, text: str) -> str:
         """Return a text of the endpoint without secrets, at most 500 characters."""
@@ -172,7 +191,7 @@ class EventDialect(BaseDialect):
     before_ready: ClassVar[Collection[str]]
     """Events that may come before the session is ready."""
     ignored: ClassVar[Collection[str]] = frozenset()
-    """Events that say nothing we need; they are logged all the same."""
+    """Events that say nothing we need, or their prefixes (``duplex.``); they are logged all the same."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -200,4 +219,4 @@ class EventDialect(BaseDialect):
 
     def ignores(self, name: str) -> bool:
         """Return whether an event is known to say nothing we need."""
-        return name in self.ignored
+        return name in self.ignored or f"{name.partition('.')[0]}." in self.ignored

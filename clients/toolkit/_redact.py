@@ -14,6 +14,7 @@ __all__ = ["hide_secrets", "redact_object", "redact_raw"]
 _RAW_CHARACTERS = 500
 _SHOWN_CHARACTERS = 4_000
 _DEPTH = 24
+_RAW_SECRET = re.compile(rf'("(?:{"|".join(sorted(SECRET_FIELDS))})"\s*:\s*")[^"]*')
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{64,}={0,2}")
 
 
@@ -32,6 +33,7 @@ def hide_secrets(text: str, secrets: Collection[str]) -> str:
 def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:
     """Return the beginning of a message that cannot be parsed."""
     begin = SECRETS.text(key.redact(text) if key is not None else text)[:_RAW_CHARACTERS]
+    begin = _RAW_SECRET.sub(r"\1***", begin)
     begin = _BASE64_RUN.sub(lambda run: f"({len(run.group())} characters of base64)", begin)
     return {"raw": begin.encode(errors="replace").decode(), "characters": len(text)}
 
@@ -54,36 +56,23 @@ def redact_object(
         The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of the key become
         ``***``.
     """
-    copy = _walk(event, key, audio_fields, {*SECRET_FIELDS, *secret_fields}, _DEPTH)
-    assert isinstance(copy, dict)
-    return copy
+    plain = key or Secret("")
+    secrets = {*SECRET_FIELDS, *secret_fields}
 
+    def copied(value: object, depth: int) -> object:
+        if isinstance(value, str):
+            return plain.redact(value)
+        if not isinstance(value, dict | list):
+            return value
+        if depth == 0:
+            return "(nested too deeply to be logged)"
+        if isinstance(value, list):
+            return [copied(item, depth - 1) for item in value]
+        return {plain.redact(name): member(name, item, depth - 1) for name, item in value.items()}
 
-def _walk(
-    value: object,
-    key: Secret | None,
-    audio_fields: Collection[str],
-    secret_fields: Collection[str],
-    depth: int,
-) -> object:
-    if isinstance(value, str):
-        return key.redact(value) if key is not None else value
-    if not isinstance(value, dict | list):
-        return value
-    if depth == 0:
-        return "(nested too deeply to be logged)"
-    if isinstance(value, list):
-        return [_walk(item, key, audio_fields, secret_fields, depth - 1) for item in value]
-    copy: dict[str, object] = {}
-    for name, item in value.items():
-        if name in audio_fields and isinstance(item, str):
-            copy[name] = {"bytes": len(item) * 3 // 4 - item[-2:].count("=")}
-        elif name in secret_fields and item:
-            copy[name] = "***"
-        else:
-            copy[_name(name, key)] = _walk(item, key, audio_fields, secret_fields, depth - 1)
-    return copy
+    def member(name: str, value: object, depth: int) -> object:
+        if name in audio_fields and isinstance(value, str):
+            return {"bytes": len(value) * 3 // 4 - value[-2:].count("=")}
+        return "***" if name in secrets and value else copied(value, depth)
 
-
-def _name(name: str, key: Secret | None) -> str:
-    return key.redact(name) if key is not None else name
+    return {plain.redact(name): member(name, item, _DEPTH - 1) for name, item in event.items()}

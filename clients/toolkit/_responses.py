@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from live_eval.dialect import EndpointProblem, Output
+from live_eval.dialect import EndpointProblem, Output, ResponseStarted
 from live_eval.errors import FailureKind
 
 __all__ = ["ResponseTracker", "TrackedResponse", "Truncation"]
@@ -111,6 +111,14 @@ class ResponseTracker:
         """Begin a response; without a name of the endpoint's it is called ``reply_1``, ``reply_2``, …"""
         name = response_id or f"reply_{len(self._responses) + 1}"
         response = self._responses[name] = self.active = TrackedResponse(name)
+        return response
+
+    def current(self, outputs: list[Output]) -> TrackedResponse:
+        """Return the active response; if there is none, begin one and add its start to `outputs`."""
+        if self.active is not None:
+            return self.active
+        response = self.begin()
+        outputs.append(ResponseStarted(response.response_id))
         return response
 
     def end(self, response: TrackedResponse) -> None:

@@ -10,12 +10,10 @@ from live_eval.dialect import EndpointSettings
 from live_eval.errors import UsageError
 from live_eval.redaction import public_url
 
-__all__ = ["bearer_header", "http_url", "merged", "refuse_settings", "websocket_url"]
+__all__ = ["bearer_header", "given", "http_url", "merged", "refuse_settings", "websocket_url"]
 
 _WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-
-
 _DEFAULTS = EndpointSettings(base_url="")
 
 
@@ -58,15 +56,7 @@ def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
 
 
 def http_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
-    """Return the URL of a resource under a base URL, for requests over HTTP.
-
-    Args:
-        base_url: ``http``, ``https``, ``ws`` or ``wss``; its path and query are kept.
-        path: Appended to the base URL's path, unless that ends with it already.
-        query: Parameters to set in the query.
-
-    Raises:
-        UsageError: The base URL is not a URL; the message shows neither its login nor its query.
+    """Return the URL of a resource for requests over HTTP; see `websocket_url`.
 
     >>> http_url("wss://api.openai.com/v1", "realtime/calls", {})
     'https://api.openai.com/v1/realtime/calls'
@@ -91,6 +81,15 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query
     ]
     return urlunsplit((schemes[parts.scheme], parts.netloc, whole, urlencode([*kept, *query.items()]), ""))
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that the user set: all but None and the empty string.
+
+    >>> given(voice=None, prompt="", rate=24_000)
+    {'rate': 24000}
+    """
+    return {name: value for name, value in fields.items() if value is not None and value != ""}
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

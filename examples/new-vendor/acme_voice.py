@@ -1,10 +1,9 @@
 """Acme Voice, a vendor that does not exist: OpenAI's events, a key in its own header, and a heartbeat."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime, SessionShape
-from live_eval.dialect import ClientSpec, EndpointSettings, Message, Output
+from live_eval.dialect import ClientSpec, EndpointSettings
 
 SPEC = ClientSpec(
     name="acme",
@@ -30,7 +29,4 @@ class AcmeVoice(OpenAIRealtime):
     """One session's protocol state; a `live_eval.dialect.Dialect`."""
 
     shape: ClassVar[SessionShape] = AcmeShape()
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event; a heartbeat says nothing."""
-        return () if message == '{"type":"heartbeat"}' else super().received(message, at_ns)
+    ignored = OpenAIRealtime.ignored | {"heartbeat"}

@@ -55,7 +55,7 @@ from live_eval.audio.rtp import RtpPacket
 from live_eval.dialect import EndpointSettings, Event, Message
 from live_eval.errors import DataError
 from live_eval.redaction import Concealer
-from live_eval.text.files import read_text
+from live_eval.text.files import atomic_write, read_text
 from live_eval.types import Modality, Secret, TurnMode
 
 __all__ = [
@@ -262,16 +262,13 @@ def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns
     conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)  # a symlink would be written through
-    with part.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         file.write(conceal.text(_json(header)) + "\n")
         for step in _whole(cassette.steps, conceal):
             line = _line(step, conceal)
             text = _json({"at_ms": (step.at_ns - origin_ns) / 1_000_000, **line})
             # Messages are concealed already.
             file.write((text if "direction" in line else conceal.text(text)) + "\n")
-    part.replace(path)
 
 
 def _whole(steps: Sequence[Step], conceal: Concealer) -> list[Step]:

@@ -27,9 +27,8 @@ from live_eval.cassettes import (
     read_cassette,
 )
 from live_eval.cassettes._differences import events_differ, failures_differ, short, turns_differ
-from live_eval.cassettes.golden import play_cassette
-from live_eval.cassettes.player import ConformanceError
-from live_eval.dialect import Close, Dialect, Message, Output, Reconnect, Send, SetTimer
+from live_eval.cassettes.player import ACTIONS, ConformanceError, play_cassette
+from live_eval.dialect import Dialect, Message, Output, Reconnect, Send
 from live_eval.errors import DataError, FailureKind, StoreError
 from live_eval.recording import WIRE_FOLDER, RunReader, TurnRecord, own_file
 from live_eval.recording.record import finish
@@ -42,7 +41,6 @@ from live_eval.types import Case, Secret, TurnMode, Variant
 __all__ = ["Replayed", "replay_file", "replay_run"]
 
 _NOWHERE = "ws://127.0.0.1"
-_ACTIONS = (Send, SetTimer, Close, Reconnect)
 _RECORDED = ("turn_id", "attempt", "endpoint", "limits", "origin_ns")
 
 
@@ -116,7 +114,7 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
             outputs = play_cassette(load(spec.dialect), cassette, frame_samples=samples)
     except ConformanceError as error:
         return Replayed(path.stem, 1, False, 0, (str(error),))
-    events = [output for output in outputs if not isinstance(output, _ACTIONS)]
+    events = [output for output in outputs if not isinstance(output, ACTIONS)]
     return Replayed(path.stem, 1, False, len(events), ())
 
 
@@ -255,7 +253,7 @@ class _Replay:
                     (self._farewell if self._leaving else self._sends).append(output.message)
             elif isinstance(output, Reconnect):
                 self._dialect.dial()
-            elif not isinstance(output, _ACTIONS) and not self._leaving:
+            elif not isinstance(output, ACTIONS) and not self._leaving:
                 self.events.append(expected(at_ns - self._origin_ns, output))
                 self.state.on_event(output, at_ns)
 

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import orjson
 
 from live_eval.cassettes import Call, Cassette, Closed, Received
-from live_eval.cassettes.golden import play_cassette
 from live_eval.cassettes.player import (
     BASE_URL,
     KEY,
@@ -24,15 +23,9 @@ from live_eval.cassettes.player import (
     DialectFactory,
     Player,
     frame_pcm,
+    play_cassette,
 )
-from live_eval.dialect import (
-    Close,
-    EndpointProblem,
-    Message,
-    Output,
-    Send,
-    UnknownEvent,
-)
+from live_eval.dialect import Close, EndpointProblem, Message, Output, Send, UnknownEvent
 from live_eval.errors import FailureKind
 from live_eval.types import Secret
 
