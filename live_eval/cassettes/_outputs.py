@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import is_dataclass
-from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -41,6 +40,7 @@ OF_A_RESPONSE = (
 _STREAM = (StreamAudio, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
 _MOST_CHARACTERS = 8_000
+_known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
@@ -78,10 +78,12 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     return None
 
 
-@cache
 def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Return names and types of a dataclass's fields."""
-    return tuple(get_type_hints(kind).items())
+    """Return names and types of a dataclass's fields, cached."""
+    found = _known.get(kind)
+    if found is None:
+        found = _known[kind] = tuple(get_type_hints(kind).items())
+    return found
 
 
 def _fits(value: Any, hint: Any) -> bool:

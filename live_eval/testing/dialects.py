@@ -92,10 +92,10 @@ def check_dialect(
     start = partial(Player, factory, frame_samples=frame_samples)
     for count, cassette in enumerate(cassettes, 1):  # noqa: B007 (counted for the check below)
         _check_dial(factory, cassette)
-        told = play_cassette(factory, cassette, frame_samples=frame_samples)
-        if play_cassette(factory, cassette, frame_samples=frame_samples) != told:
+        outputs = play_cassette(factory, cassette, frame_samples=frame_samples)
+        if play_cassette(factory, cassette, frame_samples=frame_samples) != outputs:
             raise ConformanceError(f"{cassette.name}: two replays differ: the dialect is not pure")
-        clean = [output for output in told if not _is_malformed(output)]
+        clean = [output for output in outputs if not _is_malformed(output)]
         for state in _states(cassette):
             _check_calls(start, cassette, state)
             _check_garbage(start, cassette, state, clean)

@@ -78,10 +78,6 @@ def speechlike(seconds: float, rate_hz: int = 24_000, *, level: float = 0.25) ->
     return Audio((level * sound / np.abs(sound).max()).astype(np.float32), rate_hz)
 
 
-def _repeated(sound: Audio, times: int) -> Audio:
-    return Audio(np.tile(sound.samples, times), sound.rate_hz)
-
-
 def ordinary_turn() -> JudgedTurn:
     """Return a complete turn with nothing odd about it."""
     cue = Cue("sad expressive voice", "sad", "emotion", CoarseDimension.PARALINGUISTIC)
@@ -117,14 +113,15 @@ def odd_turns(needs: frozenset[Need], *, long_replies: bool = False) -> list[Jud
     ordinary = ordinary_turn()
     turns: list[JudgedTurn] = []
     if Need.REPLY_AUDIO in needs:
-        sounds = _odd_sounds() | ({"five minutes": _repeated(speechlike(2.4), 125)} if long_replies else {})
-        turns += [
-            replace(ordinary, turn_id=f"reply is {name}", reply=sound) for name, sound in sounds.items()
-        ]
+        sounds = _odd_sounds()
+        if long_replies:
+            plain = speechlike(2.4)
+            sounds["five minutes"] = Audio(np.tile(plain.samples, 125), plain.rate_hz)
+        turns += [replace(ordinary, turn_id=f"reply is {name}", reply=odd) for name, odd in sounds.items()]
     if Need.REFERENCE_AUDIO in needs:
         turns += [
-            replace(ordinary, turn_id=f"reference is {name}", reference=sound)
-            for name, sound in _odd_sounds().items()
+            replace(ordinary, turn_id=f"reference is {name}", reference=odd)
+            for name, odd in _odd_sounds().items()
         ]
     for name, text in _ODD_TEXTS.items():
         if Need.REPLY_TEXT in needs:

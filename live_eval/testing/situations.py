@@ -84,61 +84,36 @@ def situations_in(
     Raises:
         ConformanceError: The dialect's outputs differ from the session's.
     """
-    told = play_cassette(factory, cassette, frame_samples=frame_samples)
-    dialect = factory(cassette.endpoint_settings("ws://127.0.0.1:9", None))
+    outputs = play_cassette(factory, cassette, frame_samples=frame_samples)
+    continuous = factory(cassette.endpoint_settings("ws://127.0.0.1:9", None)).continuous_media
     calls = {step.name for step in cassette.steps if isinstance(step, Call)}
     closed = any(isinstance(step, Closed) for step in cassette.steps)
-    if dialect.continuous_media:
-        return frozenset((*_common(told), *_of_a_stream(told, closed=closed)))
-    return frozenset((*_common(told), *_of_responses(told, calls, closed=closed)))
-
-
-def _common(told: Sequence[Output]) -> set[Situation]:
-    kinds = {event.kind for event in told if isinstance(event, EndpointProblem)}
-    audio = [number for number, event in enumerate(told) if isinstance(event, _AUDIO)]
-    words = [number for number, event in enumerate(told) if isinstance(event, _TRANSCRIPT)]
+    ready, begun = _count(outputs, SessionReady) > 0, _count(outputs, ResponseStarted)
+    ends = [event.status for event in outputs if isinstance(event, ResponseDone)]
+    kinds = {event.kind for event in outputs if isinstance(event, EndpointProblem)}
+    audio = [number for number, event in enumerate(outputs) if isinstance(event, _AUDIO)]
+    words = [number for number, event in enumerate(outputs) if isinstance(event, _TRANSCRIPT)]
+    interrupted = "interrupt" in calls or _count(outputs, Interrupted) > 0
     shown = {
+        Situation.ORDINARY_TURN: ready and (continuous or ResponseStatus.COMPLETED in ends),
+        Situation.MANUAL_TURN: "end_turn" in calls and bool(ends),
+        Situation.BARGE_IN: _count(outputs, SpeechStarted) > 0 if continuous else interrupted,
         Situation.ERROR: bool(kinds - _NAMED_APART),
         Situation.RATE_LIMIT: bool(kinds & _LIMITS),
-        Situation.TRANSCRIPT_BEFORE_AUDIO: bool(audio and words) and words[0] < audio[0],
-        Situation.TRANSCRIPT_AFTER_AUDIO: bool(audio and words) and words[-1] > audio[0],
-        Situation.UNKNOWN_EVENT: _any(told, UnknownEvent),
-        Situation.MALFORMED_MESSAGE: FailureKind.MALFORMED_MESSAGE in kinds,
-        Situation.SESSION_EXPIRED: FailureKind.SESSION_EXPIRED in kinds,
-    }
-    return {situation for situation, is_shown in shown.items() if is_shown}
-
-
-def _of_responses(told: Sequence[Output], calls: set[str], *, closed: bool) -> set[Situation]:
-    ready, begun = _any(told, SessionReady), sum(isinstance(event, ResponseStarted) for event in told)
-    ends = [event.status for event in told if isinstance(event, ResponseDone)]
-    shown = {
-        Situation.ORDINARY_TURN: ready and ResponseStatus.COMPLETED in ends,
-        Situation.MANUAL_TURN: "end_turn" in calls and bool(ends),
-        Situation.BARGE_IN: "interrupt" in calls or _any(told, Interrupted),
         Situation.CANCELLED: ResponseStatus.CANCELLED in ends,
         Situation.INCOMPLETE: ResponseStatus.INCOMPLETE in ends,
+        Situation.UNKNOWN_EVENT: _count(outputs, UnknownEvent) > 0,
+        Situation.MALFORMED_MESSAGE: FailureKind.MALFORMED_MESSAGE in kinds,
+        Situation.SESSION_EXPIRED: FailureKind.SESSION_EXPIRED in kinds,
         Situation.CLOSE_BEFORE_READY: closed and not ready,
-        Situation.CLOSE_MID_REPLY: closed and begun > len(ends),
-        Situation.CLOSE_AFTER_REPLY: closed and begun == len(ends) > 0,
+        Situation.CLOSE_MID_REPLY: closed and (ready if continuous else begun > len(ends)),
+        Situation.CLOSE_AFTER_REPLY: closed and (ready if continuous else begun == len(ends) > 0),
     }
-    return {situation for situation, is_shown in shown.items() if is_shown}
+    if words and (audio or continuous):  # with continuous media, energy says when the audio began
+        shown[Situation.TRANSCRIPT_BEFORE_AUDIO] = continuous or words[0] < audio[0]
+        shown[Situation.TRANSCRIPT_AFTER_AUDIO] = continuous or words[-1] > audio[0]
+    return frozenset(situation for situation, is_shown in shown.items() if is_shown)
 
 
-def _of_a_stream(told: Sequence[Output], *, closed: bool) -> set[Situation]:
-    ready = _any(told, SessionReady)
-    words = any(isinstance(event, _TRANSCRIPT) for event in told)  # energy says when the audio began
-    shown = {
-        Situation.ORDINARY_TURN: ready,
-        Situation.BARGE_IN: _any(told, SpeechStarted),
-        Situation.TRANSCRIPT_BEFORE_AUDIO: words,
-        Situation.TRANSCRIPT_AFTER_AUDIO: words,
-        Situation.CLOSE_BEFORE_READY: closed and not ready,
-        Situation.CLOSE_MID_REPLY: closed and ready,
-        Situation.CLOSE_AFTER_REPLY: closed and ready,
-    }
-    return {situation for situation, is_shown in shown.items() if is_shown}
-
-
-def _any(told: Sequence[Output], kind: type) -> bool:
-    return any(isinstance(event, kind) for event in told)
+def _count(outputs: Sequence[Output], kind: type) -> int:
+    return sum(isinstance(output, kind) for output in outputs)
