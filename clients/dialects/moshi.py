@@ -100,10 +100,8 @@ class Moshi(BaseDialect):
             _HANDSHAKE: self._on_handshake,
             _AUDIO: lambda payload, at_ns: [StreamAudio(payload, _OUTPUT)],
             _TEXT: lambda payload, at_ns: [StreamText(_text(payload, _TEXT))],
-            _CONTROL: lambda payload, at_ns: [],
             _METADATA: self._on_metadata,
             _ERROR: self._on_error,
-            _PING: lambda payload, at_ns: [],
         }
         self._opened_ns = 0
         self._session_id: str | None = None
@@ -124,7 +122,7 @@ class Moshi(BaseDialect):
         kind, payload = message[0], message[1:]
         handler = self.handlers.get(kind)
         if handler is None:
-            return (self.unknown(f"kind {kind}"),)
+            return () if kind in (_CONTROL, _PING) else (self.unknown(f"kind {kind}"),)
         if not self.ready and kind in (_AUDIO, _TEXT):
             return (self.warning(f"{_NAMES[kind]} came before the handshake; it is ignored"),)
         try:

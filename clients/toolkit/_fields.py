@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pybase64
@@ -13,6 +13,7 @@ from live_eval.text.messages import MOST_VALUES, has_too_many_values
 
 __all__ = ["Fields", "MalformedError", "parse_object"]
 
+_T = TypeVar("_T")
 _GREATEST = 2**63  # JSON writers know no greater integers, and some values are sent back
 _NAMES: dict[type, str] = {
     str: "a string",
@@ -75,19 +76,11 @@ class Fields:
 
     def text(self, name: str) -> str | None:
         """Return a string."""
-        value = self._values.get(name)
-        if value is None or isinstance(value, str):
-            return value
-        self._miss(name, "a string", value)
-        return None
+        return self._typed(name, str)
 
     def flag(self, name: str) -> bool | None:
         """Return a boolean."""
-        value = self._values.get(name)
-        if value is None or isinstance(value, bool):
-            return value
-        self._miss(name, "a boolean", value)
-        return None
+        return self._typed(name, bool)
 
     def number(self, name: str) -> float | None:
         """Return a number."""
@@ -107,13 +100,7 @@ class Fields:
 
     def child(self, name: str) -> Fields:
         """Return an object; an empty one if it is missing."""
-        value = self._values.get(name)
-        if value is None:
-            value = {}
-        elif not isinstance(value, dict):
-            self._miss(name, "an object", value)
-            value = {}
-        return Fields(f"{self._where}.{name}", value, self.wrong)
+        return Fields(f"{self._where}.{name}", self._typed(name, dict) or {}, self.wrong)
 
     def children(self, name: str) -> list[Fields]:
         """Return the objects of a list; an empty list if it is missing."""
@@ -158,6 +145,13 @@ class Fields:
             return pybase64.b64decode(text, validate=True)
         except ValueError as error:
             raise MalformedError(f"{self._where}: expected base64 in {name!r}: {error}") from None
+
+    def _typed(self, name: str, kind: type[_T]) -> _T | None:
+        value = self._values.get(name)
+        if value is None or isinstance(value, kind):
+            return value
+        self._miss(name, _NAMES[kind], value)
+        return None
 
     def _miss(self, name: str, expected: str, value: object) -> None:
         self.wrong.append(self._defect(name, expected, value))

@@ -141,7 +141,7 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
     name, attempt = cassette.recorded["turn_id"], cassette.recorded["attempt"]
     player = _Replay(cassette)
     player.play()
-    differences = [*player.differences()]
+    differences = list(player.differences())
     stored = run.turn(name) if run is not None and name in run else None
     kept = stored is not None and stored.attempt == attempt
     latencies: dict[str, int | None] = {}
