@@ -384,22 +384,12 @@ def headline_response(responses: Sequence[ResponseRecord], onset_ns: int | None 
 
 
 def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
-    """Return whether a response had ended before the user began to speak.
-
-    Args:
-        done_ns: When the endpoint said that it ended, or None.
-        onset_ns: When the user began to speak; None where they did not.
-    """
+    """Return whether a response that ended at `done_ns` had done so before the user's onset, if both are."""
     return done_ns is not None and onset_ns is not None and done_ns <= onset_ns
 
 
 def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
-    """Return whether a response said something before the user began to speak.
-
-    Args:
-        said_ns: When its first audio or text arrived, or None.
-        onset_ns: When the user began to speak; None where they did not.
-    """
+    """Return whether the first audio or text of a response came before the user's onset, if both are."""
     return said_ns is not None and onset_ns is not None and said_ns < onset_ns
 
 

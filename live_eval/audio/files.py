@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import soundfile
@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 __all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
 
@@ -142,31 +139,11 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         with _Stream(path) as file:
             yield file
         return
-    with _Completed(path, chunk) as content, _Stream(content) as file:
-        yield file
-
-
-class _Completed(io.FileIO):
-    """A RIFF file, read as if its data chunk stated its actual size.
-
-    Args:
-        path: The file.
-        chunk: Its data chunk.
-    """
-
-    def __init__(self, path: Path, chunk: _DataChunk) -> None:
-        super().__init__(path)
-        self._at = chunk.at - 4
-        self._size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        begin = self.tell()
-        count = super().readinto(buffer) or 0
-        first, last = max(begin, self._at), min(begin + count, self._at + len(self._size))
-        if first < last:
-            patch = self._size[first - self._at : last - self._at]
-            memoryview(buffer).cast("B")[first - begin : last - begin] = patch
-        return count
+    size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
+    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
+        content[chunk.at - 4 : chunk.at] = size  # in memory alone
+        with _Stream(content) as file:
+            yield file
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,7 @@ A run is a folder::
 
 from live_eval.recording._encoding import decoding, file_stem
 from live_eval.recording._files import is_own_file, own_file, read_sound
-from live_eval.recording.manifest import part_of, text_of
-from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader
+from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, part_of, text_of
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,

@@ -52,9 +52,8 @@ __all__ = [
     "loads",
     "mapping",
     "response_from",
-    "response_json",
+    "rest_json",
     "trace_from",
-    "trace_json",
     "well_formed",
     "without_secrets",
 ]
@@ -254,10 +253,9 @@ def from_blob(data: bytes) -> NDArray[np.int64]:
     return np.frombuffer(data, dtype="<i8").astype(np.int64)
 
 
-def trace_json(trace: TurnTrace) -> str:
-    """Return the fields of a trace that have no column of their own."""
-    scalars = {name: getattr(trace, name) for name in _Trace.model_fields}
-    return dump_json({**scalars, "setup_ns": dict(trace.setup_ns)})
+def rest_json(record: TurnTrace | ResponseRecord) -> str:
+    """Return the fields of a record that have no column of their own."""
+    return dump_json({name: getattr(record, name) for name in _REST[type(record)].model_fields})
 
 
 def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTrace:
@@ -267,15 +265,10 @@ def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTra
         if arrays[one].shape != arrays[other].shape:
             raise ValueError(f"{one} and {other} have different lengths")
     return TurnTrace(
-        **dict(_Trace.model_validate(_current_names(mapping(row["trace"])))),
+        **dict(_REST[TurnTrace].model_validate(_current_names(mapping(row["trace"])))),
         **arrays,
         responses=tuple(responses),
     )
-
-
-def response_json(response: ResponseRecord) -> str:
-    """Return the fields of a response that have no column of their own."""
-    return dump_json({name: getattr(response, name) for name in _Response.model_fields})
 
 
 def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
@@ -291,7 +284,8 @@ def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
         raise ValueError("chunk_arrival_ns and chunk_samples do not fit each other")
     if row["rate_hz"] is not None and row["rate_hz"] <= 0:
         raise ValueError(f"rate_hz is {row['rate_hz']}")
-    return ResponseRecord(**dict(_Response.model_validate(loads(row["marks"]))), **own, audio_file=audio_file)
+    rest = dict(_REST[ResponseRecord].model_validate(loads(row["marks"])))
+    return ResponseRecord(**rest, **own, audio_file=audio_file)
 
 
 def _scalars(of: Any, *others: str) -> type[BaseModel]:
@@ -306,8 +300,10 @@ def _scalars(of: Any, *others: str) -> type[BaseModel]:
     return create_model(of.__name__, __config__=ConfigDict(extra="forbid"), **made)
 
 
-_Trace = _scalars(TurnTrace, *TRACE_FIELDS, "responses")
-_Response = _scalars(ResponseRecord, *RESPONSE_FIELDS, "audio_file")
+_REST: Mapping[type, type[BaseModel]] = {
+    TurnTrace: _scalars(TurnTrace, *TRACE_FIELDS, "responses"),
+    ResponseRecord: _scalars(ResponseRecord, *RESPONSE_FIELDS, "audio_file"),
+}
 
 
 def envelope(both_sides: NDArray[np.int16], rate_hz: int) -> bytes:

@@ -26,10 +26,10 @@ from live_eval.recording.schema import (
     RUN_SCHEMA_VERSION,
     open_for_reading,
 )
-from live_eval.timing import TIMING_VERSION, TurnTiming, measure
+from live_eval.timing import TIMING_VERSION, measure
 from live_eval.types import Failure, Task
 
-__all__ = ["FailedAttempt", "ListedTurn", "RunReader"]
+__all__ = ["FailedAttempt", "ListedTurn", "RunReader", "part_of", "text_of"]
 
 _STATE: TypeAdapter[Literal["running", "interrupted", "finished"]] = TypeAdapter(
     Literal["running", "interrupted", "finished"]
@@ -78,17 +78,22 @@ class RunReader:
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
-        self._path = path
+        self.path = path
+        """The run's folder."""
         self._audio = path / AUDIO_FOLDER
         self._db = db
         self._lost: dict[str, str] | None = None
         with encoding.decoding(f"{path / RUN_FILE}: the run's own row"):
             row = self._fetch("SELECT * FROM run")[0]
-            self._manifest = encoding.mapping(row["manifest"])
+            self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
+            """What the run is: versions, run file, endpoint settings, seed, machine."""
             self._origin = path / row["base"]
-            self._state: Literal["running", "interrupted", "finished"] = _STATE.validate_python(row["state"])
-            self._started_at = _iso(row["started_wall_ns"])
-            self._ended_at = None if row["ended_wall_ns"] is None else _iso(row["ended_wall_ns"])
+            self.state = _STATE.validate_python(row["state"])
+            """State of the run when it was opened; a run that died is still ``running``."""
+            self.started_at = _iso(row["started_wall_ns"])
+            """When the run began, ISO 8601 in UTC."""
+            self.ended_at = None if row["ended_wall_ns"] is None else _iso(row["ended_wall_ns"])
+            """When the run ended or was interrupted, ISO 8601 in UTC, or None."""
 
     @classmethod
     def open(cls, path: Path) -> RunReader:
@@ -106,34 +111,9 @@ class RunReader:
             raise
 
     @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self._path
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What the run is: versions, run file, endpoint settings, seed, machine."""
-        return self._manifest
-
-    @property
-    def state(self) -> Literal["running", "interrupted", "finished"]:
-        """State of the run when it was opened; a run that died is still ``running``."""
-        return self._state
-
-    @property
     def ended(self) -> bool:
         """Whether the run has ended and no longer changes."""
-        return self._state == "finished"
-
-    @property
-    def started_at(self) -> str:
-        """When the run began, ISO 8601 in UTC."""
-        return self._started_at
-
-    @property
-    def ended_at(self) -> str | None:
-        """When the run ended or was interrupted, ISO 8601 in UTC, or None."""
-        return self._ended_at
+        return self.state == "finished"
 
     def close(self) -> None:
         """Close the database."""
@@ -193,10 +173,6 @@ class RunReader:
             both_file=self._file(row["both_file"]),
         )
 
-    def retime(self, turn_id: str) -> TurnTiming:
-        """Recompute the latencies of a turn with the current definitions, from its marks and its audio."""
-        return self.turn(turn_id, retime=True).timing
-
     def log(self, turn_id: str) -> list[LoggedMessage]:
         """Return every message of a turn with its stamp, in order."""
         with self._decoding(turn_id):
@@ -253,7 +229,7 @@ class RunReader:
         if self._lost is None:
             rows = self._fetch(KEPT_AUDIO)
             self._lost = lost_audio(
-                self._path, self._audio, ((row["turn_id"], row["both_file"]) for row in rows)
+                self.path, self._audio, ((row["turn_id"], row["both_file"]) for row in rows)
             )
         return self._lost
 
@@ -273,7 +249,7 @@ class RunReader:
         return [self._failure(row) for row in self._fetch("SELECT * FROM failures ORDER BY id")]
 
     def _failure(self, row: sqlite3.Row) -> FailedAttempt:
-        with encoding.decoding(f"{self._path}: failure {row['id']}"):
+        with encoding.decoding(f"{self.path}: failure {row['id']}"):
             if row["failure"] is None:
                 raise ValueError("it does not say what happened")
             return FailedAttempt(
@@ -283,16 +259,16 @@ class RunReader:
             )
 
     def _decoding(self, turn_id: str) -> AbstractContextManager[None]:
-        return encoding.decoding(f"{self._path}: turn {turn_id!r}")
+        return encoding.decoding(f"{self.path}: turn {turn_id!r}")
 
     def _row(self, turn_id: str) -> sqlite3.Row:
         rows = self._fetch("SELECT * FROM turns WHERE turn_id = ?", turn_id)
         if not rows:
-            raise StoreError(f"{self._path}: has no turn {turn_id!r}")
+            raise StoreError(f"{self.path}: has no turn {turn_id!r}")
         return rows[0]
 
     def _fetch(self, query: str, *values: str | int) -> list[sqlite3.Row]:
-        with encoding.decoding(f"{self._path / RUN_FILE}"):
+        with encoding.decoding(f"{self.path / RUN_FILE}"):
             return self._db.execute(query, values).fetchall()
 
     def _file(self, name: str | None) -> Path | None:
@@ -301,8 +277,28 @@ class RunReader:
     def _pcm(self, path: Path | None) -> NDArray[np.int16]:
         if path is None:
             return np.empty(0, np.int16)
-        return np.asarray(read_sound(own_file(self._path, path), "int16")[0], np.int16)
+        return np.asarray(read_sound(own_file(self.path, path), "int16")[0], np.int16)
 
 
 def _iso(wall_ns: int) -> str:
     return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).isoformat()
+
+
+def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the mapping under a name, or an empty one.
+
+    >>> part_of({"prompt": {"name": "no"}}, "prompt"), part_of({"prompt": None}, "prompt")
+    ({'name': 'no'}, {})
+    """
+    part = value.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def text_of(value: Mapping[str, Any], name: str) -> str | None:
+    """Return the text under a name; None if it is missing or not text.
+
+    >>> text_of({"model": "gpt-realtime"}, "model"), text_of({"model": 5}, "model")
+    ('gpt-realtime', None)
+    """
+    text = value.get(name)
+    return text if isinstance(text, str) else None

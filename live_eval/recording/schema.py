@@ -175,7 +175,7 @@ SCORES_TABLES = (
 # SQLite's WAL needs memory shared between processes, which network file systems do not offer
 # (sqlite.org/wal.html). Any file system that is not listed here counts as a network file system.
 _LOCAL = frozenset(
-    {
+    [
         "apfs",
         "bcachefs",
         "btrfs",
@@ -199,7 +199,7 @@ _LOCAL = frozenset(
         "vfat",
         "xfs",
         "zfs",
-    }
+    ]
 )
 _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
@@ -253,19 +253,12 @@ def create_database(
         StoreError: It cannot be written.
     """
     db = _connect(path)
-    try:
-        with transaction(db):
-            for statement in tables:
-                db.execute(statement)
-            if first is not None:
-                db.execute(*first)
-            db.execute(f"PRAGMA user_version = {version}")
-    except _UNREADABLE as error:
-        db.close()
-        raise StoreError(f"{path}: cannot be created: {in_one_line(error)}") from None
-    except BaseException:
-        db.close()
-        raise
+    with _using(db, path, creates=True), transaction(db):
+        for statement in tables:
+            db.execute(statement)
+        if first is not None:
+            db.execute(*first)
+        db.execute(f"PRAGMA user_version = {version}")
     return db
 
 
@@ -300,12 +293,8 @@ def has_tables(path: Path) -> bool:
     if not os.path.lexists(path):
         return False
     db = _connect_to_read(path)
-    try:
+    with _using(db, path), closing(db):
         return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    except _UNREADABLE as error:
-        raise StoreError(f"{path}: {_why_unreadable(error)}") from None
-    finally:
-        db.close()
 
 
 def settle(db: sqlite3.Connection) -> bool:
@@ -408,37 +397,44 @@ def _declared() -> Mapping[str, tuple[type, ...]]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     db = _raw(path)
-    try:
+    with _using(db, path):
         db.execute(f"PRAGMA journal_mode = {'WAL' if is_local_disk(path.parent) else 'DELETE'}").fetchone()
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
-    except _UNREADABLE as error:
-        db.close()
-        raise StoreError(f"{path}: {_why_unreadable(error)}") from None
     return db
 
 
 def _checked(db: sqlite3.Connection, path: Path, version: int) -> sqlite3.Connection:
     """Check the version of a database and return the connection; close it if the check fails."""
-    try:
+    with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         # Views and virtual tables are computed, and a forged one without end; triggers too have no page of
         # their own.
         computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
-    except _UNREADABLE as error:
-        db.close()
-        raise StoreError(f"{path}: {_why_unreadable(error)}") from None
-    if found != version:
-        db.close()
-        raise SchemaVersionError(
-            f"{path}: expected schema version {version}, found {found}; read it with the version of "
-            "live-eval that wrote it"
-        )
-    if computed is not None:
-        db.close()
-        raise StoreError(f"{path}: expected only plain tables, found {computed[0]!r}")
+        if found != version:
+            raise SchemaVersionError(
+                f"{path}: expected schema version {version}, found {found}; read it with the version of "
+                "live-eval that wrote it"
+            )
+        if computed is not None:
+            raise StoreError(f"{path}: expected only plain tables, found {computed[0]!r}")
     return db
 
 
-def _why_unreadable(error: Exception) -> str:
-    return in_the_way(error) or f"expected a database of live-eval: {in_one_line(error)}"
+@contextmanager
+def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iterator[None]:
+    """Close the database if the block fails.
+
+    Raises:
+        StoreError: SQLite cannot use the file.
+    """
+    try:
+        yield
+    except BaseException as error:
+        db.close()
+        if isinstance(error, _UNREADABLE):
+            if creates:
+                raise StoreError(f"{path}: cannot be created: {in_one_line(error)}") from None
+            why = in_the_way(error) or f"expected a database of live-eval: {in_one_line(error)}"
+            raise StoreError(f"{path}: {why}") from None
+        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -85,7 +86,8 @@ class ScoreReader:
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
-        self._path = path
+        self.path = path
+        """The run's folder."""
         self._db = db
 
     @classmethod
@@ -99,11 +101,6 @@ class ScoreReader:
         if not has_tables(path / SCORES_FILE):
             return cls(path, None)
         return cls(path, open_for_reading(path / SCORES_FILE, SCORES_SCHEMA_VERSION))
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self._path
 
     def close(self) -> None:
         """Close the database."""
@@ -135,7 +132,7 @@ class ScoreReader:
         for row in self._rows("SELECT * FROM scores ORDER BY id"):
             if judges is None or row["judge"] in judges:
                 with encoding.decoding(
-                    f"{self._path / SCORES_FILE}: the score of {row['judge']} for turn {row['turn_id']!r}"
+                    f"{self.path / SCORES_FILE}: the score of {row['judge']} for turn {row['turn_id']!r}"
                 ):
                     score = ScoreRow(
                         judge=row["judge"],
@@ -159,7 +156,7 @@ class ScoreReader:
         return [self._audit(row) for row in rows]
 
     def _audit(self, row: sqlite3.Row) -> StoredAudit:
-        with encoding.decoding(f"{self._path / SCORES_FILE}: the audit of {row['judge']}"):
+        with encoding.decoding(f"{self.path / SCORES_FILE}: the audit of {row['judge']}"):
             return StoredAudit(row["judge"], row["version"], row["wall_ns"], encoding.mapping(row["report"]))
 
     def answer(self, question: str) -> Mapping[str, Any] | None:
@@ -169,11 +166,11 @@ class ScoreReader:
             question: A hash of everything the model was sent.
         """
         rows = self._rows("SELECT answer FROM answers WHERE question = ?", (question,))
-        with encoding.decoding(f"{self._path / SCORES_FILE}: an answer of a model"):
+        with encoding.decoding(f"{self.path / SCORES_FILE}: an answer of a model"):
             return encoding.mapping(rows[0]["answer"]) if rows else None
 
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[sqlite3.Row]:
-        with encoding.decoding(f"{self._path / SCORES_FILE}"):
+        with encoding.decoding(f"{self.path / SCORES_FILE}"):
             return [] if self._db is None else self._db.execute(query, values).fetchall()
 
 
@@ -197,8 +194,9 @@ class ScoreStore(ScoreReader):
         """
         if not path.is_dir():
             raise StoreError(f"{path}: expected the folder of a run")
-        lock = WriterLock(path / _LOCK_FILE)
-        try:
+        with ExitStack() as on_failure:
+            lock = WriterLock(path / _LOCK_FILE)
+            on_failure.callback(lock.release)
             file = path / SCORES_FILE
             if has_tables(file):
                 db = open_database(file, SCORES_SCHEMA_VERSION)
@@ -207,10 +205,8 @@ class ScoreStore(ScoreReader):
             with encoding.decoding(f"{file}"):
                 # A score lost in a power failure is made again, which costs less than a sync for each.
                 db.execute("PRAGMA synchronous = NORMAL")
-            return cls(path, db, lock)
-        except BaseException:
-            lock.release()
-            raise
+            on_failure.pop_all()
+        return cls(path, db, lock)
 
     def put(self, judge: str, version: str, turn_id: str, judgement: Judgement) -> None:
         """Write the score of a turn, in place of an earlier one by this version of the judge.
@@ -239,7 +235,7 @@ class ScoreStore(ScoreReader):
                     )
                 self._writes.execute("DELETE FROM problems WHERE judge = ?", (judge,))
         except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self._path}: cannot keep scores of {judge}: {error}") from error
+            raise StoreError(f"{self.path}: cannot keep scores of {judge}: {error}") from error
 
     def forget(self, turn_id: str) -> None:
         """Delete the scores of a turn that has been recorded again.
@@ -289,7 +285,7 @@ class ScoreStore(ScoreReader):
         try:
             self._writes.execute(statement, values)
         except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self._path}: cannot keep {what}: {error}") from error
+            raise StoreError(f"{self.path}: cannot keep {what}: {error}") from error
 
     def close(self) -> None:
         """Move everything into the one file and close it."""

@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.audio import write_flac
-from live_eval.clock import Clock, SystemClock
+from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import lost_audio, own_folder, own_name
@@ -64,24 +64,25 @@ class RunWriter:
     counts as died and can be resumed.
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock, clock: Clock) -> None:
-        self._path = path
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock) -> None:
+        self.path = path
+        """The run's folder."""
         self._audio = path / AUDIO_FOLDER
         self._db = db
         self._lock = lock
-        self._clock = clock
         self._open = True
         with self._reading():
-            self._manifest = encoding.mapping(db.execute("SELECT manifest FROM run").fetchone()["manifest"])
+            row = db.execute("SELECT manifest FROM run").fetchone()
+            self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
+            """The manifest with which the run began."""
 
     @classmethod
-    def create(cls, path: Path, manifest: Mapping[str, Any], *, clock: Clock | None = None) -> RunWriter:
+    def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunWriter:
         """Begin a run in a new folder.
 
         Args:
             path: The run's folder; created if missing.
             manifest: Versions, run file, endpoint settings, seed, machine. JSON values without secrets.
-            clock: Source of the wall time; the system's if None.
 
         Returns:
             The writer; end it with `end`.
@@ -94,32 +95,31 @@ class RunWriter:
         secret = encoding.exposed_secret(manifest)
         if secret is not None:
             raise StoreError(f"the manifest holds what looks like a secret in the clear at {secret!r}")
-        clock = clock or SystemClock()
         try:
             (path / AUDIO_FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: expected a folder to write a run to: {error.strerror}") from None
-        lock = WriterLock(path / _LOCK_FILE)
-        try:
+        with ExitStack() as on_failure:
+            lock = WriterLock(path / _LOCK_FILE)
+            on_failure.callback(lock.release)
             if has_tables(path / RUN_FILE):
                 raise StoreError(f"{path}: holds a run already; resume it, or choose another folder")
             begin = "INSERT INTO run (id, manifest, base, state, started_wall_ns) VALUES (1, ?, ?, ?, ?)"
-            values = (encoding.dump_json(manifest), _way_to(Path.cwd(), path), "running", clock.wall_ns())
+            wall_ns = SystemClock().wall_ns()
+            values = (encoding.dump_json(manifest), _way_to(Path.cwd(), path), "running", wall_ns)
             db = create_database(path / RUN_FILE, RUN_TABLES, RUN_SCHEMA_VERSION, (begin, values))
-            return cls(path, db, lock, clock)
-        except BaseException:
-            lock.release()
-            raise
+            writer = cls(path, db, lock)
+            on_failure.pop_all()
+        return writer
 
     @classmethod
-    def resume(cls, path: Path, *, clock: Clock | None = None) -> RunWriter:
+    def resume(cls, path: Path) -> RunWriter:
         """Continue a run that was interrupted or died.
 
         Removes the audio of turns that were not committed.
 
         Args:
             path: The run's folder.
-            clock: Source of the wall time; the system's if None.
 
         Raises:
             StoreError: There is no run, or it has ended: an ended run is never changed.
@@ -128,8 +128,9 @@ class RunWriter:
         """
         if not has_tables(path / RUN_FILE):
             raise StoreError(f"{path}: expected a run to resume, but there is no {RUN_FILE}")
-        lock = WriterLock(path / _LOCK_FILE)
-        try:
+        with ExitStack() as on_failure:
+            lock = WriterLock(path / _LOCK_FILE)
+            on_failure.callback(lock.release)
             # Checked without writing: opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")
             with reading, closing(open_for_reading(path / RUN_FILE, RUN_SCHEMA_VERSION)) as db:
@@ -138,28 +139,13 @@ class RunWriter:
                         f"{path}: the run has ended, it is not changed any more; begin a new one"
                     )
             db = open_database(path / RUN_FILE, RUN_SCHEMA_VERSION)
-            try:
-                writer = cls(path, db, lock, clock or SystemClock())
-                with writer._reading():
-                    db.execute("UPDATE run SET state = 'running', ended_wall_ns = NULL")
-                writer._sweep()
-            except BaseException:
-                db.close()
-                raise
-            return writer
-        except BaseException:
-            lock.release()
-            raise
-
-    @property
-    def path(self) -> Path:
-        """The run's folder."""
-        return self._path
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """The manifest with which the run began."""
-        return self._manifest
+            on_failure.callback(db.close)
+            writer = cls(path, db, lock)
+            with writer._reading():
+                db.execute("UPDATE run SET state = 'running', ended_wall_ns = NULL")
+            writer._sweep()
+            on_failure.pop_all()
+        return writer
 
     def done(self) -> dict[str, bool]:
         """Return for each recorded turn whether it was captured; False if it failed."""
@@ -171,7 +157,7 @@ class RunWriter:
         """Return the captured turns whose audio is missing; failed turns stay as they are."""
         with self._reading():
             rows = self._db.execute(KEPT_AUDIO).fetchall()
-        lost = lost_audio(self._path, self._audio, ((row["turn_id"], row["both_file"]) for row in rows))
+        lost = lost_audio(self.path, self._audio, ((row["turn_id"], row["both_file"]) for row in rows))
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
@@ -196,11 +182,11 @@ class RunWriter:
                     self._insert_failure(record, retried=False)
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
-            raise StoreError(f"{self._path}: cannot keep turn {record.turn_id!r}: {why}") from error
+            raise StoreError(f"{self.path}: cannot keep turn {record.turn_id!r}: {why}") from error
         for name in stale - files.names():
             (self._audio / name).unlink(missing_ok=True)
-        if before is not None and (self._path / SCORES_FILE).exists():  # they belong to the earlier attempt
-            with ScoreStore.open(self._path) as scores:
+        if before is not None and (self.path / SCORES_FILE).exists():  # they belong to the earlier attempt
+            with ScoreStore.open(self.path) as scores:
                 scores.forget(record.turn_id)
 
     def attempt_failed(self, record: TurnRecord) -> None:
@@ -215,7 +201,7 @@ class RunWriter:
             self._insert_failure(record, retried=True)
         except (sqlite3.Error, UnicodeError) as error:
             raise StoreError(
-                f"{self._path}: cannot keep a failure of turn {record.turn_id!r}: {error}"
+                f"{self.path}: cannot keep a failure of turn {record.turn_id!r}: {error}"
             ) from error
 
     def end(self, *, finished: bool = True) -> None:
@@ -227,14 +213,14 @@ class RunWriter:
         with self._reading():
             self._db.execute(
                 "UPDATE run SET state = ?, ended_wall_ns = ?",
-                ("finished" if finished else "interrupted", self._clock.wall_ns()),
+                ("finished" if finished else "interrupted", SystemClock().wall_ns()),
             )
         self._sweep()
         self._open = False
         try:
             if not settle(self._db):
                 _log.warning(
-                    "%s: a reader keeps the run open; its write-ahead log stays next to it", self._path
+                    "%s: a reader keeps the run open; its write-ahead log stays next to it", self.path
                 )
         finally:
             self._lock.release()
@@ -286,7 +272,7 @@ class RunWriter:
                 "generation": generation,
                 "case": encoding.case_json(record.case),
                 **encoding.columns(record, (*encoding.TURN_FIELDS, "reply_text", "timing", "timing_version")),
-                "trace": encoding.trace_json(record.trace),
+                "trace": encoding.rest_json(record.trace),
                 **encoding.columns(record.trace, encoding.TRACE_FIELDS),
                 "both_file": files.both,
                 "envelope": encoding.envelope(both, record.both_rate_hz)
@@ -301,7 +287,7 @@ class RunWriter:
                     "turn": turn,
                     "position": index,
                     "headline": int(index == record.timing.headline),
-                    "marks": encoding.response_json(response),
+                    "marks": encoding.rest_json(response),
                     **encoding.columns(response, encoding.RESPONSE_FIELDS),
                     "audio_file": file,
                 },
@@ -344,7 +330,7 @@ class RunWriter:
         return {own_name(row["both_file"]) for row in rows if row["both_file"] is not None}
 
     def _reading(self) -> AbstractContextManager[None]:
-        return encoding.decoding(f"{self._path / RUN_FILE}")
+        return encoding.decoding(f"{self.path / RUN_FILE}")
 
     def _sweep(self) -> None:
         """Remove audio of turns that were not committed."""
@@ -352,7 +338,7 @@ class RunWriter:
             known = {row["both_file"] for row in self._db.execute(KEPT_AUDIO)}
         try:
             self._audio.mkdir(exist_ok=True)
-            for path in own_folder(self._path, self._audio).iterdir():
+            for path in own_folder(self.path, self._audio).iterdir():
                 if path.name not in known and path.name.endswith((".flac", ".flac.part")):
                     path.unlink(missing_ok=True)
         except OSError as error:

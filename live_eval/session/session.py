@@ -335,10 +335,8 @@ class Session:
         came = [message for _, incoming, message in self._timeline.current.messages if incoming]
         if not came:
             return "no message came"
-        return f"{len(came)} messages came, the last of type {self._type_of(came[-1])!r}"
-
-    def _type_of(self, message: Message) -> object:
-        return bounded_body(self._dialect.redact(message).get("type"))
+        last = bounded_body(self._dialect.redact(came[-1]).get("type"))
+        return f"{len(came)} messages came, the last of type {last!r}"
 
     # -- What is kept ------------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class TurnState:
         self._untranscribed: set[str | None] = set()
         self._unknown: set[str] = set()
         self._warned: dict[FailureKind, int] = {}
-        self._items: set[str] = set()
+        self._items: set[str | None] = set()
         self._speech_at_ns: int | None = None
         self._onset_ns: int | None = None
         self._user_done_ns: int | None = None
@@ -296,21 +296,19 @@ class TurnState:
     def on_event(self, event: Event, at_ns: int) -> None:
         """Take an event of the dialect."""
         event = bounded(event)
+        self._items.add(getattr(event, "item_id", None))
         match event:
             case SessionReady():
                 if self.ready_ns is None:
                     self.ready_ns, self.session_id, self.model = at_ns, event.session_id, event.model
             case SpeechStarted():
                 self._speech_at_ns = at_ns
-                self._names(event.item_id)
             case SpeechStopped():
                 self._speech_at_ns = at_ns
-                self._names(event.item_id)
                 self.speech_stopped_ns.append(at_ns)
             case Committed():
                 self.committed_ns = at_ns
                 self._committed.add(event.item_id)
-                self._names(event.item_id)
             case InputTranscript():
                 self._transcribed(event)
             case ReplyAudio() if not event.data:
@@ -456,13 +454,7 @@ class TurnState:
         else:
             response.pieces.append(event.text)
 
-    def _names(self, item_id: str | None) -> None:
-        """Note an item of the user that the endpoint named."""
-        if item_id is not None:
-            self._items.add(item_id)
-
     def _transcribed(self, event: InputTranscript) -> None:
-        self._names(event.item_id)
         if event.failed:
             self._untranscribed.add(event.item_id)
         elif event.final:

@@ -157,7 +157,7 @@ def test_a_turn_can_be_retimed_with_every_response(tmp_path: Path) -> None:
     with RunReader.open(tmp_path) as read:
         assert read.turn(record.turn_id).timing.premature == 9
         assert read.turn(record.turn_id).timing_version == 0
-        assert vars_of(read.retime(record.turn_id)) == vars_of(record.timing)
+        assert vars_of(read.turn(record.turn_id, retime=True).timing) == vars_of(record.timing)
         assert next(read.turns(retime=True)).timing_version == TIMING_VERSION
 
 
@@ -190,7 +190,7 @@ def test_every_response_of_a_track_is_stored_as_it_sounds(tmp_path: Path) -> Non
         run.commit(record)
     with RunReader.open(tmp_path) as read:
         [turn] = read.turns()
-        assert vars_of(read.retime(record.turn_id)) == vars_of(record.timing)
+        assert vars_of(read.turn(record.turn_id, retime=True).timing) == vars_of(record.timing)
     for response, marks, pcm in zip(turn.responses, turn.trace.responses, record.audio, strict=True):
         assert response.audio_file is not None
         stored, rate_hz = soundfile.read(response.audio_file, dtype="int16")
@@ -580,7 +580,7 @@ def test_a_turn_recorded_without_speech_boundaries_is_read(tmp_path: Path) -> No
     with RunReader.open(tmp_path / "run") as read:
         [turn] = read.turns()
         assert turn.trace.boundaries is None
-        assert vars_of(turn.timing) == vars_of(read.retime(turn.turn_id))
+        assert vars_of(turn.timing) == vars_of(read.turn(turn.turn_id, retime=True).timing)
 
 
 # -- an untrusted folder -----------------------------------------------------------------------------------
