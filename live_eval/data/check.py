@@ -40,34 +40,19 @@ _ALIGNED_NS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCheck:
-    """The result of reading one file.
-
-    Args:
-        path: The file.
-        role: ``recording`` if it is played, ``reference`` for a spoken reference reply, ``clean`` for the
-            clean take of a mix.
-        case_id: The first case that uses it.
-        kind: Why it cannot be used; None if it can.
-        message: The same in words.
-        rate_hz: Samples per second; like the fields below, None if the file cannot be read.
-        channels: Channels in the file.
-        format: Container, as libsndfile names it.
-        subtype: Encoding, as libsndfile names it.
-        duration_ns: Its length.
-        notes: Oddities of the file.
-    """
+    """The result of reading one file: why it cannot be used, or what it contains."""
 
     path: Path
-    role: Role
-    case_id: str
+    role: Role  # recording: played; reference: a spoken reference reply; clean: the clean take of a mix
+    case_id: str  # the first case that uses it
     kind: FailureKind | None = None
     message: str = ""
     rate_hz: int | None = None
     channels: int | None = None
-    format: str | None = None
-    subtype: str | None = None
+    format: str | None = None  # the container, as libsndfile names it
+    subtype: str | None = None  # the encoding, as libsndfile names it
     duration_ns: int | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # oddities
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -88,17 +73,11 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataReport:
-    """The result of `check`.
-
-    Args:
-        dataset: The data set.
-        files: Every file that a case names, once, in the order of the data.
-        published: The benchmark's counts and those found; empty if this is not the whole benchmark.
-    """
+    """The result of `check`."""
 
     dataset: DataSet
-    files: tuple[FileCheck, ...]
-    published: tuple[Published, ...] = ()
+    files: tuple[FileCheck, ...]  # every file that a case names, once, in the order of the data
+    published: tuple[Published, ...] = ()  # empty if this is not the whole benchmark
 
     @property
     def problems(self) -> list[Case]:

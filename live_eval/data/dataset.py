@@ -50,23 +50,16 @@ class DataOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """The cases of one data set.
+    """The conversations and multiple-choice questions of one data set, including those with a problem.
 
-    Args:
-        name: Its name for people: that of its folder or file.
-        root: The path it was read from.
-        kind: Its layout.
-        cases: Every conversation in the order of the data, including those with a problem.
-        notes: Notes on the data, one sentence each.
-        questions: The multiple-choice questions, including those with a problem.
-        unread: By task, what is wrong with question files that cannot be read; other tasks are unaffected.
+    `unread` is what is wrong with question files that cannot be read, by task; other tasks are unaffected.
     """
 
-    name: str
+    name: str  # of its folder or file
     root: Path
     kind: DataKind
     cases: tuple[Case, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # one sentence each
     questions: tuple[Case, ...] = ()
     unread: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
 

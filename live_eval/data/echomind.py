@@ -107,9 +107,8 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         DataError: A file is not a JSON list of entries, or no entry names a recording.
         UsageError: The mapping of fields does not fit the data.
     """
-    parts = [_part(file, options) for file in parts_of(path)]
-    if len(parts) > 1:
-        parts = [replace(part, prefix="" if part.name == PARTS[0] else f"{part.name}:") for part in parts]
+    files = parts_of(path)
+    parts = [_part(file, options, alone=len(files) == 1) for file in files]
     if not parts:
         raise DataError(f"{path}: expected script_info_*.json in data_synthesis or data_human")
     mapped = {name: path for name, path in options.fields.items() if not name.startswith(MAPPED)}
@@ -122,8 +121,8 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         read, part_notes = _load_part(part, fields, options, taken)
         cases.extend(read)
         notes.extend(f"{part.script_info.name}: {note}" for note in part_notes)
-    files = {file.path: file for part in parts for file in _question_files(part)}
-    asked = read_questions(list(files.values()), cases, mapping=options.fields, taken=taken)
+    questions = {file.path: file for part in parts for file in _question_files(part)}
+    asked = read_questions(list(questions.values()), cases, mapping=options.fields, taken=taken)
     return DataSet(
         name=path.stem if path.is_file() else path.resolve().name,
         root=path,
@@ -139,12 +138,13 @@ def _folders_of(root: Path) -> list[Path]:
     return [folder for part in PARTS if (folder := root / f"data_{part}").is_dir()]
 
 
-def _part(script_info: Path, options: DataOptions) -> _Part:
+def _part(script_info: Path, options: DataOptions, *, alone: bool) -> _Part:
     folder = script_info.parent
     name = next(
         (part for part in PARTS if part in script_info.stem or folder.name == f"data_{part}"), PARTS[0]
     )
-    return _Part(name, script_info, options.audio_root or folder / "audio", "")
+    prefix = "" if alone or name == PARTS[0] else f"{name}:"
+    return _Part(name, script_info, options.audio_root or folder / "audio", prefix)
 
 
 def _load_part(

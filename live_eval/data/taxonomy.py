@@ -39,19 +39,12 @@ FINE_DIMENSIONS: Mapping[str, CoarseDimension] = {
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One way to sound, such as happy or in the rain.
+    """One way to sound, such as happy or in the rain."""
 
-    Args:
-        name: Our canonical name ("dog barking").
-        fine: Its fine dimension, a key of `FINE_DIMENSIONS`.
-        phrase: The label as EchoMind's data spells it ("sound of dog(s) barking").
-        aliases: Other spellings, matched as loosely as the phrase.
-    """
-
-    name: str
-    fine: str
-    phrase: str
-    aliases: tuple[str, ...] = ()
+    name: str  # ours: "dog barking"
+    fine: str  # a key of FINE_DIMENSIONS
+    phrase: str  # EchoMind's: "sound of dog(s) barking"
+    aliases: tuple[str, ...] = ()  # matched as loosely as the phrase
 
     @property
     def coarse(self) -> CoarseDimension:

@@ -46,25 +46,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything a run is going to do.
+    """Everything a run is going to do."""
 
-    Args:
-        config: The run file, overridden by flags.
-        spec: The endpoint's specification.
-        data: The data set.
-        prompt: The system prompt of conversations.
-        notes: Notes on the data and on the selected cases, one sentence each.
-        jobs: The turns, in playing order.
-        turn_mode: Who ends the user's turns.
-        key: The endpoint's key, or None.
-    """
-
-    config: RunConfig
+    config: RunConfig  # the run file, overridden by flags
     spec: ClientSpec
     data: DataSet
-    prompt: SystemPrompt
-    notes: tuple[str, ...]
-    jobs: tuple[Job, ...]
+    prompt: SystemPrompt  # of conversations
+    notes: tuple[str, ...]  # on the data and on the selected cases, one sentence each
+    jobs: tuple[Job, ...]  # in playing order
     turn_mode: TurnMode
     key: Secret | None
 

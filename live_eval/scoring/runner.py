@@ -161,9 +161,6 @@ def score_run(
             attempt gives none.
         progress: Called as each judge with turns of its tasks in the run makes progress.
 
-    Returns:
-        For each judge what it scored, or why it could not run.
-
     Raises:
         PluginError: There is no judge of that name, or it is broken.
         UsageError: A judge compares runs, or an option is invalid.

@@ -76,31 +76,24 @@ class Expense:
         return Expense(self.calls - other.calls, self.tokens - other.tokens, self.cost - other.cost)
 
 
+@dataclass(slots=True, kw_only=True)
 class Budget:
     """The remaining budget. Reserve the estimate of a call before it is made, and settle it afterwards.
 
     Calls in flight count as spent, so that simultaneous calls do not overshoot together. The limits are as
     exact as the estimates: a call that takes more is not cut off.
-
-    Args:
-        max_calls: Limit on calls, including failed ones.
-        max_tokens: Limit on tokens, in both directions.
-        max_cost: Limit on the cost in US$.
     """
 
-    def __init__(
-        self, *, max_calls: int | None = None, max_tokens: int | None = None, max_cost: float | None = None
-    ) -> None:
-        self._max_calls = max_calls
-        self._max_tokens = max_tokens
-        self._max_cost = max_cost
-        self._reserved = Expense()
-        self.spent = Expense()
+    max_calls: int | None = None  # including failed ones
+    max_tokens: int | None = None  # in both directions
+    max_cost: float | None = None  # in US$
+    spent: Expense = Expense()
+    _reserved: Expense = Expense()
 
     @property
     def bounds_size(self) -> bool:
         """Whether the length of answers matters."""
-        return self._max_tokens is not None or self._max_cost is not None
+        return self.max_tokens is not None or self.max_cost is not None
 
     def reserve(self, estimate: Expense) -> bool:
         """Reserve the estimate of a call; if it exceeds the budget, reserve nothing and return False."""
@@ -120,10 +113,10 @@ class Budget:
         return f"the budget is spent: {bound}" if bound is not None else None
 
     def _bound_passed(self, total: Expense) -> str | None:
-        if self._max_calls is not None and total.calls > self._max_calls:
-            return f"{self._max_calls} calls"
-        if self._max_tokens is not None and total.tokens > self._max_tokens:
-            return f"{self._max_tokens} tokens"
-        if self._max_cost is not None and total.cost > self._max_cost + _ROUNDING:
-            return f"{self._max_cost:.2f} US$"
+        if self.max_calls is not None and total.calls > self.max_calls:
+            return f"{self.max_calls} calls"
+        if self.max_tokens is not None and total.tokens > self.max_tokens:
+            return f"{self.max_tokens} tokens"
+        if self.max_cost is not None and total.cost > self.max_cost + _ROUNDING:
+            return f"{self.max_cost:.2f} US$"
         return None

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
@@ -282,11 +281,7 @@ def _refused(
 
 def _moved(error: openai.APIStatusError) -> str:
     """Return where an endpoint redirects to, without the secrets that a URL can contain."""
-    try:
-        to = urlsplit(error.response.headers.get("location", ""))
-    except ValueError:
-        to = urlsplit("")
-    place = f"{to.scheme}://{to.netloc.rpartition('@')[2]}{to.path}" if to.netloc else "elsewhere"
+    place = public_url(error.response.headers.get("location", "")) or "elsewhere"
     message = f"{error.status_code} redirects to {place}; redirects are not followed: correct the base URL"
     return message[:_MESSAGE_LENGTH]
 

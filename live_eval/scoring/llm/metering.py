@@ -18,21 +18,13 @@ _OUTPUT_TOKENS = 1_000
 
 @dataclass(slots=True)
 class LlmUsage:
-    """The use of models so far.
+    """The use of models so far; tokens as far as the endpoint counts them."""
 
-    Args:
-        calls: Requests sent, including failed ones.
-        cached: Questions whose answer was already stored.
-        input_tokens: Input tokens, as far as the endpoint counts them.
-        output_tokens: Output tokens, likewise.
-        cost: US$; None if the model's price is unknown or the endpoint did not count tokens.
-    """
-
-    calls: int = 0
-    cached: int = 0
+    calls: int = 0  # including failed ones
+    cached: int = 0  # questions whose answer was already stored
     input_tokens: int = 0
     output_tokens: int = 0
-    cost: float | None = 0.0
+    cost: float | None = 0.0  # in US$; None if a price or a number of tokens is unknown
 
 
 class CallMeter:

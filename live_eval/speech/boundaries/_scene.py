@@ -1,15 +1,15 @@
-"""Prepare a recording for the search: its levels, and a first guess of the background."""
+"""Prepare a recording for the search: its levels in bands of hearing, and a first guess of the background."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio
+from live_eval.audio import Audio, resample
 from live_eval.speech.boundaries._background import SCALES
-from live_eval.speech.boundaries._bands import BANDS, band_power, smoothed
 
 __all__ = ["DEPTH_DB", "FEWEST_QUIET", "NO_SPEECH", "SPEECH", "WINDOW_S", "Scene", "survey", "widened"]
 
@@ -32,6 +32,14 @@ _ENOUGH_FRAMES = 75
 _STEADY_DB = 6.0
 _RISE_DB, _DOUBTFUL_RISE_DB = 2.0, 5.0
 _LATE_FRAMES = 40
+
+_BANDS = 20
+_BAND_S, _HOP_S = 0.016, 0.004
+# Speech has hardly any energy above half this rate; resampling faster recordings saves work.
+_TOP_RATE_HZ = 24_000
+_FFT_SIZE = 512
+_BLOCK_FRAMES = 4_096  # bounds the memory that a long recording takes
+_TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,16 +81,19 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
         audio: The recording; at least one sample is not zero.
         probabilities: Probability of speech in each 32 ms of it, shape (windows,).
     """
-    bands = band_power(audio)
-    total = smoothed(bands.power.sum(axis=1)[:, None], 5)[:, 0]
+    sound = resample(audio, _TOP_RATE_HZ) if audio.rate_hz > _TOP_RATE_HZ else audio
+    hop = round(_HOP_S * sound.rate_hz)
+    hop_s = hop / sound.rate_hz
+    power = _band_power(sound, hop)
+    total = _smoothed(power.sum(axis=1)[:, None], 5)[:, 0]
     voice = float(np.percentile(total[total > total.max() * 1e-4], 95))
     total_db = 10 * np.log10(np.maximum(total / voice, 1e-12))
-    floor = voice * 10 ** (-DEPTH_DB / 10) / BANDS
-    power = bands.power + floor
-    levels_db = tuple(smoothed(10 * np.log10(power), scale.frames) for scale in SCALES)
+    floor = voice * 10 ** (-DEPTH_DB / 10) / _BANDS
+    power = power + floor
+    levels_db = tuple(_smoothed(10 * np.log10(power), scale.frames) for scale in SCALES)
 
     centres_s = (np.arange(len(probabilities)) + 0.5) * WINDOW_S
-    probability = np.interp(np.arange(len(total)) * bands.hop_s, centres_s, probabilities)
+    probability = np.interp(np.arange(len(total)) * hop_s, centres_s, probabilities)
     apart = ~widened(probability > NO_SPEECH, _APART_FRAMES)
 
     speech = probability > SPEECH
@@ -111,7 +122,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
         doubtful=quiet if clean else core & _calm(levels_db, core, _DOUBTFUL_RISE_DB),
         speech=speech,
         voice=voice,
-        hop_s=bands.hop_s,
+        hop_s=hop_s,
         clean=clean,
         aware=aware,
     )
@@ -122,6 +133,54 @@ def widened(mask: NDArray[np.bool_], frames: int) -> NDArray[np.bool_]:
     counts = np.cumsum(np.concatenate(([0], mask)))
     at = np.arange(len(mask))
     return np.asarray(counts[np.minimum(len(mask), at + frames + 1)] > counts[np.maximum(0, at - frames)])
+
+
+def _band_power(sound: Audio, hop: int) -> NDArray[np.float64]:
+    """Return the mean square in Hann windows of 16 ms, `hop` samples apart, by band: shape (frames, 20).
+
+    Frame k is centred on sample ``k * hop``. The bands are equally wide on the ERB scale from 80 Hz up
+    (Glasberg and Moore, "Derivation of auditory filter shapes from notched-noise data", 1990).
+    """
+    width = round(_BAND_S * sound.rate_hz)
+    window = np.hanning(width + 2)[1:-1]
+    bank = _bank(sound.rate_hz) * (2 / (_FFT_SIZE * np.sum(window**2)))
+    padded = np.pad(sound.samples, (width // 2, width))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, width)[: len(sound.samples) : hop]
+    blocks = [
+        np.abs(np.fft.rfft(frames[start : start + _BLOCK_FRAMES] * window, _FFT_SIZE, axis=1)) ** 2 @ bank.T
+        for start in range(0, len(frames), _BLOCK_FRAMES)
+    ]
+    return np.vstack(blocks)
+
+
+def _smoothed(power: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
+    """Return the running mean of `power` over `frames` frames around each frame, fewer at both ends."""
+    if frames <= 1:
+        return power
+    total = np.cumsum(np.vstack([np.zeros((1, power.shape[1])), power]), axis=0)
+    at = np.arange(len(power))
+    first = np.maximum(0, at - frames // 2)
+    last = np.minimum(len(power), at + frames // 2 + 1)
+    return np.asarray((total[last] - total[first]) / (last - first)[:, None])
+
+
+def _bank(rate_hz: int) -> NDArray[np.float64]:
+    """Return the bins of each band as a mask, shape (20, bins)."""
+    bins_hz = np.fft.rfftfreq(_FFT_SIZE, 1 / rate_hz)
+    top_hz = min(_TOP_HZ, 0.49 * rate_hz)
+    scale = np.linspace(_erb(_BOTTOM_HZ), _erb(top_hz), _BANDS + 1)
+    edges_hz = (10 ** (scale / 21.4) - 1) / 0.00437
+    bank = np.zeros((_BANDS, len(bins_hz)))
+    for band, (low_hz, high_hz) in enumerate(pairwise(edges_hz)):
+        inside = (bins_hz >= low_hz) & (bins_hz < high_hz)
+        if not inside.any():  # the lowest bands are narrower than a bin
+            inside[np.argmin(np.abs(bins_hz - (low_hz + high_hz) / 2))] = True
+        bank[band, inside] = 1
+    return bank
+
+
+def _erb(frequency_hz: float) -> float:
+    return float(21.4 * np.log10(1 + 0.00437 * frequency_hz))
 
 
 def _without_padding(total_db: NDArray[np.float64]) -> NDArray[np.bool_]:
