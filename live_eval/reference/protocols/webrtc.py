@@ -6,8 +6,9 @@ what the track carries, and the client's ``output_audio_buffer.clear`` empties i
 interrupted reply. Formats are only echoed: a track uses the negotiated codec.
 
 A bot of pipecat (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc
-(``fastrtc.webrtc_connection_mixin``) sends no messages, and ignores those on the data channel (such as
-pipecat's ``ping`` every second).
+(``fastrtc.webrtc_connection_mixin``) only says that it is ready: ``bot-ready`` answers ``client-ready`` of
+RTVI, and a ``log`` fastrtc's ``handshake``. It ignores other messages (such as pipecat's ``ping`` every
+second).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+import orjson
 from pydantic import ValidationError
 
 from live_eval.audio import Codec, CodecName
@@ -27,6 +29,7 @@ from live_eval.reference.engine.events import (
     Event,
     Output,
     PlaybackState,
+    SendMessage,
     TrackPlayback,
 )
 from live_eval.reference.protocols.openai import OpenAiProtocol
@@ -55,6 +58,8 @@ TRACK = EngineConfig(
 _DECODER_DELAY_SAMPLES = 312
 
 _CLEAR = "output_audio_buffer.clear"
+_HANDSHAKE = "handshake"
+_RTVI = "rtvi-ai"
 _CLOSE_NORMAL = 1000
 
 
@@ -124,15 +129,24 @@ class WebRtcBotProtocol(ServerProtocol):
         return audio
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
-        """Ignore the message."""
-        return ()
+        """Answer a greeting; ignore any other message."""
+        if message == _HANDSHAKE:
+            return [SendMessage(orjson.dumps({"type": "log", "data": f"Server received: {message!s}"}))]
+        try:
+            asked = orjson.loads(message)
+        except orjson.JSONDecodeError:
+            return ()
+        if not isinstance(asked, dict) or (asked.get("label"), asked.get("type")) != (_RTVI, "client-ready"):
+            return ()
+        ready = {"label": _RTVI, "type": "bot-ready", "id": asked.get("id"), "data": {"version": "1.0.0"}}
+        return [SendMessage(orjson.dumps(ready))]
 
     def expired(self) -> Sequence[Output]:
         """Close the session: its time is up."""
         return [CloseConnection(_CLOSE_NORMAL, "session expired")]
 
     def render(self, event: Event) -> Sequence[bytes]:
-        """Encode nothing: a bot sends no messages."""
+        """Encode nothing: a bot sends no events."""
         return ()
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:

@@ -26,7 +26,6 @@ from live_eval.dialect import (
     SdpBody,
 )
 from live_eval.errors import FailureKind, UsageError
-from live_eval.testing.dialects import check_dialect
 from live_eval.types import Modality, Secret, TurnMode
 from tests.support.dialects import sent
 
@@ -62,11 +61,6 @@ class Endpoint:
 
 def kinds(outputs: list[Output]) -> list[str]:
     return [type(output).__name__ for output in outputs]
-
-
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_golden_sessions_conform(path: Path) -> None:
-    check_dialect(OpenAIWebRtc, [read_cassette(path)])
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

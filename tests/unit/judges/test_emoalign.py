@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-pytest.importorskip("funasr", reason="needs the extra `emotion`")
+pytest.importorskip("torch", reason="needs the extra `emotion`")
 
 import torch
 
@@ -26,8 +26,10 @@ from live_eval.judges.specs.emotion import EMOALIGN, EMOTION2VEC_WEIGHTS
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
+from tests.support.extras import needs
 from tests.support.random_networks import EMOTION_TOKENS, emotion2vec_folder
 
+pytestmark = needs("funasr", extra="emotion")
 ROOT = Path(__file__).resolve().parents[3]
 SMALL: dict[str, Any] = {"width": 64, "depth": 2, "prenet_depth": 2, "heads": 4}
 LABELS = ("angry", "disgusted", "fearful", "happy", "neutral", "other", "sad", "surprised", "unk")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torchmetrics", reason="needs the extra `torch`")
-pytest.importorskip("librosa", reason="needs the extra `torch`")
+pytest.importorskip("torch", reason="needs the extra `torch`")
 
 import torch
 
@@ -22,8 +21,10 @@ from live_eval.judges.specs.sound import NISQA_WEIGHTS
 from live_eval.judging import Scored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
+from tests.support.extras import needs
 
 WEIGHTS = Path(__file__).resolve().parents[3].parent / "shared" / "weights" / "nisqa.tar"
+pytestmark = [needs("torchmetrics", extra="torch"), needs("librosa", extra="torch")]
 needs_weights = pytest.mark.skipif(not WEIGHTS.is_file(), reason="NISQA's weights are not beside the project")
 
 

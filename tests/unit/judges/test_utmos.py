@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("utmos_pytorch", reason="needs the extra `torch`")
+pytest.importorskip("torch", reason="needs the extra `torch`")
 
 import torch
 
@@ -20,7 +20,10 @@ from live_eval.judges.utmos import RATE_HZ, ConvStack, Layer, Utmos, load_networ
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
 from live_eval.testing.judges import check_judge, ordinary_turn, speechlike
 from live_eval.weights import FOLDER_VARIABLE, add_weights
+from tests.support.extras import needs
 from tests.support.random_networks import utmos_checkpoint
+
+pytestmark = needs("utmos_pytorch", extra="torch")
 
 
 @pytest.fixture(scope="module")

@@ -106,8 +106,16 @@ def test_settings_that_come_with_an_offer_are_checked(session: object) -> None:
     assert param.startswith("session")
 
 
-@pytest.mark.parametrize("message", ["ping: 1", "{", b"\x00", '{"type":"client-ready"}'])
-def test_a_bot_takes_every_message_without_an_answer(message: str | bytes) -> None:
+def test_a_bot_answers_the_greetings_of_both_kinds_of_client() -> None:
+    bot = WebRtcBotProtocol(engine())
+    (ready,) = said([*bot.received('{"label":"rtvi-ai","type":"client-ready","id":"7"}', 0)])
+    assert ready == {"label": "rtvi-ai", "type": "bot-ready", "id": "7", "data": {"version": "1.0.0"}}
+    (log,) = said([*bot.received("handshake", 0)])
+    assert log == {"type": "log", "data": "Server received: handshake"}
+
+
+@pytest.mark.parametrize("message", ["ping: 1", "{", "[]", b"\x00", '{"type":"client-ready"}'])
+def test_a_bot_ignores_other_messages(message: str | bytes) -> None:
     bot = WebRtcBotProtocol(engine())
     assert bot.received(message, 0) == ()
     assert bot.opened() == bot.expires_soon(5) == ()
