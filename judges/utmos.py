@@ -26,8 +26,15 @@ from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
 from live_eval.judges._sound import recording_detail, unrateable
-from live_eval.judges.networks._checkpoint import fill, read_tensors
-from live_eval.judges.networks._torch import batches_by_length, exact_inference, padded, torch_device
+from live_eval.judges.networks._torch import (
+    batches_by_length,
+    exact_inference,
+    fill,
+    judged_together,
+    padded,
+    read_tensors,
+    torch_device,
+)
 from live_eval.judges.specs.sound import UTMOS_WEIGHTS
 from live_eval.judging import JudgedTurn, Judgement, Scored
 from live_eval.weights import chosen_weights
@@ -142,15 +149,19 @@ class Utmos:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Rate each reply; those of similar length together."""
-        judgements: list[Judgement | None] = [unrateable(turn) for turn in batch]
-        places = [place for place, judgement in enumerate(judgements) if judgement is None]
-        sounds = [batch[place].reply_at(RATE_HZ).samples for place in places]
+        return judged_together(batch, unrateable, self._judge)
+
+    def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        sounds = [turn.reply_at(RATE_HZ).samples for turn in turns]
+        ratings = [0.0] * len(turns)
         most_samples = _MOST_SECONDS[self._device.type] * RATE_HZ
         for together in batches_by_length([len(sound) for sound in sounds], most_samples):
             for one, mos in zip(together, self.rate([sounds[one] for one in together]), strict=True):
-                detail = {**recording_detail(batch[places[one]]), "sha256": self._sha256}
-                judgements[places[one]] = Scored({"": mos}, detail)
-        return [judgement for judgement in judgements if judgement is not None]
+                ratings[one] = mos
+        return [
+            Scored({"": mos}, {**recording_detail(turn), "sha256": self._sha256})
+            for turn, mos in zip(turns, ratings, strict=True)
+        ]
 
     def rate(self, sounds: Sequence[NDArray[np.float32]]) -> list[float]:
         """Return the MOS of each recording.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -220,43 +220,9 @@ def _missing_for_option(option: OptionSpec, value: str) -> str | None:
     return None
 
 
-def package_clashes(packages: Iterable[str] = ("live_eval",)) -> list[str]:
-    """Return a sentence for each of our packages that another distribution also installs or hides.
-
-    pip overwrites files without a warning, so the imported package is compared with the installed RECORD.
-    """
-    owners = metadata.packages_distributions()
-    problems: list[str] = []
-    for package in packages:
-        others = sorted(set(owners.get(package, ())) - {_DISTRIBUTION})
-        if others:
-            problems.append(f"the package {package!r} is also installed by {', '.join(others)}")
-        problem = _foreign_location(package)
-        if problem:
-            problems.append(problem)
-    return problems
-
-
-def _foreign_location(package: str) -> str | None:
-    """Return a sentence if Python imports the package from elsewhere than it was installed, or None."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        return f"the package {package!r} cannot be imported"
-    try:
-        files = metadata.files(_DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:
-        return f"{_DISTRIBUTION} is not installed: its plugins cannot be found"
-    recorded = next((file for file in files if file.as_posix() == f"{package}/__init__.py"), None)
-    if recorded is None:
-        return None  # An editable install records no modules; Python's path decides.
-    here = Path(spec.origin)
-    if here.resolve() != Path(str(recorded.locate())).resolve():
-        return f"the package {package!r} is imported from {here.parent}, not from where it was installed"
-    if recorded.hash is not None:
-        import base64
-        import hashlib
-
-        digest = base64.urlsafe_b64encode(hashlib.new(recorded.hash.mode, here.read_bytes()).digest())
-        if digest.rstrip(b"=").decode() != recorded.hash.value:
-            return f"{here} is not the file that was installed: another distribution overwrote it"
-    return None
+def package_clashes() -> list[str]:
+    """Return a sentence for each other distribution that installs our package; pip overwrites silently."""
+    owners = set(metadata.packages_distributions().get("live_eval", ()))
+    return [
+        f"the package 'live_eval' is also installed by {owner}" for owner in sorted(owners - {_DISTRIBUTION})
+    ]

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
-from live_eval.judges.networks._checkpoint import fill, read_tensors
-from live_eval.judges.networks._torch import exact_inference, import_torchaudio
+from live_eval.judges.networks._torch import exact_inference, fill, import_torchaudio, read_tensors
 
 if TYPE_CHECKING:
     import torch

@@ -1,20 +1,24 @@
-"""Helpers of judges that compute with torch: device, batches, exact float32, importing torchaudio."""
+"""Helpers of judges that compute with torch: device, batches, exact float32, torchaudio, checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
 import io
+import pickle
 import sys
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
+from live_eval.judging import Failed, JudgedTurn, Judgement, Unscored
 
 if TYPE_CHECKING:
     import torch
@@ -22,11 +26,17 @@ if TYPE_CHECKING:
 __all__ = [
     "batches_by_length",
     "exact_inference",
+    "fill",
     "import_torchaudio",
+    "judged_together",
     "padded",
+    "read_tensors",
     "torch_device",
     "without_remarks",
 ]
+
+# The keys under which training tools save the tensors of the network; funasr looks there too.
+_WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
 def torch_device(name: str) -> torch.device:
@@ -62,6 +72,23 @@ def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[in
         else:
             batches.append([position])
     return batches
+
+
+def judged_together(
+    batch: Sequence[JudgedTurn],
+    problem_of: Callable[[JudgedTurn], Unscored | Failed | None],
+    judge: Callable[[Sequence[JudgedTurn]], Sequence[Judgement]],
+) -> list[Judgement]:
+    """Return the problem of each turn that has one, and the judgement of each other turn, in order.
+
+    Args:
+        batch: The turns.
+        problem_of: Returns why a turn cannot be judged, or None if it can.
+        judge: Judges all turns without a problem.
+    """
+    problems = [problem_of(turn) for turn in batch]
+    judged = iter(judge([turn for turn, problem in zip(batch, problems, strict=True) if problem is None]))
+    return [next(judged) if problem is None else problem for problem in problems]
 
 
 def padded(
@@ -137,3 +164,73 @@ def without_remarks() -> Iterator[None]:
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a checkpoint by name, on the CPU. Nothing in the file is executed.
+
+    Raises:
+        JudgeError: It cannot be read, or contains anything but tensors.
+    """
+    import torch
+
+    try:
+        with without_remarks():
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except pickle.UnpicklingError as error:
+        raise JudgeError(
+            f"{path}: expected a checkpoint that torch can load, found none, or one of more than tensors "
+            "(nothing in it is executed)"
+        ) from error
+    except Exception as error:  # torch raises errors of any kind for a broken file
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise JudgeError(f"{path}: expected a checkpoint that torch can load: {reason}") from error
+    for wrapper in _WRAPPERS:
+        if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
+            content = content[wrapper]
+    tensors = (
+        {str(name): value for name, value in content.items() if isinstance(value, torch.Tensor)}
+        if isinstance(content, Mapping)
+        else {}
+    )
+    if not tensors:
+        raise JudgeError(f"{path}: expected a checkpoint with the tensors of a network, found none")
+    return tensors
+
+
+def fill(
+    network: torch.nn.Module,
+    tensors: Mapping[str, torch.Tensor],
+    path: Path,
+    what: str,
+    names: Mapping[str, str] | None = None,
+) -> None:
+    """Load tensors into a network, each of whose parameters and buffers must be there.
+
+    The packages whose networks we run load the tensors that fit and leave the rest at random values, so that
+    a wrong file gives meaningless numbers.
+
+    Args:
+        network: The network.
+        tensors: The checkpoint; further tensors are ignored.
+        path: Its path, for messages.
+        what: The name of the network, for messages.
+        names: The checkpoint's names of parameters that it names differently.
+
+    Raises:
+        JudgeError: A tensor is missing or has another shape.
+    """
+    wanted = network.state_dict()
+    given = {name: tensors.get((names or {}).get(name, name)) for name in wanted}
+    for name, tensor in given.items():
+        shape = list(wanted[name].shape)
+        if tensor is None:
+            raise JudgeError(
+                f"{path}: expected the weights of {what}, found no tensor {name} {shape} "
+                f"among its {len(tensors)} ({next(iter(tensors), '')}, …)"
+            )
+        if list(tensor.shape) != shape:
+            raise JudgeError(
+                f"{path}: expected the weights of {what}, found {list(tensor.shape)} for {name} {shape}"
+            )
+    network.load_state_dict(given)

@@ -76,7 +76,7 @@ TRANSCRIPTION_SEMSIM = JudgeSpec(
     version="2",
     title="similarity of meaning of what is said back and the script",
     kind=JudgeKind.LOCAL,
-    implementation="live_eval.judges.transcription_semsim:TranscriptionSemSim",
+    implementation="live_eval.judges.semsim:TranscriptionSemSim",
     outputs=(
         OutputSpec(
             name="",

@@ -12,13 +12,14 @@ from live_eval.weights.files import (
     file_sha256,
     find_weights,
     hub_files,
+    package_folder,
+    packaged_file,
     recorded_hashes,
     recorded_weights,
     weights_at,
     weights_folder,
     write_record,
 )
-from live_eval.weights.packaged import package_folder, packaged_file
 
 __all__ = [
     "FOLDER_VARIABLE",

@@ -9,6 +9,7 @@ first added and checked from then on. Files with another hash are refused.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -31,6 +32,8 @@ __all__ = [
     "file_sha256",
     "find_weights",
     "hub_files",
+    "package_folder",
+    "packaged_file",
     "recorded_hashes",
     "recorded_weights",
     "weights_at",
@@ -252,6 +255,43 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
         part.replace(record)
     except OSError as error:
         raise UsageError(f"{record}: cannot be written: {error.strerror or error}") from error
+
+
+def package_folder(package: str) -> Path | None:
+    """Return the folder of an installed package, or None. Nothing in the package is run.
+
+    Args:
+        package: Its name as it is imported; a top-level package.
+    """
+    spec = importlib.util.find_spec(package)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def packaged_file(package: str, name: str, sha256: str, *, install: str) -> Path:
+    """Return the path of a file that an installed package carries, after checking its hash.
+
+    Args:
+        package: The package's name as it is imported.
+        name: The file's path within the package, with forward slashes.
+        sha256: The hash that the file must have.
+        install: How to install the package, for the message.
+
+    Raises:
+        JudgeError: The package is not installed, or the file is missing or has another hash.
+    """
+    folder = package_folder(package)
+    if folder is None:
+        raise JudgeError(f"the package {package} is not installed: {install}")
+    path = folder / name
+    try:
+        found = file_sha256(path)
+    except OSError as error:
+        raise JudgeError(f"{path}: expected weights, found no file: {error.strerror or error}") from error
+    if found != sha256:
+        raise JudgeError(
+            f"{path}: expected weights with SHA-256 {sha256}, found {found}; reinstall {package}"
+        )
+    return path
 
 
 def file_sha256(path: Path) -> str:

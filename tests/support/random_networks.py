@@ -71,7 +71,7 @@ model_conf:
             num_alibi_heads: {heads}
             model_depth: {depth}
             extractor_mode: layer_norm
-            feature_encoder_spec: '[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] + [(512,2,2)]'
+            feature_encoder_spec: '[({channels}, 10, 5)] + [({channels}, 3, 2)] * 4 + [({channels},2,2)] * 2'
             conv_pos_width: 95
             conv_pos_groups: 16
             conv_pos_depth: 5
@@ -137,6 +137,7 @@ def emotion2vec_folder(
     depth: int = 16,
     prenet_depth: int = 8,
     heads: int = 16,
+    channels: int = 512,
     seed: int = 0,
     spread: float = 10.0,
     prefix: str = "d2v_model.",
@@ -154,6 +155,7 @@ def emotion2vec_folder(
         depth: Its layers, without the first ones.
         prenet_depth: Its first layers.
         heads: Of its attention.
+        channels: Of its convolutions.
         seed: Of the values.
         spread: By how much the last layer is amplified, so that probabilities of recordings differ.
         prefix: Of the tensors' names in the file.
@@ -173,6 +175,7 @@ def emotion2vec_folder(
         depth=depth,
         heads=heads,
         width=width,
+        channels=channels,
         prenet_depth=prenet_depth,
         layer_norm_first=str(layer_norm_first).lower(),
         scale_per_layer=str(scale_per_layer).lower(),

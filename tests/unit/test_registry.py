@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import live_eval
 from live_eval import registry
 from live_eval.dialect import ClientSpec
 from live_eval.errors import PluginError
@@ -132,15 +131,3 @@ def test_another_distribution_with_our_package_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr(metadata, "packages_distributions", lambda: owners)
     (clash,) = registry.package_clashes()
     assert "'live_eval' is also installed by someone-elses" in clash
-
-
-def test_a_file_that_was_overwritten_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Recorded(metadata.PackagePath):
-        hash = metadata.FileHash("sha256=AAAA")
-
-        def locate(self) -> Path:
-            return Path(live_eval.__file__ or "")
-
-    recorded = Recorded("live_eval/__init__.py")
-    monkeypatch.setattr(metadata, "files", lambda _: [recorded])
-    assert [c for c in registry.package_clashes() if "another distribution overwrote it" in c]

@@ -1,4 +1,4 @@
-"""BERTScore against the authors' package: a packaged model, and random weights of the benchmark's shape."""
+"""BERTScore against the authors' package: a packaged model, and random weights in the benchmark's layers."""
 
 import importlib.util
 import shutil

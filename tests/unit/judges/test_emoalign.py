@@ -31,14 +31,14 @@ from tests.support.random_networks import EMOTION_TOKENS, emotion2vec_folder
 
 pytestmark = needs("funasr", extra="emotion")
 ROOT = Path(__file__).resolve().parents[3]
-SMALL: dict[str, Any] = {"width": 64, "depth": 2, "prenet_depth": 2, "heads": 4}
+SMALL: dict[str, Any] = {"width": 64, "depth": 2, "prenet_depth": 2, "heads": 4, "channels": 32}
 LABELS = ("angry", "disgusted", "fearful", "happy", "neutral", "other", "sad", "surprised", "unk")
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return emotion2vec_folder(tmp_path_factory.mktemp("emotion2vec"), likely=("sad",), **SMALL)
+    return emotion2vec_folder(tmp_path_factory.mktemp("emotion2vec"), likely=("sad",), spread=1.0, **SMALL)
 
 
 def noisy(seconds: float, noise: float) -> NDArray[np.float32]:
@@ -71,7 +71,7 @@ def funasr_scores(folder: Path) -> list[list[float]]:
         {"layer_norm_first": True, "scale_per_layer": True, "conv_pos_pre_ln": True, "prenet_depth": 1},
         {"tokens": ("生气/angry", "unuse_0", "难过/sad", "<unk>"), "prefix": ""},
         pytest.param(
-            {"width": 1024, "depth": 16, "prenet_depth": 8, "heads": 16},
+            {"width": 1024, "depth": 16, "prenet_depth": 8, "heads": 16, "channels": 512},
             marks=[pytest.mark.slow, pytest.mark.timeout(600)],
         ),
     ],
@@ -84,8 +84,8 @@ def test_gives_the_numbers_of_funasr(shape: dict[str, Any], tmp_path: Path) -> N
     np.testing.assert_allclose(rows(ours, SOUNDS), expected, atol=1e-5)
 
 
-def test_a_long_recording_is_classified_in_windows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = Emotion2vec(folder, CPU)
+def test_a_long_recording_is_classified_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = Emotion2vec(emotion2vec_folder(tmp_path, **SMALL), CPU)
     sound = SOUNDS[2]
     halves = rows(ours, np.array_split(sound, 2))
     monkeypatch.setattr("live_eval.judges.networks._emotion2vec.LONGEST_S", 1.5)

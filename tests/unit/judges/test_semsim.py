@@ -15,7 +15,6 @@ from live_eval.judges.networks._torch import import_torchaudio, without_remarks
 from live_eval.judges.semsim import SemSim
 from live_eval.judges.specs import SEMSIM
 from live_eval.judges.specs.text import QWEN_EMBEDDING_WEIGHTS
-from live_eval.judges.text import _embedding
 from live_eval.judging import JudgedTurn, Scored, Unscored
 from live_eval.registry import missing_requirements
 from live_eval.testing.judges import check_judge, ordinary_turn
@@ -164,7 +163,7 @@ def test_weights_that_are_not_there_or_other(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "odd" / "modules.json").write_text("{")
     with pytest.raises(JudgeError, match="expected a model that sentence-transformers loads"):
         SemSim(model=str(tmp_path / "odd"))
-    monkeypatch.setattr(_embedding, "_PACKAGED_SHA256", "0" * 64)
+    monkeypatch.setattr("live_eval.judges.semsim._PACKAGED_SHA256", "0" * 64)
     with pytest.raises(JudgeError, match=r"model\.safetensors: expected weights with SHA-256 0000"):
         SemSim()
 
