@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["NONE", "figure", "figure_table", "output_console", "print_details", "print_listing"]
+__all__ = ["NONE", "fields_of", "figure", "figure_table", "output_console", "print_details", "print_listing"]
 
 NONE = "–"
 """Stands for a missing figure."""
@@ -30,6 +30,11 @@ def output_console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
+
+
+def fields_of(value: object, *names: str) -> dict[str, Any]:
+    """Return attributes by name."""
+    return {name: getattr(value, name) for name in names}
 
 
 def figure(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import print_details, print_listing
+from live_eval.cli._listing import fields_of, print_details, print_listing
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.registry import CLIENTS, Plugin, client, find_plugins, missing_requirements
 
@@ -75,25 +75,14 @@ def _row(plugin: Plugin) -> dict[str, Any]:
     if not isinstance(spec, ClientSpec):  # keep every key, with empty values
         spec = ClientSpec(name=plugin.name, title="", dialect="", transport="", base_url=None, turn_modes=())
     return {
-        "name": spec.name,
+        **fields_of(spec, "name", "title", "base_url", "model", "voice", "transcription_model"),
+        **fields_of(spec, "key_variable", "input_rate_hz", "output_rate_hz", "frame_ms", "session_limit_s"),
+        **fields_of(spec, "sessions", "limits", "docs_url"),
         "ok": not broken,
         "lacks": plugin.problem if broken else missing_requirements(spec),
-        "title": spec.title,
         "transport": spec.transport_kind.value,
-        "base_url": spec.base_url,
-        "model": spec.model,
-        "voice": spec.voice,
-        "transcription_model": spec.transcription_model,
-        "key_variable": spec.key_variable,
-        "input_rate_hz": spec.input_rate_hz,
-        "output_rate_hz": spec.output_rate_hz,
-        "frame_ms": spec.frame_ms,
         "turn_modes": [mode.value for mode in spec.turn_modes],
-        "session_limit_s": spec.session_limit_s,
-        "sessions": spec.sessions,
-        "limits": spec.limits,
         "comparable": spec.transport_kind is not TransportKind.HTTP,
-        "docs_url": spec.docs_url,
         "verified": spec.verified or False,
     }
 

@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import print_details, print_listing
-from live_eval.judging import JudgeKind, JudgeSpec, OptionSpec, OutputSpec, score_name
+from live_eval.cli._listing import fields_of, print_details, print_listing
+from live_eval.judging import JudgeKind, JudgeSpec, OutputSpec, score_name
 from live_eval.registry import JUDGES, Plugin, find_plugins, judge, missing_requirements
-from live_eval.weights import WeightsSpec
 
 __all__ = ["command"]
 
@@ -65,55 +64,32 @@ def _row(plugin: Plugin) -> dict[str, Any]:
             outputs=(),
             needs=frozenset(),
         )
-    lacking = plugin.problem if broken else missing_requirements(spec)
+    missing = plugin.problem if broken else missing_requirements(spec)
     return {
-        "name": spec.name,
-        "ok": lacking is None,
-        "lacks": lacking,
-        "title": spec.title,
+        **fields_of(spec, "name", "title", "version", "on_device", "extra", "key_variable", "base_url"),
+        **fields_of(spec, "model", "licence", "source"),
+        "ok": missing is None,
+        "lacks": missing,
         "kind": None if broken else spec.kind.value,
-        "version": spec.version,
         "scores": [score_name(spec.name, output.name) for output in spec.outputs],
         "outputs": [_output(spec, output) for output in spec.outputs],
         "needs": sorted(need.value for need in spec.needs),
         "uses": sorted(need.value for need in spec.uses),
-        "options": [_option(option) for option in spec.options],
-        "on_device": spec.on_device,
+        "options": [fields_of(option, "name", "help", "default", "choices") for option in spec.options],
         "packages": list(spec.packages),
-        "extra": spec.extra,
-        "key_variable": spec.key_variable,
-        "base_url": spec.base_url,
-        "model": spec.model,
-        "weights": [_weights(weights) for option in spec.options for weights in option.weights],
-        "licence": spec.licence,
-        "source": spec.source,
+        "weights": [
+            fields_of(weights, "name", "licence", "source")
+            for option in spec.options
+            for weights in option.weights
+        ],
     }
 
 
 def _output(spec: JudgeSpec, output: OutputSpec) -> dict[str, Any]:
     return {
         "score": score_name(spec.name, output.name),
-        "title": output.title,
-        "unit": output.unit,
-        "low": output.low,
-        "high": output.high,
-        "scale": output.scale,
-        "higher_is_better": output.higher_is_better,
-        "optional": output.optional,
+        **fields_of(output, "title", "unit", "low", "high", "scale", "higher_is_better", "optional"),
     }
-
-
-def _option(option: OptionSpec) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "help": option.help,
-        "default": option.default,
-        "choices": list(option.choices),
-    }
-
-
-def _weights(weights: WeightsSpec) -> dict[str, Any]:
-    return {"name": weights.name, "licence": weights.licence, "source": weights.source}
 
 
 def _lines(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from live_eval.cli._listing import print_listing
+from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeSpec, OptionSpec
@@ -172,14 +172,9 @@ def _row(spec: WeightsSpec, judges: list[str], *, checked: bool) -> dict[str, An
     except JudgeError as error:
         problem = str(error)
     return {
-        "name": spec.name,
-        "title": spec.title,
+        **fields_of(spec, "name", "title", "licence", "source", "megabytes", "pinned"),
         "judges": judges,
-        "licence": spec.licence,
-        "source": spec.source,
-        "megabytes": spec.megabytes,
-        "pinned": spec.pinned,
-        "files": [{"name": file.name, "url": file.url, "sha256": file.sha256} for file in spec.files],
+        "files": [fields_of(file, "name", "url", "sha256") for file in spec.files],
         "here": found is not None and problem is None,
         "problem": problem,
         "path": None if found is None else str(found.path),

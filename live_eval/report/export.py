@@ -17,11 +17,13 @@ from live_eval.analysis.summary import LATENCIES, ScoreTable, judges_asked_for, 
 from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.text.files import csv_line, flattened
 from live_eval.timing import Latency
-from live_eval.types import Cue, Failure, Question
+from live_eval.types import Question
 
 __all__ = ["ExportFormat", "export_run", "turn_rows"]
 
 ExportFormat: TypeAlias = Literal["jsonl", "csv"]
+
+_CUE = ("phrase", "attribute", "fine", "coarse")
 
 # JSON does not escape these, but many readers end a line at them (as str.splitlines does).
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -70,7 +72,7 @@ def _row(folder: Path, turn: TurnRecord, table: ScoreTable) -> dict[str, Any]:
     return {
         "turn_id": turn.turn_id,
         "captured": turn.captured,
-        "failure": _failure(turn.failure),
+        "failure": _fields(turn.failure, "kind", "message"),
         "warnings": [warning.kind.value for warning in turn.warnings],
         "repeat": turn.repeat,
         "attempt": turn.attempt,
@@ -104,44 +106,31 @@ def _case(turn: TurnRecord) -> dict[str, Any]:
         "variant": case.variant.value,
         "source": case.source,
         "task": case.task.value,
-        "question": _question(case.question),
+        "question": {
+            **_fields(case.question, "question_id", "kind", "text"),
+            "options": _options(case.question),
+            **_fields(case.question, "answer"),
+        },
         "dialogue_id": case.dialogue_id,
         "turn_index": None if case.dialogue_id is None else case.turn_index,
         "topic": case.topic,
         "language": case.language,
         "text": case.text,
-        "cue": _cue(case.cue),
-        "script_cue": _cue(case.script_cue),
+        "cue": _fields(case.cue, *_CUE),
+        "script_cue": _fields(case.script_cue, *_CUE),
         "reference_text": case.reference_text,
         "audio": str(case.audio_path),
         "reference_audio": None if case.reference_audio_path is None else str(case.reference_audio_path),
     }
 
 
-def _question(question: Question | None) -> dict[str, Any]:
-    return {
-        "question_id": question.question_id if question else None,
-        "kind": question.kind if question else None,
-        "text": question.text if question else None,
-        "options": [f"{letter}. {text}" for letter, text in question.options] if question else None,
-        "answer": question.answer if question else None,
-    }
+def _options(question: Question | None) -> list[str] | None:
+    return None if question is None else [f"{letter}. {text}" for letter, text in question.options]
 
 
-def _cue(cue: Cue | None) -> dict[str, Any]:
-    return {
-        "phrase": cue.phrase if cue else None,
-        "attribute": cue.attribute if cue else None,
-        "fine": cue.fine if cue else None,
-        "coarse": cue.coarse.value if cue and cue.coarse else None,
-    }
-
-
-def _failure(failure: Failure | None) -> dict[str, Any]:
-    return {
-        "kind": failure.kind.value if failure else None,
-        "message": failure.message if failure else None,
-    }
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    """Return attributes by name; None for each if there is no value."""
+    return {name: getattr(value, name, None) for name in names}
 
 
 def _usage(turn: TurnRecord) -> dict[str, int | None]:

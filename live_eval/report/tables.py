@@ -35,7 +35,7 @@ NONE = "–"
 
 AUDIT_NOTE = (
     "A judge sees a degradation where the 95 % interval of the mean change, paired by turn and resampled by "
-    "script, lies on the worse side of 0. Of what a judge does not see, its score says nothing."
+    "script, is on the worse side of 0. A score says nothing about what its judge does not see."
 )
 
 CUE_NOTE = (
@@ -339,12 +339,12 @@ def _cue_figure(group: Group, estimate: Estimate, digits: int) -> Cell:
 
 def failure_table(runs: Sequence[RunView]) -> Table:
     """Return what went wrong, by kind: failed turns, retried attempts, warnings."""
-    columns = [Column("kind", figures=False), Column("what became of it", figures=False)]
+    columns = [Column("kind", figures=False), Column("outcome", figures=False)]
     columns += [Column(view.label if len(runs) > 1 else "count") for view in runs]
     sorts = (
-        ("the turn failed", [view.summary.failures for view in runs]),
-        ("the attempt was made again", [view.summary.retried for view in runs]),
-        ("odd, but no failure", [view.summary.warnings for view in runs]),
+        ("turn failed", [view.summary.failures for view in runs]),
+        ("attempt retried", [view.summary.retried for view in runs]),
+        ("warning", [view.summary.warnings for view in runs]),
     )
     rows = [
         (Cell(kind), Cell(became), *(Cell(str(one.get(kind, 0))) for one in counts))

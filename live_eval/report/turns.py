@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from live_eval.analysis.summary import ScoreColumn, ScoreTable, TurnFacts, latency
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.report.tables import LATENCY_TITLES, RunView, number
+from live_eval.text.wording import counted
 from live_eval.types import Cue, Question, Variant
 
 __all__ = ["TurnRow", "script_json", "turn_order", "turn_row"]
@@ -140,7 +141,7 @@ def _badges(turn: TurnRecord, table: ScoreTable) -> tuple[tuple[str, str], ...]:
     if answer is not None and answer.status == "scored" and table.chosen(turn.turn_id) is None:
         badges.append(("unparsed", "no choice"))
     if turn.warnings:
-        badges.append(("warned", f"{len(turn.warnings)} odd"))
+        badges.append(("warned", counted(len(turn.warnings), "warning")))
     return tuple(badges)
 
 

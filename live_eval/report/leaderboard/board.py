@@ -141,10 +141,10 @@ _NOTES = (
     "95 %, resampled by script; without one a figure rests on fewer than 8 scripts, or on values that are "
     "all alike.",
     "Bold is the best of our rows, where they are of the same cases and judges and it rests on as many of "
-    "its turns as any. It says nothing of whether it differs from the next: live-eval compare does.",
+    "its turns as any. Whether it differs from the next is a question for live-eval compare.",
 )
 _SHORT_NOTE = (
-    "n of N: the figure rests on n of the N turns that were put; the others failed or have no score, so that "
+    "n of N: the figure rests on n of the N turns that were played; the others failed or have no score, so "
     "it may flatter the row."
 )
 _TABLES = (

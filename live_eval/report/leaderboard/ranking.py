@@ -51,7 +51,7 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:
         return Best(
-            frozenset(), "our rows are of different data or cases; live-eval compare says in what they differ"
+            frozenset(), "our rows are of different data or cases; live-eval compare shows how they differ"
         )
     if len({rival.judge for rival in rivals}) > 1:
         return Best(

@@ -39,7 +39,7 @@
     else if (by === "status") [one, two] = [a.status.join(" "), b.status.join(" ")];
     else [one, two] = [a.values[by], b.values[by]];
     if (one === two) return a.order - b.order;
-    if (one === null) return 1; // what has no figure comes last, in both directions
+    if (one === null) return 1; // missing figures come last, in both directions
     if (two === null) return -1;
     return (one < two ? -1 : 1) * (sorting.down ? -1 : 1);
   }
@@ -105,10 +105,10 @@
       turn.panel.dispatchEvent(new Event("gone"));
       turn.panel = null;
     } else {
-      const told = JSON.parse(turn.row.querySelector("script").textContent);
+      const data = JSON.parse(turn.row.querySelector("script").textContent);
       const panel = make("td", { colspan: String(turn.row.cells.length) });
       turn.panel = make("tr", { class: "detail" }, panel);
-      panel.append(details(turn, told));
+      panel.append(details(turn, data));
       turn.row.after(turn.panel);
     }
     button.setAttribute("aria-expanded", String(turn.panel !== null));
@@ -118,24 +118,24 @@
 
   const round = (value, digits) => value.toFixed(digits).replace("-", "−");
 
-  function details(turn, told) {
+  function details(turn, data) {
     const panel = make("div", { class: "panel" });
-    if (told.failure) panel.append(make("div", { class: "failure" }, make("b", {}, told.failure[0]), ": ", told.failure[1]));
+    if (data.failure) panel.append(make("div", { class: "failure" }, make("b", {}, data.failure[0]), ": ", data.failure[1]));
     const sound = document.getElementById(`sound-${turn.row.id}`);
-    if (told.envelope) panel.append(...waves(turn, told, sound));
+    if (data.envelope) panel.append(...waves(turn, data, sound));
     panel.append(
-      make("dl", { class: "texts" }, ...told.texts.map(([title, text]) => make("div", {}, make("dt", {}, title), make("dd", {}, text)))),
+      make("dl", { class: "texts" }, ...data.texts.map(([title, text]) => make("div", {}, make("dt", {}, title), make("dd", {}, text)))),
     );
-    const lag = [["lag (error bar)", told.lag[0], told.lag[1] ? "beyond the bound" : ""]];
+    const lag = [["lag (error bar)", data.lag[0], data.lag[1] ? "above the limit" : ""]];
     panel.append(
       make(
         "div",
         { class: "columns" },
-        list("Latency", told.latencies.concat(lag).map(([title, value, reason]) => [title, value === null ? null : `${round(value, 1)} ms`, reason])),
-        list("Scores", told.scores.map(([name, value, unit, reason]) => [name, value === null ? null : `${round(value, 2)} ${unit}`, reason])),
-        list("Turn", told.facts.map(([name, text]) => [name, text, ""])),
-        list("Responses", told.responses.map(([status, reason, text, headline]) => [headline ? `${status} (measured)` : status, reason || "–", text])),
-        list("Odd", told.warnings.map(([kind, message]) => [kind, message, ""])),
+        list("Latency", data.latencies.concat(lag).map(([title, value, reason]) => [title, value === null ? null : `${round(value, 1)} ms`, reason])),
+        list("Scores", data.scores.map(([name, value, unit, reason]) => [name, value === null ? null : `${round(value, 2)} ${unit}`, reason])),
+        list("Turn", data.facts.map(([name, text]) => [name, text, ""])),
+        list("Responses", data.responses.map(([status, reason, text, headline]) => [headline ? `${status} (measured)` : status, reason || "–", text])),
+        list("Warnings", data.warnings.map(([kind, message]) => [kind, message, ""])),
       ),
     );
     return panel;
@@ -156,20 +156,20 @@
     return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   }
 
-  function waves(turn, told, sound) {
-    const lanes = [bytes(told.envelope.user), bytes(told.envelope.endpoint)];
-    const step = told.envelope.step;
+  function waves(turn, data, sound) {
+    const lanes = [bytes(data.envelope.user), bytes(data.envelope.endpoint)];
+    const step = data.envelope.step;
     const loudest = lanes.reduce((most, levels) => levels.reduce((a, b) => Math.max(a, b), most), 1);
     const gain = Math.min(3, 255 / loudest); // both lanes are drawn to one scale
-    const whole = [0, told.seconds];
-    const mark = (kind) => (told.marks.find((one) => one[0] === kind) || [])[2];
+    const whole = [0, data.seconds];
+    const mark = (kind) => (data.marks.find((one) => one[0] === kind) || [])[2];
     const [end, audible] = [mark("end"), mark("audible")];
     const gap = end !== undefined && audible !== undefined ? [Math.min(end, audible), Math.max(end, audible)] : null;
     let range = whole;
     let audio = null;
 
     const svg = make("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img" });
-    svg.setAttribute("aria-label", `Waveforms of both sides, ${round(told.seconds, 1)} seconds; the marks are listed below`);
+    svg.setAttribute("aria-label", `Waveforms of both sides, ${round(data.seconds, 1)} seconds; the marks are listed below`);
     const cursor = make("line", { class: "cursor", y1: 0, y2: 200, visibility: "hidden" });
     const ticks = make("div");
     const frame = make(
@@ -195,7 +195,7 @@
       svg.replaceChildren();
       if (gap) svg.append(make("rect", { class: "gap", x: x(gap[0]), width: Math.max(0, x(gap[1]) - x(gap[0])), y: 0, height: 200 }));
       svg.append(make("path", { class: "user-wave", d: lane(lanes[0], 50) }), make("path", { class: "endpoint-wave", d: lane(lanes[1], 150) }));
-      for (const [kind, , at] of told.marks) svg.append(make("line", { class: `mark m-${kind}`, x1: x(at), x2: x(at), y1: 0, y2: 200 }));
+      for (const [kind, , at] of data.marks) svg.append(make("line", { class: `mark m-${kind}`, x1: x(at), x2: x(at), y1: 0, y2: 200 }));
       svg.append(cursor);
       const span = range[1] - range[0];
       const unit = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120].find((one) => span / one <= 8) || 300;
@@ -219,7 +219,7 @@
 
     const legend = make(
       "ul", { class: "legend" },
-      ...told.marks.map(([kind, title, at]) => make("li", {}, make("i", { class: `swatch m-${kind}` }), `${title} ${round(at, 2)} s`)),
+      ...data.marks.map(([kind, title, at]) => make("li", {}, make("i", { class: `swatch m-${kind}` }), `${title} ${round(at, 2)} s`)),
     );
     const player = make("div", { class: "player" });
     if (sound) {
@@ -247,7 +247,7 @@
       const zoom = make("button", { type: "button", "aria-pressed": "false" }, "Zoom to the handover");
       zoom.addEventListener("click", () => {
         const near = range === whole;
-        range = near ? [Math.max(0, gap[0] - 0.4), Math.min(told.seconds, gap[1] + 0.6)] : whole;
+        range = near ? [Math.max(0, gap[0] - 0.4), Math.min(data.seconds, gap[1] + 0.6)] : whole;
         zoom.setAttribute("aria-pressed", String(near));
         zoom.textContent = near ? "Show the whole turn" : "Zoom to the handover";
         drawWaves();
@@ -258,7 +258,7 @@
     return [frame, legend, player];
   }
 
-  // -- to begin with --------------------------------------------------------------------------------------
+  // -- initial state --------------------------------------------------------------------------------------
 
   function open() {
     const turn = rows.find((one) => `#${one.row.id}` === location.hash);

@@ -426,7 +426,7 @@ def test_a_figure_on_fewer_turns_than_were_put_shows_it_in_every_form(runs: Mapp
     assert re.search(r"\{laughter\} & \d\.\d\d \{\\scriptsize n 4 of 5\}", latex)
     assert re.search(r"\{gender\} & 100\.00 \{\\scriptsize n 5\}", latex)
     for made in (page, text, latex):
-        assert "the figure rests on n of the N turns that were put" in made
+        assert "the figure rests on n of the N turns that were played" in made
     whole = build_board([runs["basic"]]).tables[0]
     assert not any("n of N" in note for note in whole.notes), "nothing to explain there"
 
