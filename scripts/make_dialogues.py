@@ -92,7 +92,7 @@ def _readme() -> str:
 Made by `scripts/make_dialogues.py` from `scripts/dialogues.toml` with {versions}; do not edit by hand.
 
 Each dialogue has three turns, and how the speaker sounds, or what is behind them, changes midway; the words
-do not tell. They are written for this project and are under its licence (Apache-2.0). **No human speaks
+do not reveal it. They are written for this project and are under its licence (Apache-2.0). **No human speaks
 here**: the voice is the one of the bundled sample, and so are the styles (see the README there). Rain is
 mixed at 10 dB under the neutral take in `clean_audio`, sample for sample.
 
