@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import NONE, figure, figure_table, output_console
+from live_eval.cli._listing import NONE, figure_table, output_console
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from live_eval.analysis.statistics import Estimate
     from live_eval.analysis.summary import DialogueFigures, RunSummary, TaskFigures
     from live_eval.recording import RunReader
+    from live_eval.report.tables import Table as ReportTable
 
 __all__ = ["command", "print_summary"]
 
-_LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain", "missing")
+_LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain: p50", "turns without")
 _QUESTION_COLUMNS = ("questions", "correct, %", "interval", "n", "failed", "unparsed")
-_SCORE_COLUMNS = ("score", "mean", "95 % interval", "n", "unscored", "failed", "")
 
 
 @click.command()
@@ -61,6 +60,7 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
 
     from live_eval.analysis.summary import summarise
     from live_eval.recording import ScoreReader
+    from live_eval.report.tables import RunView, latency_table, number, score_table
 
     console = console or output_console()
     with ScoreReader.open(run.path) as scores:
@@ -80,12 +80,13 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     if summary.warnings:
         console.print(f"warnings: {_counts(summary.warnings)}")
     console.print()
-    console.print(_latency_table(summary))
+    view = RunView(0, facts.name, summary)
+    console.print(_terminal(latency_table([view]), *_LATENCY_COLUMNS))
     for note in (*summary.notes, *_timing_notes(summary)):
         console.print(note, style="dim", markup=False)
     if summary.scores:
         console.print()
-        console.print(_score_table(summary))
+        console.print(_terminal(score_table([view])))
     if summary.judges:
         judges = "; ".join(judge.in_words for judge in summary.judges)
         console.print(f"judges: {judges}", style="dim", markup=False)
@@ -97,8 +98,8 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
         for errors in figures.errors:
             if errors.mean.n:
                 console.print(
-                    f"transcription, {errors.how}: word errors {_number(errors.mean, 2)} % a turn (mean), "
-                    f"{_number(errors.pooled, 2)} % of all words (pooled), "
+                    f"transcription, {errors.how}: word errors {number(errors.mean.value, 2)} % a turn "
+                    f"(mean), {number(errors.pooled.value, 2)} % of all words (pooled), "
                     f"n {errors.mean.n} of {figures.turns}"
                 )
     if summary.dialogues is not None:
@@ -108,22 +109,17 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
         console.print(f"[yellow]{escape(judge)} could not run:[/yellow] {escape(reason)}")
 
 
-def _latency_table(summary: RunSummary) -> Table:
-    table = figure_table(*_LATENCY_COLUMNS, bold=True)
-    for latency in summary.latencies.values():
-        if latency.name == "barge_in_stop" and latency.n == 0:
-            continue
-        apart = latency.uncertain
-        table.add_row(
-            latency.name.replace("_", " "),
-            str(latency.n),
-            _number(latency.p50, 0),
-            _interval(latency.p50, 0),
-            _number(latency.p95, 0),
-            f"{apart.p50:.0f} (n {apart.n})" if apart.p50 is not None else NONE,
-            str(sum(latency.missing.values())),
-        )
-    return table
+def _terminal(table: ReportTable, *labels: str) -> Table:
+    """Return a table of the report for the terminal: the columns of these labels, or all."""
+    from rich.text import Text
+
+    headings = [column.label for column in table.columns]
+    places = [headings.index(label) for label in labels or headings]
+    text = [column.label for column in table.columns if not column.figures]
+    shown = figure_table(*(headings[place] for place in places), text=text, bold=True)
+    for row in table.rows:
+        shown.add_row(*(Text(row[place].text) for place in places))
+    return shown
 
 
 def _timing_notes(summary: RunSummary) -> list[str]:
@@ -157,14 +153,16 @@ def _timing_notes(summary: RunSummary) -> list[str]:
 def _question_table(tasks: Sequence[TaskFigures]) -> Table:
     from rich.markup import escape
 
+    from live_eval.report.tables import interval, number
+
     table = figure_table(*_QUESTION_COLUMNS, bold=True)
     for figures in tasks:
         for each in figures.questions:
             refused = f", {each.refused} refused" if each.refused else ""
             table.add_row(
                 f"  {escape(each.kind)}" if each.kind else figures.task.value,
-                _number(each.accuracy, 1),
-                _interval(each.accuracy, 0),
+                number(each.accuracy.value, 1),
+                interval(each.accuracy, 0),
                 f"{each.accuracy.n} of {each.asked}",
                 str(each.failed),
                 NONE if each.unparsed_share is None else f"{each.unparsed}{refused}",
@@ -180,33 +178,6 @@ def _dialogues_in_words(figures: DialogueFigures) -> str:
     if followed.value is None:
         return f"{counts}; whether replies follow the change: {followed.reason}"
     return f"{counts}; replies followed it (C4 of 4 or more) in {followed.value:.0f} % of {followed.n}"
-
-
-def _score_table(summary: RunSummary) -> Table:
-    from rich.markup import escape
-
-    table = figure_table(*_SCORE_COLUMNS, text=("",), bold=True)
-    for score in summary.scores.values():
-        arrow = {True: "↑", False: "↓", None: ""}[score.column.higher_is_better]
-        table.add_row(
-            escape(score.label),
-            _number(score.mean, 2),
-            _interval(score.mean, 2),
-            str(score.n),
-            str(score.n_unscored),
-            str(score.n_failed),
-            escape(" ".join(part for part in (score.column.unit, arrow) if part)),
-        )
-    return table
-
-
-def _number(estimate: Estimate, digits: int) -> str:
-    return figure(estimate.value, digits=digits)
-
-
-def _interval(estimate: Estimate, digits: int) -> str:
-    interval = estimate.interval
-    return NONE if interval is None else f"{interval.low:.{digits}f} … {interval.high:.{digits}f}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -49,8 +49,9 @@ DEFINITIONS = (
     ),
     (
         "scores",
-        "means over the turns scored; unscored turns lacked what the judge needs (failed turns among them), "
-        "failed ones broke the judge. n, unscored and failed add up to the turns of the judge's tasks",
+        "means over the turns scored; unscored turns are without the data that the judge needs (failed turns "
+        "among them); on failed ones the judge broke. n, unscored and failed add up to the turns of the "
+        "judge's tasks",
     ),
     (
         "intervals",
