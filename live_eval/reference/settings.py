@@ -86,16 +86,8 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
 }
 """Smallest and largest value of each number, in the unit of its name."""
 
-_PER_SESSION = (
-    "delay_ms",
-    "lead_silence_ms",
-    "chunk_ms",
-    "cadence",
-    "reply_ms",
-    "fault",
-    "idle_rtp",
-    "label",
-)
+_CHOICES: Mapping[str, type[StrEnum]] = {"cadence": Cadence, "idle_rtp": IdleRtp, "fault": Fault}
+_PER_SESSION = ("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", *_CHOICES, "label")
 _LABEL_CHARACTERS = 100
 
 
@@ -160,14 +152,12 @@ class ReferenceSettings:
         for key, value in query.items():
             if key not in _PER_SESSION:
                 raise UsageError(f"unknown URL parameter {key!r}, expected one of: {', '.join(_PER_SESSION)}")
-            if key == "cadence":
-                changes[key] = _member(Cadence, key, value)
-            elif key == "idle_rtp":
-                changes[key] = _member(IdleRtp, key, value)
-            elif key == "label":
+            if key == "label":
                 changes[key] = value
-            elif key == "fault":
-                changes[key] = None if value == "none" else _member(Fault, key, value)
+            elif key == "fault" and value == "none":
+                changes[key] = None
+            elif key in _CHOICES:
+                changes[key] = _member(_CHOICES[key], key, value)
             else:
                 changes[key] = _whole_number(key, value)
         return replace(self, **changes)

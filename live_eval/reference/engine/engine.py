@@ -25,7 +25,6 @@ from live_eval.reference.engine.conversation import (
 )
 from live_eval.reference.engine.events import (
     FindReply,
-    InputCommitted,
     InputTranscribed,
     ItemAdded,
     Output,
@@ -217,8 +216,7 @@ class Engine:
         part = Part(PartKind.AUDIO, None, turn.audio, turn.codec, length_ms)
         item = Item(turn.item_id, Role.USER, [part])
         previous_id = self.conversation.append(item)
-        out: list[Output] = [InputCommitted(item.item_id, previous_id), ItemAdded(item, previous_id)]
-        out += self._listen(item, turn.speech_ms)
+        out = [ItemAdded(item, previous_id, committed=True), *self._listen(item, turn.speech_ms)]
         self._voice_end = turn.voice_end
         if turn.detected and self.config.create_response:
             out += self.respond(at_ns)

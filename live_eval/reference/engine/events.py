@@ -20,7 +20,6 @@ __all__ = [
     "Event",
     "FindReply",
     "InjectFault",
-    "InputCommitted",
     "InputTranscribed",
     "ItemAdded",
     "Output",
@@ -192,19 +191,12 @@ class UserSpeechStopped:
 
 
 @dataclass(frozen=True, slots=True)
-class InputCommitted:
-    """The user's turn became an item."""
-
-    item_id: str
-    previous_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class ItemAdded:
-    """A complete item of the user or the system was added."""
+    """A complete item of the user or the system was added; `committed` if it is what the user just said."""
 
     item: Item
     previous_id: str | None
+    committed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +272,6 @@ class InjectFault:
     """Inject a fault, in the dialect's own way."""
 
     fault: Fault
-    response: ServerResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +326,6 @@ Work: TypeAlias = DetectSpeech | RecogniseSpeech | FindReply | DropUnplayed | Cl
 Event: TypeAlias = (
     UserSpeechStarted
     | UserSpeechStopped
-    | InputCommitted
     | ItemAdded
     | InputTranscribed
     | ResponseCreated

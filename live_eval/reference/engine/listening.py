@@ -76,47 +76,33 @@ class _InputBuffer:
 
     def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
         self.codec = codec
+        self.begin = self.end = 0  # the oldest sample, and just past the newest one
         self._width = sample_bytes(codec)
         self._origin_ms = origin_ms
         self._data = bytearray()
-        self._begin = 0
-        self._end = 0
         self._arrivals: deque[tuple[int, int]] = deque()
 
-    @property
-    def begin(self) -> int:
-        """Index of the oldest sample in the buffer."""
-        return self._begin
-
-    @property
-    def end(self) -> int:
-        """Index just past the newest sample."""
-        return self._end
-
     def append(self, data: bytes, at_ns: int) -> None:
-        """Append whole samples that arrived at `at_ns`."""
         self._data += data
-        self._end += len(data) // self._width
-        self._arrivals.append((self._end, at_ns))
+        self.end += len(data) // self._width
+        self._arrivals.append((self.end, at_ns))
 
     def slice(self, begin: int, end: int) -> bytes:
-        """Return the buffered samples from `begin` up to `end`."""
-        first, last = max(begin, self._begin), min(end, self._end)
-        return bytes(self._data[(first - self._begin) * self._width : (last - self._begin) * self._width])
+        first, last = max(begin, self.begin) - self.begin, min(end, self.end) - self.begin
+        return bytes(self._data[first * self._width : last * self._width])
 
     def forget(self, before: int) -> None:
-        """Drop the samples before `before`."""
-        drop = min(before, self._end) - self._begin
+        drop = min(before, self.end) - self.begin
         if drop <= 0:
             return
         del self._data[: drop * self._width]
-        self._begin += drop
-        while self._arrivals and self._arrivals[0][0] <= self._begin:
+        self.begin += drop
+        while self._arrivals and self._arrivals[0][0] <= self.begin:
             self._arrivals.popleft()
 
     def arrival_ns(self, sample: int) -> int | None:
         """Return when a sample arrived, or None if it was dropped or has not arrived."""
-        if not self._begin <= sample < self._end:
+        if not self.begin <= sample < self.end:
             return None
         return self._arrivals[bisect_right(self._arrivals, sample, key=lambda entry: entry[0])][1]
 
@@ -182,13 +168,11 @@ class Listening:
         buffer = self._buffer
         begin = buffer.end
         if buffer.ms(begin) - buffer.ms(buffer.begin) > MAX_UTTERANCE_MS:
-            return [
-                Problem(
-                    "input_audio_buffer_full",
-                    f"expected a commit or a clear within {MAX_UTTERANCE_MS // 1000} s of audio; "
-                    "the audio appended now is dropped",
-                )
-            ]
+            message = (
+                f"expected a commit or a clear within {MAX_UTTERANCE_MS // 1000} s of audio; "
+                "the audio appended now is dropped"
+            )
+            return [Problem("input_audio_buffer_full", message)]
         buffer.append(data, at_ns)
         if self._calibrate:
             calibrated = self._lossy_audio if self._lossy else self._marked_audio

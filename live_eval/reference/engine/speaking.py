@@ -119,7 +119,7 @@ class Speaking:
         response = playing.response
         match step.does:
             case Fault() as fault:
-                return InjectFault(fault, response)
+                return InjectFault(fault)
             case str(text):
                 return self._write(response, text)
             case WireChunk() as chunk:

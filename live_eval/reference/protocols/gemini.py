@@ -124,7 +124,6 @@ class GeminiProtocol(ServerProtocol):
         super().__init__(engine)
         self._stored_sessions = stored_sessions
         self._setup: Setup | None = None
-        self._interrupts = True
         head = f"audio/pcm;rate={engine.config.output_codec.rate_hz}"
         self._audio_head = (
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
@@ -183,14 +182,13 @@ class GeminiProtocol(ServerProtocol):
 
     def _configure(self, setup: Setup, *, wants_audio: bool) -> None:
         inputs = setup.realtime_input_config or RealtimeInputConfig()
-        self._interrupts = inputs.activity_handling != "NO_INTERRUPTION"
         instruction = setup.system_instruction
         generation = setup.generation_config
         self.engine.configure(
             replace(
                 self.engine.config,
                 detection=_detection(inputs),
-                interrupt_response=self._interrupts,
+                interrupt_response=inputs.activity_handling != "NO_INTERRUPTION",
                 transcribe=setup.input_audio_transcription is not None,
                 instructions=instruction.text if isinstance(instruction, Content) else instruction or "",
                 wants_audio=wants_audio,
@@ -205,7 +203,7 @@ class GeminiProtocol(ServerProtocol):
             return [_refusal("Explicit activity control is not supported when automatic detection is on.")]
         if given.activity_start is not None:
             self.engine.clear()
-            if self._interrupts and self.engine.active is not None:
+            if self.engine.config.interrupt_response and self.engine.active is not None:
                 out += self.engine.cancel(None)
         for blob in (given.audio, *(given.media_chunks or ())):
             if blob is not None:
@@ -304,23 +302,20 @@ class GeminiProtocol(ServerProtocol):
 
 def _detection(inputs: RealtimeInputConfig) -> Detection | None:
     given = inputs.automatic_activity_detection
-    default = Detection()
     if given is None:
-        return default
+        return Detection()
     if given.disabled:
         return None
-    hard = (given.start_of_speech_sensitivity or "").endswith(_LOW)
-    slow = (given.end_of_speech_sensitivity or "").endswith(_LOW)
-    silence_ms = _LOW_SILENCE_MS if slow else default.silence_ms
-    return Detection(
-        threshold=_LOW_THRESHOLD if hard else default.threshold,
-        prefix_padding_ms=_given(given.prefix_padding_ms, default.prefix_padding_ms),
-        silence_ms=_given(given.silence_duration_ms, silence_ms),
-    )
-
-
-def _given(value: int | None, default: int) -> int:
-    return default if value is None else value
+    changes: dict[str, Any] = {}
+    if (given.start_of_speech_sensitivity or "").endswith(_LOW):
+        changes["threshold"] = _LOW_THRESHOLD
+    if (given.end_of_speech_sensitivity or "").endswith(_LOW):
+        changes["silence_ms"] = _LOW_SILENCE_MS
+    if given.prefix_padding_ms is not None:
+        changes["prefix_padding_ms"] = given.prefix_padding_ms
+    if given.silence_duration_ms is not None:
+        changes["silence_ms"] = given.silence_duration_ms
+    return Detection(**changes)
 
 
 def _say(message: Mapping[str, Any]) -> SendMessage:

@@ -30,10 +30,10 @@ class _OpenModel(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
-Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=10_000)]
+_Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=10_000)]
 
 
-class ContentPart(_OpenModel):
+class _ContentPart(_OpenModel):
     """A part of a content; only text is used."""
 
     text: str | None = None
@@ -42,7 +42,7 @@ class ContentPart(_OpenModel):
 class Content(_Model):
     """A text message."""
 
-    parts: list[ContentPart] = Field(default_factory=list)
+    parts: list[_ContentPart] = Field(default_factory=list)
     role: str | None = None
 
     @property
@@ -51,27 +51,23 @@ class Content(_Model):
         return "\n\n".join(part.text for part in self.parts if part.text)
 
 
-class GenerationConfig(_OpenModel):
-    """Supported generation settings."""
-
+class _GenerationConfig(_OpenModel):
     response_modalities: list[Literal["AUDIO", "TEXT"]] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
-class AutomaticActivityDetection(_Model):
-    """The voice detector."""
-
+class _AutomaticActivityDetection(_Model):
     disabled: bool | None = None
     start_of_speech_sensitivity: str | None = None
     end_of_speech_sensitivity: str | None = None
-    prefix_padding_ms: Milliseconds | None = None
-    silence_duration_ms: Milliseconds | None = None
+    prefix_padding_ms: _Milliseconds | None = None
+    silence_duration_ms: _Milliseconds | None = None
 
 
 class RealtimeInputConfig(_Model):
     """How turns are found in the user's audio."""
 
-    automatic_activity_detection: AutomaticActivityDetection | None = None
+    automatic_activity_detection: _AutomaticActivityDetection | None = None
     activity_handling: (
         Literal["ACTIVITY_HANDLING_UNSPECIFIED", "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION"] | None
     ) = None
@@ -79,9 +75,7 @@ class RealtimeInputConfig(_Model):
     interim_transcript_timestamp_enabled: bool | None = None
 
 
-class SessionResumption(_Model):
-    """Session resumption settings."""
-
+class _SessionResumption(_Model):
     handle: str | None = None
     transparent: bool | None = None
 
@@ -90,12 +84,12 @@ class Setup(_Model):
     """The first message."""
 
     model: str | None = None
-    generation_config: GenerationConfig | None = None
+    generation_config: _GenerationConfig | None = None
     system_instruction: Content | str | None = None
     realtime_input_config: RealtimeInputConfig | None = None
     input_audio_transcription: dict[str, Any] | None = None
     output_audio_transcription: dict[str, Any] | None = None
-    session_resumption: SessionResumption | None = None
+    session_resumption: _SessionResumption | None = None
     context_window_compression: dict[str, Any] | None = None
     tools: list[dict[str, Any]] | None = None
     proactivity: dict[str, Any] | None = None

@@ -164,7 +164,7 @@ class OpenAiProtocol(ClientEventProtocol):
             changes["max_output_tokens"] = params.max_output_tokens
         output = params.audio.output if params.audio is not None else None
         if output is not None and output.format is not None:
-            changes["output_codec"] = codec_of(output.format)
+            changes["output_codec"] = codec_of(output.format.type)
         said = params.input
         return self.engine.respond(
             at_ns,

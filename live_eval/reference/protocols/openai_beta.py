@@ -35,8 +35,8 @@ from live_eval.reference.protocols.payloads import MessageError
 
 __all__ = ["OpenAiBetaProtocol"]
 
-FormatName: TypeAlias = Literal["pcm16", "g711_ulaw", "g711_alaw"]
-FlatModalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=2)]
+_FormatName: TypeAlias = Literal["pcm16", "g711_ulaw", "g711_alaw"]
+_FlatModalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=2)]
 
 _TYPES: Mapping[str, str] = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
@@ -55,24 +55,22 @@ _SAME = ("instructions", "model", "tools", "tool_choice", "tracing")
 _ALSO_OF_RESPONSES = ("conversation", "metadata")
 
 
-class FlatReplyParams(Model):
+class _FlatReplyParams(Model):
     """Settings of a session that one response can override."""
 
-    modalities: FlatModalities | None = None
+    modalities: _FlatModalities | None = None
     instructions: str | None = None
     voice: str | VoiceName | None = None
-    output_audio_format: FormatName | None = None
+    output_audio_format: _FormatName | None = None
     max_response_output_tokens: MaxTokens | None = None
     temperature: Annotated[float, Field(ge=0.6, le=1.2)] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
 
 
-class FlatSessionParams(FlatReplyParams):
-    """Session settings of a client."""
-
+class _FlatSessionParams(_FlatReplyParams):
     speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
-    input_audio_format: FormatName | None = None
+    input_audio_format: _FormatName | None = None
     input_audio_transcription: Transcription | None = None
     input_audio_noise_reduction: NoiseReduction | None = None
     turn_detection: TurnDetection | None = None
@@ -81,20 +79,18 @@ class FlatSessionParams(FlatReplyParams):
     client_secret: dict[str, Any] | None = None
 
 
-class FlatSessionUpdate(ClientEvent):
-    """``session.update``."""
-
-    session: FlatSessionParams
+class _FlatSessionUpdate(ClientEvent):
+    session: _FlatSessionParams
 
 
-class FlatText(Model):
+class _FlatText(Model):
     """Text, of the user or the system (``input_text``) or of the assistant (``text``)."""
 
     type: Literal["input_text", "text"]
     text: str
 
 
-class FlatAudio(Model):
+class _FlatAudio(Model):
     """Speech of the user, or of the assistant (only its transcript is used)."""
 
     type: Literal["input_audio", "audio"]
@@ -102,45 +98,37 @@ class FlatAudio(Model):
     transcript: str | None = None
 
 
-FlatContent: TypeAlias = Annotated[FlatText | FlatAudio, Field(discriminator="type")]
+_FlatContent: TypeAlias = Annotated[_FlatText | _FlatAudio, Field(discriminator="type")]
 
 
-class FlatItem(ItemFields):
-    """A message."""
-
-    content: Annotated[list[FlatContent], Field(min_length=1, max_length=64)]
+class _FlatItem(ItemFields):
+    content: Annotated[list[_FlatContent], Field(min_length=1, max_length=64)]
 
 
-class FlatItemCreate(ClientEvent):
-    """``conversation.item.create``."""
-
-    item: FlatItem
+class _FlatItemCreate(ClientEvent):
+    item: _FlatItem
     previous_item_id: Name | None = None
 
 
-class FlatResponseParams(FlatReplyParams):
-    """Settings of one response."""
-
+class _FlatResponseParams(_FlatReplyParams):
     conversation: Literal["auto", "none"] | None = None
-    input: Annotated[list[FlatItem], Field(max_length=256)] | None = None
+    input: Annotated[list[_FlatItem], Field(max_length=256)] | None = None
     metadata: Metadata | None = None
 
 
-class FlatResponseCreate(ClientEvent):
-    """``response.create``."""
-
-    response: FlatResponseParams | None = None
+class _FlatResponseCreate(ClientEvent):
+    response: _FlatResponseParams | None = None
 
 
 def _in_ga(event: ClientEvent) -> ClientEvent:
     """Translate an event to the GA dialect; omitted settings stay omitted."""
     body = event.model_dump(mode="json", exclude_unset=True)
     match event:
-        case FlatSessionUpdate():
+        case _FlatSessionUpdate():
             body["session"] = {"type": "realtime", **_nested(body["session"])}
-        case FlatItemCreate():
+        case _FlatItemCreate():
             body["item"] = _item(body["item"])
-        case FlatResponseCreate(response=params):
+        case _FlatResponseCreate(response=params):
             body["response"] = None if params is None else _nested(body["response"])
         case _:
             return event
@@ -224,9 +212,9 @@ class OpenAiBetaProtocol(OpenAiProtocol):
     encoder: ClassVar[type[EventEncoder]] = _BetaEventEncoder
     client_events: ClassVar[Mapping[str, type[ClientEvent]]] = {
         **CLIENT_EVENTS,
-        "session.update": FlatSessionUpdate,
-        "conversation.item.create": FlatItemCreate,
-        "response.create": FlatResponseCreate,
+        "session.update": _FlatSessionUpdate,
+        "conversation.item.create": _FlatItemCreate,
+        "response.create": _FlatResponseCreate,
     }
 
     def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:

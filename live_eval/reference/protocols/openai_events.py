@@ -16,7 +16,6 @@ from live_eval.reference.engine.events import (
     AudioPiece,
     Event,
     InjectFault,
-    InputCommitted,
     InputTranscribed,
     ItemAdded,
     Problem,
@@ -113,14 +112,8 @@ class EventEncoder:
             case UserSpeechStopped(item_id=item_id, audio_ms=audio_ms):
                 kind = "input_audio_buffer.speech_stopped"
                 return (self.say(kind, audio_end_ms=audio_ms, item_id=item_id),)
-            case InputCommitted(item_id=item_id, previous_id=previous_id):
-                kind = "input_audio_buffer.committed"
-                return (self.say(kind, item_id=item_id, previous_item_id=previous_id),)
-            case ItemAdded(item=item, previous_id=previous_id):
-                body = self.item(item)
-                return tuple(
-                    self.say(kind, item=body, previous_item_id=previous_id) for kind in self.item_events
-                )
+            case ItemAdded():
+                return self._added(event)
             case InputTranscribed():
                 return self._transcript(event)
             case ResponseCreated(response=response):
@@ -146,6 +139,14 @@ class EventEncoder:
             f'"output_index":0,"content_index":0,"delta":"'
         )
         return b"%b%b%b" % (head.encode(), piece.payload, b'"}')
+
+    def _added(self, event: ItemAdded) -> Sequence[bytes]:
+        after, body = event.previous_id, self.item(event.item)
+        out: list[bytes] = []
+        if event.committed:
+            kind = "input_audio_buffer.committed"
+            out.append(self.say(kind, item_id=event.item.item_id, previous_item_id=after))
+        return [*out, *(self.say(kind, item=body, previous_item_id=after) for kind in self.item_events)]
 
     def _transcript(self, event: InputTranscribed) -> Sequence[bytes]:
         prefix = "conversation.item.input_audio_transcription"

@@ -9,11 +9,12 @@ word, their times are estimates; usage is reported after each reply.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
+from pydantic import Field
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role, sample_bytes
@@ -34,31 +35,118 @@ from live_eval.reference.engine.events import (
     UserSpeechStopped,
 )
 from live_eval.reference.protocols.openai import ClientEventProtocol
-from live_eval.reference.protocols.openai_live_schema import (
-    COMMANDS,
-    Append,
-    Format,
-    LiveSessionUpdate,
-    OptionalAudioAppend,
-    SessionStart,
-)
-from live_eval.reference.protocols.openai_schema import ClientEvent, Empty
-from live_eval.reference.protocols.openai_session import MODEL
+from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, Model, VoiceName
+from live_eval.reference.protocols.openai_session import G711, MODEL
 from live_eval.reference.protocols.payloads import MessageError, decoded
 from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
-__all__ = ["OpenAiLiveProtocol"]
+__all__ = ["COMMANDS", "OpenAiLiveProtocol"]
 
 _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
 _MULAW_SILENCE, _ALAW_SILENCE = b"\xff", b"\xd5"
-_G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 _ROLES = {"developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 # Context length, for the reported usage ratio.
 _CONTEXT_S = 3_600
 _WORD_MS = 350
 _MOST_INSTRUCTIONS = 1_000_000
+
+
+# -- Commands, as in the official SDK; settings without a meaning here are only echoed ------------------
+
+
+class _LivePcmFormat(Model):
+    """16-bit little-endian PCM."""
+
+    type: Literal["audio/pcm"]
+    rate: Literal[16000, 24000]
+
+
+class _G711Format(Model):
+    """G.711 at 8 kHz."""
+
+    type: Literal["audio/pcmu", "audio/pcma"]
+    rate: Literal[8000] = 8000
+
+
+_Format: TypeAlias = Annotated[_LivePcmFormat | _G711Format, Field(discriminator="type")]
+
+
+class _Output(Model):
+    """Output settings. Every voice name selects the same voice."""
+
+    voice: str | VoiceName | None = None
+
+
+class _LiveAudio(Model):
+    """Audio settings: one format for both directions."""
+
+    format: _Format | None = None
+    output: _Output | None = None
+
+
+class _Text(Model):
+    type: Literal["input_text", "output_text", "text"] | None = None
+    text: str
+
+
+class _Message(Model):
+    """A message from before the session."""
+
+    role: Literal["developer", "user", "assistant"]
+    content: Annotated[list[_Text], Field(min_length=1, max_length=1)]
+    type: Literal["message"] | None = None
+    id: str | None = None
+    status: Literal["incomplete", "completed"] | None = None
+
+
+class _SessionConfig(Model):
+    """Settings of a session; they cannot be changed later."""
+
+    model: str | None = None
+    audio: _LiveAudio | None = None
+    instructions: str | None = None
+    input: Annotated[list[_Message], Field(max_length=128)] | None = None
+    delegation: dict[str, Any] | None = None
+    store: bool | None = None
+    client: dict[str, Any] | None = None
+    triggers: list[dict[str, Any]] | None = None
+    safety_identifier: str | None = None
+
+
+class _SessionStart(ClientEvent):
+    session: _SessionConfig
+
+
+class _LiveSessionUpdate(ClientEvent):
+    """``session.update``: only the delegation can change."""
+
+    session: dict[str, Any]
+
+
+class _Append(ClientEvent):
+    """``session.instructions.append`` and similar commands."""
+
+    content: str
+    delegation_id: str | None
+
+
+class _AudioAppend(ClientEvent):
+    audio: str | None = None
+
+
+COMMANDS: Mapping[str, type[ClientEvent]] = {
+    "session.start": _SessionStart,
+    "session.update": _LiveSessionUpdate,
+    "session.instructions.append": _Append,
+    "session.thinking.append": _Append,
+    "session.commentary.append": _Append,
+    "session.input_audio.append": _AudioAppend,
+    "session.input_audio.mute": Empty,
+    "session.input_audio.unmute": Empty,
+    "session.close": Empty,
+}
 
 
 class OpenAiLiveProtocol(ClientEventProtocol):
@@ -93,26 +181,26 @@ class OpenAiLiveProtocol(ClientEventProtocol):
 
     def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
         engine, cause = self.engine, event.event_id
-        if isinstance(event, SessionStart):
+        if isinstance(event, _SessionStart):
             return self._start(event)
         if self._session is None:
             message = "Expected 'session.start' as the first command."
             raise MessageError("session_not_started", message, "type")
         match event:
-            case OptionalAudioAppend(audio=audio):
+            case _AudioAppend(audio=audio):
                 if audio is None:
                     raise MessageError("invalid_type", "Expected a base64 string in 'audio'.", "audio")
                 data = decoded(audio, engine.config.input_codec, "audio")
                 if self._muted:
                     data = _silence(engine.config.input_codec, len(data))
                 return engine.audio(data, at_ns) if data else ()
-            case LiveSessionUpdate(session=changes):
+            case _LiveSessionUpdate(session=changes):
                 if set(changes) - {"delegation"}:
                     message = "Only the delegation of a session can be changed."
                     raise MessageError("invalid_value", message, "session")
                 self._session |= changes
                 return [self._event("session.updated", cause, session=self._session)]
-            case Append(type=kind, content=content):
+            case _Append(type=kind, content=content):
                 if kind == "session.instructions.append":
                     instructions = "\n\n".join(filter(None, (engine.config.instructions, content)))
                     if len(instructions) > _MOST_INSTRUCTIONS:
@@ -129,7 +217,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
             case _:
                 raise AssertionError(f"no rule for {type(event).__name__}")
 
-    def _start(self, command: SessionStart) -> Sequence[Output]:
+    def _start(self, command: _SessionStart) -> Sequence[Output]:
         config, cause = command.session, command.event_id
         if self._session is not None:
             message = "The session has started already."
@@ -261,12 +349,12 @@ def _delta(payload: bytes) -> bytes:
     return b'{"type":"session.output_audio.delta","delta":"%b"}' % payload
 
 
-def _codec(given: Format) -> Codec:
-    return Codec(_G711.get(given.type, CodecName.PCM16), given.rate)
+def _codec(given: _Format) -> Codec:
+    return Codec(G711.get(given.type, CodecName.PCM16), given.rate)
 
 
 def _format(codec: Codec) -> dict[str, Any]:
-    names = {name: kind for kind, name in _G711.items()}
+    names = {name: kind for kind, name in G711.items()}
     return {"type": names.get(codec.name, "audio/pcm"), "rate": codec.rate_hz}
 
 

@@ -21,7 +21,6 @@ __all__ = [
     "AudioContent",
     "ClientEvent",
     "Empty",
-    "Format",
     "ItemCreate",
     "ItemFields",
     "ItemName",
@@ -34,11 +33,9 @@ __all__ = [
     "NoiseReduction",
     "ResponseCancel",
     "ResponseCreate",
-    "SemanticVad",
     "ServerVad",
     "SessionParams",
     "SessionUpdate",
-    "TextContent",
     "Transcription",
     "TurnDetection",
     "VoiceName",
@@ -50,7 +47,7 @@ EAGERNESS_SILENCE_MS: Mapping[str, int] = {"high": 300, "auto": 600, "medium": 6
 """Silence after which ``semantic_vad`` ends a turn: this endpoint waits instead of judging meaning."""
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
-Modalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=1)]
+_Modalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=1)]
 Metadata: TypeAlias = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
 ]
@@ -70,19 +67,13 @@ class PcmFormat(Model):
     rate: Literal[24000] = 24000
 
 
-class PcmuFormat(Model):
-    """G.711 µ-law at 8 kHz."""
+class _G711Format(Model):
+    """G.711 at 8 kHz."""
 
-    type: Literal["audio/pcmu"]
-
-
-class PcmaFormat(Model):
-    """G.711 A-law at 8 kHz."""
-
-    type: Literal["audio/pcma"]
+    type: Literal["audio/pcmu", "audio/pcma"]
 
 
-Format: TypeAlias = Annotated[PcmFormat | PcmuFormat | PcmaFormat, Field(discriminator="type")]
+_Format: TypeAlias = Annotated[PcmFormat | _G711Format, Field(discriminator="type")]
 
 
 class Transcription(Model):
@@ -114,7 +105,7 @@ class ServerVad(Model):
     interrupt_response: bool = True
 
 
-class SemanticVad(Model):
+class _SemanticVad(Model):
     """The voice detector with a silence that depends on eagerness (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
@@ -123,13 +114,11 @@ class SemanticVad(Model):
     interrupt_response: bool = True
 
 
-TurnDetection: TypeAlias = Annotated[ServerVad | SemanticVad, Field(discriminator="type")]
+TurnDetection: TypeAlias = Annotated[ServerVad | _SemanticVad, Field(discriminator="type")]
 
 
-class InputParams(Model):
-    """Input settings."""
-
-    format: Format | None = None
+class _InputParams(Model):
+    format: _Format | None = None
     transcription: Transcription | None = None
     noise_reduction: NoiseReduction | None = None
     turn_detection: TurnDetection | None = None
@@ -141,25 +130,23 @@ class VoiceName(Model):
     id: str
 
 
-class OutputParams(Model):
+class _OutputParams(Model):
     """Output settings. Every voice name selects the same voice."""
 
-    format: Format | None = None
+    format: _Format | None = None
     voice: str | VoiceName | None = None
     speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
 
 
-class AudioParams(Model):
-    """Audio settings."""
-
-    input: InputParams | None = None
-    output: OutputParams | None = None
+class _AudioParams(Model):
+    input: _InputParams | None = None
+    output: _OutputParams | None = None
 
 
-class ReplyParams(Model):
+class _ReplyParams(Model):
     """Settings of a session that one response can override."""
 
-    output_modalities: Modalities | None = None
+    output_modalities: _Modalities | None = None
     instructions: str | None = None
     max_output_tokens: MaxTokens | None = None
     tools: list[dict[str, Any]] | None = None
@@ -169,11 +156,11 @@ class ReplyParams(Model):
     reasoning: dict[str, Any] | None = None
 
 
-class SessionParams(ReplyParams):
+class SessionParams(_ReplyParams):
     """Session settings of a client."""
 
     type: Literal["realtime"]
-    audio: AudioParams | None = None
+    audio: _AudioParams | None = None
     model: str | None = None
     include: list[Literal["item.input_audio_transcription.logprobs"]] | None = None
     tracing: str | dict[str, Any] | None = None
@@ -203,7 +190,7 @@ class AudioAppend(ClientEvent):
     audio: str
 
 
-class TextContent(Model):
+class _TextContent(Model):
     """Text, of the user or the system (``input_text``) or of the assistant (``output_text``)."""
 
     type: Literal["input_text", "output_text"]
@@ -218,7 +205,7 @@ class AudioContent(Model):
     transcript: str | None = None
 
 
-Content: TypeAlias = Annotated[TextContent | AudioContent, Field(discriminator="type")]
+_Content: TypeAlias = Annotated[_TextContent | AudioContent, Field(discriminator="type")]
 
 
 class ItemFields(Model):
@@ -234,7 +221,7 @@ class ItemFields(Model):
 class ItemParam(ItemFields):
     """A message."""
 
-    content: Annotated[list[Content], Field(min_length=1, max_length=64)]
+    content: Annotated[list[_Content], Field(min_length=1, max_length=64)]
 
 
 class ItemCreate(ClientEvent):
@@ -258,32 +245,28 @@ class ItemTruncate(ClientEvent):
     audio_end_ms: Annotated[int, Field(ge=0)]
 
 
-class ResponseOutput(Model):
+class _ResponseOutput(Model):
     """Output settings of the response. Every voice name selects the same voice."""
 
-    format: Format | None = None
+    format: _Format | None = None
     voice: str | VoiceName | None = None
 
 
-class ResponseAudio(Model):
-    """Audio settings of the response."""
-
-    output: ResponseOutput | None = None
+class _ResponseAudio(Model):
+    output: _ResponseOutput | None = None
 
 
-class ResponseParams(ReplyParams):
-    """Settings of one response."""
-
+class _ResponseParams(_ReplyParams):
     conversation: Literal["auto", "none"] | None = None
     input: Annotated[list[ItemParam], Field(max_length=256)] | None = None
     metadata: Metadata | None = None
-    audio: ResponseAudio | None = None
+    audio: _ResponseAudio | None = None
 
 
 class ResponseCreate(ClientEvent):
     """``response.create``."""
 
-    response: ResponseParams | None = None
+    response: _ResponseParams | None = None
 
 
 class ResponseCancel(ClientEvent):

@@ -10,22 +10,21 @@ from live_eval.reference.engine.engine import PCM_24K, EngineConfig
 from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.protocols.openai_schema import (
     EAGERNESS_SILENCE_MS,
-    Format,
     PcmFormat,
-    PcmuFormat,
-    SemanticVad,
     ServerVad,
     SessionParams,
-    TurnDetection,
 )
 from live_eval.reference.protocols.payloads import MessageError
 
-__all__ = ["MODEL", "SessionSettings", "codec_of", "format_of"]
+__all__ = ["G711", "MODEL", "SessionSettings", "codec_of", "format_of"]
 
 MODEL = "live-eval-reference"
 """Default model name: agents SDKs name the model only in ``session.update``."""
 
 DEFAULT_VOICE = "alloy"
+
+G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
+"""Codecs of G.711, by format."""
 
 
 class SessionSettings:
@@ -40,8 +39,6 @@ class SessionSettings:
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate
-        self._turn_detection: TurnDetection | None = ServerVad(type="server_vad")
-        self._input_codec = self._output_codec = PCM_24K
         self.shown: dict[str, Any] = {
             "type": "realtime",
             "object": "realtime.session",
@@ -61,7 +58,7 @@ class SessionSettings:
                     "format": format_of(PCM_24K),
                     "transcription": None,
                     "noise_reduction": None,
-                    "turn_detection": self._turn_detection.model_dump(mode="json"),
+                    "turn_detection": ServerVad(type="server_vad").model_dump(mode="json"),
                 },
                 "output": {"format": format_of(PCM_24K), "voice": DEFAULT_VOICE, "speed": 1.0},
             },
@@ -75,23 +72,16 @@ class SessionSettings:
             MessageError: One is refused; then nothing changes.
         """
         self._check(params)
-        given = params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
-        self.shown |= given
-        if params.audio is not None and params.audio.input is not None:
-            heard = params.audio.input
-            # These are replaced as a whole, with defaults for omitted members.
-            self.shown["audio"]["input"] |= heard.model_dump(mode="json", include=heard.model_fields_set)
-            if "turn_detection" in heard.model_fields_set:
-                self._turn_detection = heard.turn_detection
-            if heard.format is not None:
-                self._input_codec = codec_of(heard.format)
-        if params.audio is not None and params.audio.output is not None:
-            spoken = params.audio.output
-            self.shown["audio"]["output"] |= spoken.model_dump(
-                mode="json", include=spoken.model_fields_set, exclude_none=True
-            )
-            if spoken.format is not None:
-                self._output_codec = codec_of(spoken.format)
+        self.shown |= params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
+        audio = params.audio
+        # What is given is replaced as a whole, with defaults for omitted members.
+        if audio is not None and audio.input is not None:
+            given = audio.input.model_dump(mode="json", include=audio.input.model_fields_set)
+            self.shown["audio"]["input"] |= given
+        if audio is not None and audio.output is not None:
+            fields = audio.output.model_fields_set
+            given = audio.output.model_dump(mode="json", include=fields, exclude_none=True)
+            self.shown["audio"]["output"] |= given
 
     def _check(self, params: SessionParams) -> None:
         if params.model is not None and self.shown["model"] not in (MODEL, params.model):
@@ -112,44 +102,38 @@ class SessionSettings:
     def engine_config(self) -> EngineConfig:
         """Return the settings for the engine."""
         limit = self.shown["max_output_tokens"]
-        turns = self._turn_detection
+        heard, spoken = self.shown["audio"]["input"], self.shown["audio"]["output"]
+        turns = heard["turn_detection"]
         return EngineConfig(
-            input_codec=self._input_codec,
-            output_codec=self._output_codec,
-            detection=_detection(turns),
-            create_response=turns is not None and turns.create_response,
-            interrupt_response=turns is not None and turns.interrupt_response,
-            transcribe=self.shown["audio"]["input"]["transcription"] is not None,
+            input_codec=codec_of(heard["format"]["type"]),
+            output_codec=codec_of(spoken["format"]["type"]),
+            detection=_detection(turns) if turns is not None else None,
+            create_response=turns is not None and turns["create_response"],
+            interrupt_response=turns is not None and turns["interrupt_response"],
+            transcribe=heard["transcription"] is not None,
             instructions=self.shown["instructions"] or "",
             wants_audio=self.shown["output_modalities"] != ["text"],
             max_output_tokens=limit if isinstance(limit, int) else None,
-            speed=self.shown["audio"]["output"]["speed"],
+            speed=spoken["speed"],
         )
 
 
-def codec_of(given: Format) -> Codec:
-    """Return the codec of a format."""
-    if isinstance(given, PcmFormat):
-        return PCM_24K
-    return Codec(CodecName.PCMU if isinstance(given, PcmuFormat) else CodecName.PCMA, 8_000)
+def codec_of(kind: str) -> Codec:
+    """Return the codec of a format's type."""
+    return Codec(G711[kind], 8_000) if kind in G711 else PCM_24K
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Encode a codec as a format; the dialect has none for a media track."""
-    if codec.name is CodecName.OPUS:
-        codec = PCM_24K
-    if codec.name is CodecName.PCM16:
-        return {"type": "audio/pcm", "rate": codec.rate_hz}
-    return {"type": "audio/pcmu" if codec.name is CodecName.PCMU else "audio/pcma"}
+    """Encode a codec as a format; a media track, for which the dialect has none, is shown as PCM."""
+    kinds = {name: kind for kind, name in G711.items()}
+    return {"type": kinds[codec.name]} if codec.name in kinds else {"type": "audio/pcm", "rate": 24_000}
 
 
-def _detection(turns: TurnDetection | None) -> Detection | None:
-    if turns is None:
-        return None
-    if isinstance(turns, SemanticVad):
-        return Detection(silence_ms=EAGERNESS_SILENCE_MS[turns.eagerness])
+def _detection(turns: Mapping[str, Any]) -> Detection:
+    if turns["type"] == "semantic_vad":
+        return Detection(silence_ms=EAGERNESS_SILENCE_MS[turns["eagerness"]])
     return Detection(
-        threshold=turns.threshold,
-        prefix_padding_ms=turns.prefix_padding_ms,
-        silence_ms=turns.silence_duration_ms,
+        threshold=turns["threshold"],
+        prefix_padding_ms=turns["prefix_padding_ms"],
+        silence_ms=turns["silence_duration_ms"],
     )

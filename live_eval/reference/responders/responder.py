@@ -75,14 +75,12 @@ class NoReplyError(LiveEvalError):
 class Responder(Protocol):
     """Finds replies."""
 
-    @property
-    def waits_for_words(self) -> bool:
-        """Whether a reply depends on the words."""
-        ...
+    waits_for_words: bool = False
+    """Whether a reply depends on the words."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply | None:
         """Return the constant reply, or None if replies differ."""
-        ...
+        return None
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
         """Return the reply to what was said.
@@ -94,13 +92,11 @@ class Responder(Protocol):
 
     async def close(self) -> None:
         """Release threads and connections."""
-        ...
+        return
 
 
-class ToneResponder:
+class ToneResponder(Responder):
     """Answers everything with a synthetic signal: no models, known onset."""
-
-    waits_for_words = False
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
@@ -110,9 +106,6 @@ class ToneResponder:
         """Return the fixed reply, or its words if text is wanted."""
         reply = self.fixed(settings)
         return reply if answer.wants_audio else GeneratedReply(reply.text, None)
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
 
 class FileResponder(ToneResponder):
@@ -165,10 +158,10 @@ class Replier(Protocol):
 
     async def close(self) -> None:
         """Release connections."""
-        ...
+        return
 
 
-class CascadeResponder:
+class CascadeResponder(Responder):
     """Speaks the words of a replier with a voice.
 
     Args:
@@ -184,10 +177,6 @@ class CascadeResponder:
         self._voice = voice
         self._spoken = lru_cache(maxsize=_SPOKEN_REPLIES_KEPT)(self._speak)
         self.waits_for_words = hears_words
-
-    def fixed(self, settings: ReferenceSettings) -> GeneratedReply | None:
-        """Return None: replies differ."""
-        return None
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
         """Return the reply to what was said."""
@@ -219,7 +208,7 @@ class CascadeResponder:
         await asyncio.to_thread(self._pool.shutdown)
 
 
-class ScriptReplier:
+class ScriptReplier(Replier):
     """Answers with the reply of the most similar script; without recognition, with each in turn.
 
     It understands no instructions and only looks for two patterns: the words "word for word" make it repeat
@@ -249,9 +238,6 @@ class ScriptReplier:
         if not heard:
             return ReplyLine("", NOTHING_HEARD)
         return await asyncio.to_thread(self._most_similar, heard)
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
     def _most_similar(self, heard: Sequence[str]) -> ReplyLine:
         best: tuple[float, ReplyLine] | None = None

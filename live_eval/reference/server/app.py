@@ -9,13 +9,12 @@ import logging
 import os
 import secrets
 import signal
-import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import groupby
 
 import orjson
-from aiohttp import WSCloseCode, web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
@@ -32,13 +31,13 @@ from live_eval.reference.server.connection_limits import Connections
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
 from live_eval.reference.server.signalling import WebRtcSessions
-from live_eval.reference.server.sockets import SocketChannel
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.reference.truth import TrueTurn, TruthFile
 from live_eval.session.event_loop import LoopProbe
+from live_eval.transport import Arrival
 from live_eval.types import Secret
 
-__all__ = ["MODEL", "Endpoint", "is_loopback", "serve"]
+__all__ = ["MODEL", "Endpoint", "SocketChannel", "is_loopback", "serve"]
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +45,42 @@ _log = logging.getLogger(__name__)
 _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _CLOSE_TIMEOUT_S = 2.0
+
+
+class SocketChannel:
+    """A WebSocket as a `Channel`. Each message is stamped on arrival.
+
+    Args:
+        socket: The WebSocket, open.
+        clock: The clock.
+        binary: Whether to send binary messages.
+    """
+
+    def __init__(self, socket: web.WebSocketResponse[bool], clock: Clock, *, binary: bool) -> None:
+        self._socket = socket
+        self._clock = clock
+        self._kind = WSMsgType.BINARY if binary else WSMsgType.TEXT
+
+    async def receive(self) -> Arrival | None:
+        """Wait for the next message; None once the connection has ended."""
+        try:
+            message = await self._socket.receive()
+        except ConnectionError:  # a pong could not be sent any more
+            return None
+        at_ns = self._clock.now_ns()
+        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            return Arrival(message.data, at_ns)
+        return None
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; do nothing if the connection has ended."""
+        # `receive` reports the end of the connection; drop what cannot be sent.
+        with contextlib.suppress(ConnectionError):
+            await self._socket.send_frame(message, self._kind)
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection; `receive` returns None from then on."""
+        await self._socket.close(code=code, message=reason.encode())
 
 
 class Endpoint:
@@ -260,16 +295,13 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     if until_end_of is not None:
-        descriptor = until_end_of
 
-        def wait_for_end() -> None:
-            # Not the stream: this thread would hold its lock at exit, and the interpreter would abort.
-            while os.read(descriptor, 4096):
-                pass
-            with contextlib.suppress(RuntimeError):  # the loop ended before the stream
-                loop.call_soon_threadsafe(stop.set)
+        def read(descriptor: int = until_end_of) -> None:
+            if not os.read(descriptor, 4096):
+                loop.remove_reader(descriptor)
+                stop.set()
 
-        threading.Thread(target=wait_for_end, name="parent", daemon=True).start()
+        loop.add_reader(until_end_of, read)
     runner = web.AppRunner(endpoint.application(), access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
     await runner.setup()
     try:

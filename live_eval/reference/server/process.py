@@ -64,11 +64,7 @@ class ReferenceProcess:
 
     @property
     def base_url(self) -> str:
-        """Its base URL, for example ``"ws://127.0.0.1:40123/v1"``.
-
-        Raises:
-            LiveEvalError: It has not been started.
-        """
+        """Its base URL, for example ``"ws://127.0.0.1:40123/v1"``; see `origin`."""
         return f"{self.origin}/v1"
 
     @property
@@ -84,13 +80,8 @@ class ReferenceProcess:
 
     @property
     def process_id(self) -> int:
-        """Its process id.
-
-        Raises:
-            LiveEvalError: It has not been started.
-        """
-        if self._process is None:
-            raise LiveEvalError("the reference endpoint has not been started: enter the context first")
+        """Its process id, once it has been started."""
+        assert self._process is not None
         return self._process.pid
 
     async def __aenter__(self) -> Self:
@@ -136,26 +127,23 @@ class ReferenceProcess:
         died = process.returncode
         await self._stop(process)
         if died is not None and error is None:
-            raise LiveEvalError(await self._epitaph(f"exited by itself with status {died}"))
+            raise await self._failure(f"exited by itself with status {died}")
 
     async def _ready(self, process: asyncio.subprocess.Process) -> int:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 line = await process.stdout.readline()
-                if not line:
-                    status = await process.wait()
-                    raise LiveEvalError(
-                        await self._epitaph(f"exited with status {status} before it was ready")
-                    )
+                status = None if line else await process.wait()
         except TimeoutError:
-            what = f"was not ready within {self._start_timeout_s:g} s"
-            raise LiveEvalError(await self._epitaph(what)) from None
+            raise await self._failure(f"was not ready within {self._start_timeout_s:g} s") from None
+        if not line:
+            raise await self._failure(f"exited with status {status} before it was ready")
         try:
             return int(orjson.loads(line)["port"])
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             what = f"printed {line[:200]!r}, expected a JSON object with its port"
-            raise LiveEvalError(await self._epitaph(what)) from None
+            raise await self._failure(what) from None
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is not None:
@@ -171,9 +159,9 @@ class ReferenceProcess:
                 process.kill()
             await process.wait()
 
-    async def _epitaph(self, what: str) -> str:
+    async def _failure(self, what: str) -> LiveEvalError:
         tail = await asyncio.to_thread(self._log_tail)
-        return f"the reference endpoint {what}; {self._log} ends with:\n{tail}"
+        return LiveEvalError(f"the reference endpoint {what}; {self._log} ends with:\n{tail}")
 
     def _open_log(self) -> BinaryIO:
         self._log.parent.mkdir(parents=True, exist_ok=True)

@@ -4,8 +4,8 @@ from typing import Any
 
 from aiohttp import web
 
+from live_eval.reference.server.app import SocketChannel
 from live_eval.reference.server.connection_limits import Connections
-from live_eval.reference.server.sockets import SocketChannel
 from live_eval.testing.clock import FakeClock
 
 SECOND_NS = 1_000_000_000

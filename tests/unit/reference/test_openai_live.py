@@ -25,8 +25,7 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
-from live_eval.reference.protocols.openai_live import OpenAiLiveProtocol
-from live_eval.reference.protocols.openai_live_schema import COMMANDS
+from live_eval.reference.protocols.openai_live import COMMANDS, OpenAiLiveProtocol
 from live_eval.reference.server.connection import packed
 from live_eval.reference.settings import Fault, ReferenceSettings
 
