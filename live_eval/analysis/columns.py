@@ -17,7 +17,7 @@ __all__ = ["BenchmarkColumn", "benchmark_columns", "prompt_scores"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkColumn:
-    """A column of one of the paper's tables.
+    """A column of one of the paper's tables; what is not explained here is as in `LeaderboardColumn`.
 
     Args:
         title: Its heading.
@@ -28,9 +28,6 @@ class BenchmarkColumn:
         scale: The ends of its scale, or None.
         higher_is_better: Its direction.
         rated: Whether a language model rates it.
-        picks_prompt: Whether each model is shown in its table with the prompt that is best by it.
-        heat_map: Whether it is also shown by attribute or type of question.
-        note: What to know to read it, or empty.
     """
 
     title: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,9 +106,7 @@ def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -
 def scripts_needed(aim: Aim, spread: float) -> int:
     """Return the smallest number of scripts with the power, at least as many as a test needs.
 
-    Args:
-        aim: What to show.
-        spread: Standard deviation of a script's difference.
+    `spread` is the standard deviation of a script's difference.
 
     Raises:
         UsageError: The number is too large.
@@ -133,10 +131,7 @@ def scripts_needed(aim: Aim, spread: float) -> int:
 def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
     """Return the smallest difference that so many scripts show with the power; None if there is none.
 
-    Args:
-        aim: What to show; its difference is ignored.
-        spread: Standard deviation of a script's difference.
-        scripts: How many scripts.
+    The difference in `aim` is ignored; `spread` is the standard deviation of a script's difference.
     """
     from scipy.optimize import brentq
 
@@ -296,14 +291,7 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
 
 @dataclass(frozen=True, slots=True)
 class _Design:
-    """The design of a run that a plan keeps: turns per script, and the share of scripts with a value.
-
-    Args:
-        aim: What to show.
-        scripts: Scripts with a value.
-        per_script: Turns of a script.
-        scored: Share of the scripts with a value.
-    """
+    """What a plan keeps of a run: scripts with a value, turns per script, share of scripts with a value."""
 
     aim: Aim
     scripts: int
@@ -384,9 +372,8 @@ def _noise(run: ComparedRun, series: Series) -> float | None:
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
     assert estimate.value is not None
-    interval = estimate.interval
-    scaled = None if interval is None else Interval(interval.low * factor, interval.high * factor)
-    return Estimate(estimate.value * factor, estimate.n, estimate.clusters, scaled, estimate.reason)
+    interval = estimate.interval and Interval(estimate.interval.low * factor, estimate.interval.high * factor)
+    return replace(estimate, value=estimate.value * factor, interval=interval)
 
 
 def _script_means(run: ComparedRun, series: Series) -> NDArray[np.float64]:

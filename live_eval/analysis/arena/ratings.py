@@ -156,13 +156,7 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Ratings:
-    """Return win rates and ratings with intervals by script.
-
-    Args:
-        matches: Verdicts on pairs of runs.
-        runs: The runs' names.
-        seed: Seed of the resampling.
-    """
+    """Return win rates and ratings of runs with intervals by script."""
     places = {name: place for place, name in enumerate(runs)}
     scripts = {script: row for row, script in enumerate(sorted({match.script_id for match in matches}))}
     # Points of each match, by run and opponent.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import orjson
 
-from live_eval.analysis.arena.judging import ArenaPlan, JudgedPair, PairVerdicts, Progress, judge_pairs
+from live_eval.analysis.arena.judging import ArenaPlan, PairVerdicts, Progress, judge_pairs
 from live_eval.analysis.arena.ratings import Match, Ratings, rate
 from live_eval.analysis.arena.votes import Votes, read_votes
 from live_eval.analysis.audit.figures import BothOrders, OrderEffect, order_effect
@@ -38,13 +38,7 @@ _PairKey: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByJudge:
-    """The runs as rated by a judge.
-
-    Args:
-        judged: Its verdicts.
-        ratings: Ratings of the runs.
-        order: The effect of which reply is shown first.
-    """
+    """The runs as rated by a judge, with the effect of which reply is shown first."""
 
     judged: PairVerdicts
     ratings: Ratings
@@ -160,7 +154,9 @@ def play_arena(
     names = tuple(run.name for run in runs)
     # Votes first: a mistake in the file is reported before models are asked.
     scripts = {case: script for run in runs for (case, _), script in run.scripts.items()}
-    people = _by_people(read_votes(votes, names, scripts), names, seed) if votes is not None else None
+    people = (
+        _by_people(read_votes(votes, names, scripts), names, scripts, seed) if votes is not None else None
+    )
     judge = None
     if plan is not None:
         folders = {run.name: run.path for run in runs}
@@ -188,24 +184,45 @@ def _by_judge(judged: PairVerdicts, runs: Sequence[str], seed: int) -> ByJudge:
     )
 
 
-def _by_people(votes: Votes, runs: Sequence[str], seed: int) -> ByPeople:
-    scripts = {vote.case_id: vote.script_id for vote in votes.votes}
+def _by_people(votes: Votes, runs: Sequence[str], scripts: Mapping[str, str], seed: int) -> ByPeople:
     matches = [
         Match(scripts[case], one, two, verdict)
         for (case, one, two), verdict in _of_votes(votes, runs).items()
     ]
-    verdicts = [vote.verdict for vote in votes.votes]
-    position = estimate_mean(verdicts, [vote.script_id for vote in votes.votes], seed=seed)
+    position = estimate_mean(
+        [vote.verdict for vote in votes.votes], [vote.script_id for vote in votes.votes], seed=seed
+    )
     return ByPeople(votes=votes, ratings=rate(matches, runs, seed=seed), position=position)
 
 
 def _agreement(
     judge: ByJudge, people: ByPeople, runs: Sequence[str], scripts: Mapping[str, str], seed: int
 ) -> Estimate:
-    said, voted = _of_judge(judge.judged.pairs), _of_votes(people.votes, runs)
+    pairs = judge.judged.pairs
+    said = _means(((pair.case_id, pair.first, pair.second), pair.verdict) for pair in pairs)
+    voted = _of_votes(people.votes, runs)
     both = [key for key in voted if key in said]
     same = [float(np.sign(voted[key]) == np.sign(said[key])) for key in both]
     return estimate_share(same, [scripts[case] for case, _, _ in both], whole=1.0, seed=seed)
+
+
+def _of_votes(votes: Votes, runs: Sequence[str]) -> Mapping[_PairKey, float]:
+    """Return the mean vote on each case and two runs."""
+    turned = [runs.index(vote.first) > runs.index(vote.second) for vote in votes.votes]
+    return _means(
+        ((vote.case_id, vote.second, vote.first), -vote.verdict)
+        if swap
+        else ((vote.case_id, vote.first, vote.second), vote.verdict)
+        for vote, swap in zip(votes.votes, turned, strict=True)
+    )
+
+
+def _means(verdicts: Iterable[tuple[_PairKey, float]]) -> Mapping[_PairKey, float]:
+    """Return the mean verdict on each case and two runs."""
+    found: dict[_PairKey, list[float]] = {}
+    for key, verdict in verdicts:
+        found.setdefault(key, []).append(verdict)
+    return {key: float(np.mean(each)) for key, each in found.items()}
 
 
 def verdict_lines(arena: ArenaResult) -> Iterator[str]:
@@ -223,11 +240,7 @@ def verdict_lines(arena: ArenaResult) -> Iterator[str]:
 
 
 def write_verdicts(arena: ArenaResult, path: Path) -> None:
-    """Write every verdict as a line of JSON, as `verdict_lines` yields them.
-
-    Args:
-        arena: The arena.
-        path: The file, which is replaced.
+    """Write every verdict as a line of JSON, as `verdict_lines` yields them; replace the file.
 
     Raises:
         StoreError: It cannot be written.
@@ -238,21 +251,3 @@ def write_verdicts(arena: ArenaResult, path: Path) -> None:
             file.writelines(verdict_lines(arena))
     except OSError as error:
         raise StoreError(f"{path}: cannot be written: {error}") from error
-
-
-def _of_judge(pairs: Sequence[JudgedPair]) -> Mapping[_PairKey, float]:
-    """Return the judge's verdict on each case and two runs, the mean over its repetitions."""
-    found: dict[_PairKey, list[float]] = {}
-    for pair in pairs:
-        found.setdefault((pair.case_id, pair.first, pair.second), []).append(pair.verdict)
-    return {key: float(np.mean(verdicts)) for key, verdicts in found.items()}
-
-
-def _of_votes(votes: Votes, runs: Sequence[str]) -> Mapping[_PairKey, float]:
-    """Return the mean vote on each case and two runs."""
-    found: dict[_PairKey, list[float]] = {}
-    for vote in votes.votes:
-        turned = runs.index(vote.first) > runs.index(vote.second)
-        one, two = (vote.second, vote.first) if turned else (vote.first, vote.second)
-        found.setdefault((vote.case_id, one, two), []).append(-vote.verdict if turned else vote.verdict)
-    return {key: float(np.mean(verdicts)) for key, verdicts in found.items()}

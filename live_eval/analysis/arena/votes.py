@@ -16,7 +16,7 @@ _OPTIONAL = ("rater",)
 _TOLD_ROWS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Vote:
     """One vote.
 
@@ -100,16 +100,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
         elif case not in scripts:
             votes.n_unknown += 1
         else:
-            votes.votes.append(
-                Vote(
-                    case_id=case,
-                    script_id=scripts[case],
-                    first=first,
-                    second=second,
-                    verdict=verdict,
-                    rater=rater,
-                )
-            )
+            votes.votes.append(Vote(case, scripts[case], first, second, verdict, rater))
     if wrong:
         more = [f"and {len(wrong) - _TOLD_ROWS} more rows"] if len(wrong) > _TOLD_ROWS else []
         raise DataError("\n".join([*wrong[:_TOLD_ROWS], *more]))
@@ -117,7 +108,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
         known = ", ".join(runs)
         raise DataError(
             f"{path}: no vote about these runs ({known}) and their cases: {votes.n_other} rows are about "
-            f"others, {votes.n_unknown} about cases that they have not"
+            f"others, {votes.n_unknown} about cases missing from them"
         )
     return votes
 

@@ -26,12 +26,7 @@ _ONE_RATER = ""
 
 @dataclass(frozen=True, slots=True)
 class RunTurns:
-    """The turns of a run by the names that labels use.
-
-    Args:
-        scripts: The script of each turn, by turn.
-        cases: The turns of each case, by case.
-    """
+    """The turns of a run by the names that labels use: the script of each turn, the turns of each case."""
 
     scripts: Mapping[str, str]
     cases: Mapping[str, Sequence[str]]
@@ -153,15 +148,7 @@ def agreement_json(
     *,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return how far a judge agrees with people, and people with each other.
-
-    Args:
-        labels: The labels.
-        spec: The judge.
-        values: The judge's scores by turn, without turns that it did not score.
-        turns: The turns of the run.
-        seed: Seed of the resampling.
-    """
+    """Return how far a judge (its scores by turn are `values`) agrees with people, and people among them."""
     raters = {rater for by_turn in labels.scores.values() for given in by_turn.values() for rater in given}
     return {
         "file": labels.file,

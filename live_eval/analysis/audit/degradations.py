@@ -110,19 +110,12 @@ def flatten(audio: Audio) -> Audio:
     sample, the gains in decibels smoothed likewise. The level of the whole is as before.
 
     A vocoder leaves traces of its own: compare the result with `resynthesise`, not with the recording.
-
-    Args:
-        audio: The recording; one without sound is returned as it is.
     """
     return _through_world(audio, flat=True)
 
 
 def resynthesise(audio: Audio) -> Audio:
-    """Return the recording taken apart and put together again by WORLD, unchanged.
-
-    Args:
-        audio: The recording; one without sound is returned as it is.
-    """
+    """Return the recording taken apart and put together again by WORLD; one without sound as it is."""
     return _through_world(audio, flat=False)
 
 

@@ -217,13 +217,7 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """One output of a judge for a turn and its degraded form, with the sign chosen so that higher is better.
-
-    Args:
-        script_id: The turn's script.
-        before: Value for the original turn (or its control).
-        after: Value for the degraded turn.
-    """
+    """One output of a judge for a turn (or its control) and its degraded form; higher is better."""
 
     script_id: str
     before: float
@@ -256,13 +250,7 @@ class Sight:
 
 
 def sight(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> Sight:
-    """Return whether a judge notices a degradation.
-
-    Args:
-        rows: Turns scored both ways.
-        directed: Whether one direction is better; otherwise any change beyond chance counts.
-        seed: Seed of the resampling.
-    """
+    """Return whether a judge notices a degradation; without a direction, any change beyond chance counts."""
     before, after = [row.before for row in rows], [row.after for row in rows]
     difference = paired_difference(before, after, [row.script_id for row in rows], seed=seed)
     found = difference.interval

@@ -96,12 +96,7 @@ class TurnPicker:
         return [ids[number] for number in range(longest) for ids in by_script.values() if number < len(ids)]
 
     def donor(self, turn: JudgedTurn, kind: DonorKind) -> JudgedTurn | None:
-        """Return a turn of another script to borrow from, or None if there is none.
-
-        Args:
-            turn: The turn that borrows.
-            kind: What it borrows.
-        """
+        """Return a turn of another script to borrow from, or None if there is none."""
         random = np.random.default_rng([self._seed, zlib.crc32(turn.turn_id.encode())])
         lent = self._looks_at & _OF_THE_USER if kind is DonorKind.EMOTION else frozenset[Need]()
         for place in random.permutation(len(self._known)):

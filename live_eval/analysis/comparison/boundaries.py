@@ -18,12 +18,7 @@ UNKNOWN_METHOD = "not recorded"
 
 @dataclass(frozen=True, slots=True)
 class SpeechEnd:
-    """The end of the user's speech in one turn.
-
-    Args:
-        method: The method, in words.
-        at_ns: Its time from the recording's first sample.
-    """
+    """The end of the user's speech in one turn, from its recording's first sample; the method in words."""
 
     method: str
     at_ns: int
@@ -61,20 +56,13 @@ class Boundaries:
         }
 
     def in_words(self, first: str, other: str) -> str:
-        """Return a note for readers of the latencies; empty if the boundaries are the same.
-
-        Args:
-            first: What to call the first run.
-            other: What to call the other.
-        """
+        """Return a note for readers of the latencies; empty if the boundaries are the same."""
         if not (self.changed or self.moved):
             return ""
+        where = f"is the same in all {counted(self.turns, 'turn')}"
         if self.moved:
-            where = (
-                f"differs in {self.moved} of {counted(self.turns, 'turn')}, by up to {self.largest_ms:.0f} ms"
-            )
-        else:
-            where = f"is the same in all {counted(self.turns, 'turn')}"
+            turns = f"{self.moved} of {counted(self.turns, 'turn')}"
+            where = f"differs in {turns}, by up to {self.largest_ms:.0f} ms"
         return (
             f"speech boundaries: {', '.join(self.first)} in {first}; {', '.join(self.other)} in {other}; "
             f"the end of speech, at which latencies begin, {where}"
@@ -91,12 +79,7 @@ def speech_ends(turns: Sequence[TurnFacts]) -> dict[TurnKey, SpeechEnd]:
 
 
 def boundaries_of(first: Mapping[TurnKey, SpeechEnd], other: Mapping[TurnKey, SpeechEnd]) -> Boundaries:
-    """Return how the speech boundaries of two runs differ.
-
-    Args:
-        first: The ends of speech of the first run.
-        other: The ends of speech of the other run.
-    """
+    """Return how the speech boundaries of two runs differ."""
     pairs = [(first[key], other[key]) for key in first if key in other]
     distances_ns = [abs(two.at_ns - one.at_ns) for one, two in pairs]
     return Boundaries(

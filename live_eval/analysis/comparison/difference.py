@@ -27,7 +27,7 @@ from live_eval.analysis.statistics import (
 )
 from live_eval.analysis.summary import TurnKey
 
-__all__ = ["Difference", "Verdict", "difference_of", "estimated_difference", "script_differences"]
+__all__ = ["Difference", "Verdict", "difference_of", "script_differences"]
 
 
 class Verdict(StrEnum):
@@ -126,10 +126,6 @@ class Difference:
         reason = self.difference.reason if self.difference.value is None else self.test.reason
         return f"{self.verdict.value}: {reason or self.difference.reason}"
 
-    def corrected(self, p_holm: float | None, tests: int) -> Difference:
-        """Return it with p corrected over so many tests."""
-        return replace(self, p_holm=p_holm, tests=tests)
-
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""
         return {
@@ -193,7 +189,7 @@ def difference_of(
         higher_is_better=first.higher_is_better,
         first=float(befores.mean()) if paired else None,
         other=float(afters.mean()) if paired else None,
-        difference=_mean(differences, len(paired), seed),
+        difference=replace(estimate_mean(differences, range(len(differences)), seed=seed), n=len(paired)),
         test=test,
         p_holm=test.p,
         tests=1,
@@ -206,14 +202,6 @@ def difference_of(
         failed_first=sum(key in failed_first for key in keys),
         failed_other=sum(key in failed_other for key in keys),
     )
-
-
-def estimated_difference(
-    first: Series, other: Series, scripts: Mapping[TurnKey, str], *, seed: int = 0
-) -> Estimate:
-    """Return only the difference with its interval; arguments as in `difference_of`."""
-    paired = _paired(first, other)
-    return _mean(_differences(paired, scripts), len(paired), seed)
 
 
 def script_differences(first: Series, other: Series, scripts: Mapping[TurnKey, str]) -> NDArray[np.float64]:
@@ -236,7 +224,3 @@ def _differences(
     return cluster_means(
         [after - before for before, after in paired.values()], [scripts[key] for key in paired]
     )
-
-
-def _mean(differences: NDArray[np.float64], pairs: int, seed: int) -> Estimate:
-    return replace(estimate_mean(differences, range(len(differences)), seed=seed), n=pairs)

@@ -57,11 +57,7 @@ class BestPrompt:
         }
 
     def in_words(self, prompts: Mapping[str, str]) -> str:
-        """Return a sentence that names it.
-
-        Args:
-            prompts: The prompt of each run, by the run's name.
-        """
+        """Return a sentence that names it; `prompts` has the prompt of each run, by the run's name."""
         if self.best is None or self.lead is None:
             return f"best prompt by {self.metric}: none: {self.reason}"
         count = Counter(prompts.values())
@@ -117,12 +113,7 @@ class PromptSensitivity:
 
 
 def prompt_sensitivity(runs: Sequence[ComparedRun], *, seed: int = 0) -> PromptSensitivity | None:
-    """Return the effect of the prompt if the runs differ in nothing else; otherwise None.
-
-    Args:
-        runs: Runs of the same data.
-        seed: Seed of resampling and of sign flips.
-    """
+    """Return the effect of the prompt if the runs differ in nothing else; otherwise None."""
     if not prompts_alone_differ([run.manifest for run in runs]):
         return None
     prompts = dict(zip([run.name for run in runs], prompt_names([run.manifest for run in runs]), strict=True))
@@ -164,8 +155,7 @@ def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], 
 def averaged(series: Sequence[Series]) -> Series:
     """Return a metric averaged over runs, turn by turn, so that a prompt counts once, however often it ran.
 
-    Args:
-        series: The metric in each run; a turn without a value in one of them gets none.
+    A turn without a value in one of the runs gets none.
     """
     values: dict[TurnKey, float | None] = {}
     for key in series[0].values:
@@ -194,12 +184,7 @@ class RankedPrompts:
 
 
 def rank_prompts(series: Mapping[str, Series], scripts: Mapping[TurnKey, str]) -> RankedPrompts | None:
-    """Return prompts from best to worst; None if no turn has a value under every prompt.
-
-    Args:
-        series: The same metric under each prompt.
-        scripts: The script of each turn.
-    """
+    """Return prompts from best to worst by one metric; None if no turn has a value under every prompt."""
     keys = [key for key in scripts if all(one.values.get(key) is not None for one in series.values())]
     if not keys:
         return None

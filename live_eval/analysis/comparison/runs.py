@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from live_eval.analysis.comparison.boundaries import Boundaries, boundaries_of
@@ -13,7 +14,6 @@ from live_eval.analysis.comparison.series import (
     ComparedRun,
     Series,
     find_series,
-    series_without,
 )
 from live_eval.analysis.comparison.settings import Setting, settings_that_differ
 from live_eval.analysis.statistics import flips_for, holm
@@ -69,7 +69,10 @@ class RunComparison:
                 setting.name: {"first": setting.first, "other": setting.other} for setting in self.settings
             },
             "metrics": {
-                name: {**difference.as_json(), "without_flagged": _json(self.without_flagged.get(name))}
+                name: {
+                    **difference.as_json(),
+                    "without_flagged": clear.as_json() if (clear := self.without_flagged.get(name)) else None,
+                }
                 for name, difference in self.differences.items()
             },
             "flagged": {
@@ -156,7 +159,9 @@ def _corrected(families: Sequence[Mapping[str, Difference]]) -> list[dict[str, D
     # If no script differs, no sign flip changes anything and there is nothing to correct.
     return [
         {
-            name: each.corrected(next(corrected) if each.test.informative else each.p_holm, len(tested))
+            name: replace(
+                each, p_holm=next(corrected) if each.test.informative else each.p_holm, tests=len(tested)
+            )
             for name, each in family.items()
         }
         for family in families
@@ -172,12 +177,7 @@ def _on_flagged(comparison: RunComparison) -> Iterator[str]:
 
 
 def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
-    """Check that two runs are of the same data.
-
-    Args:
-        first: The one.
-        other: The other.
-        common: Whether shared cases are enough.
+    """Check that two runs are of the same data; with `common`, shared cases are enough.
 
     Raises:
         UsageError: They are not; says how they differ.
@@ -208,7 +208,8 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
         tasks = (", ".join(sorted(run.tasks)) for run in (first, other))
         yield f"the tasks are {' in the one and '.join(tasks)} in the other; --common compares what both have"
     unshared = [
-        f"{_cases([key for key in one.scripts if key not in two.scripts])} only in {one.name}{_ended(two)}"
+        f"{_cases([key for key in one.scripts if key not in two.scripts])} only in {one.name}"
+        + ("" if two.ended else f" ({two.name} is incomplete)")
         for one, two in ((first, other), (other, first))
         if one.scripts.keys() - two.scripts.keys()
     ]
@@ -225,16 +226,14 @@ def _cases(keys: Sequence[TurnKey]) -> str:
     return f"{counted(len(keys), 'turn')} ({shown}{more})"
 
 
-def _ended(run: ComparedRun) -> str:
-    return "" if run.ended else f" ({run.name} is incomplete)"
-
-
 def _compare(
     first: ComparedRun, other: ComparedRun, wanted: set[str], flips: int, seed: int
 ) -> RunComparison:
     notes: list[str] = []
     differences: dict[str, Difference] = {}
-    failed = [_failed(run) for run in (first, other)]
+    failed = [
+        {key for key, value in run.series[CAPTURED].values.items() if not value} for run in (first, other)
+    ]
     unflagged: dict[str, Difference] = {}
     flagged = [run.flagged & first.scripts.keys() & other.scripts.keys() for run in (first, other)]
     either = flagged[0] | flagged[1]
@@ -243,16 +242,14 @@ def _compare(
     if no_latencies:
         notes.append(f"latencies are not compared: {no_latencies}")
 
-    def difference(mine: Series, theirs: Series) -> Difference:
-        return difference_of(
-            mine,
-            theirs,
-            first.scripts,
-            failed_first=failed[0],
-            failed_other=failed[1],
-            flips=flips,
-            seed=seed,
-        )
+    difference = partial(
+        difference_of,
+        scripts=first.scripts,
+        failed_first=failed[0],
+        failed_other=failed[1],
+        flips=flips,
+        seed=seed,
+    )
 
     for name, series in first.series.items():
         theirs = other.series.get(name)
@@ -267,9 +264,7 @@ def _compare(
         differences[name] = difference(series, theirs)
         if series.kind == "latency":
             unflagged[name] = (
-                difference(series_without(series, either), series_without(theirs, either))
-                if either
-                else differences[name]
+                difference(series.without(either), theirs.without(either)) if either else differences[name]
             )
     if unflagged and (shown := boundaries.in_words(first.name, other.name)):
         notes.append(shown)
@@ -291,23 +286,8 @@ def _compare(
     )
 
 
-def _json(difference: Difference | None) -> dict[str, Any] | None:
-    return None if difference is None else difference.as_json()
-
-
-def _failed(run: ComparedRun) -> set[TurnKey]:
-    captured: Series = run.series[CAPTURED]
-    return {key for key, value in captured.values.items() if not value}
-
-
 def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> None:
     """Check that a metric is the same thing in two runs.
-
-    Args:
-        first: The first run.
-        mine: The metric in it.
-        other: The other run.
-        theirs: The metric in that.
 
     Raises:
         UsageError: It is not; says why.

@@ -29,11 +29,9 @@ __all__ = [
     "Series",
     "compared_run",
     "find_series",
-    "flagged_turns",
     "read_runs",
     "score_series",
     "series_of",
-    "series_without",
 ]
 
 CAPTURED = "captured"
@@ -60,6 +58,11 @@ class Series:
     unit: str = ""
     higher_is_better: bool | None = None
     version: str = ""
+
+    def without(self, turns: Collection[TurnKey]) -> Series:
+        """Return the metric without some turns."""
+        kept = {key: value for key, value in self.values.items() if key not in turns}
+        return replace(self, values=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,14 +123,7 @@ def _read(path: Path, name: str, retime: bool) -> ComparedRun:
 
 
 def compared_run(run: RunReader, name: str, turns: Sequence[TurnFacts], table: ScoreTable) -> ComparedRun:
-    """Return a run prepared for comparison.
-
-    Args:
-        run: The run.
-        name: What to call it.
-        turns: Its turns.
-        table: Its scores.
-    """
+    """Return a run prepared for comparison, called `name`."""
     versions = {turn.timing_version for turn in turns}
     return ComparedRun(
         name=name,
@@ -139,25 +135,15 @@ def compared_run(run: RunReader, name: str, turns: Sequence[TurnFacts], table: S
         tasks=frozenset(turn.task for turn in turns),
         timing_version=versions.pop() if len(versions) == 1 else None,
         series=series_of(turns, table),
-        flagged=flagged_turns(turns),
+        flagged=frozenset(turn.key for turn in turns if turn.captured and turn.timing.flagged),
         speech_ends=speech_ends(turns),
     )
 
 
-def flagged_turns(turns: Sequence[TurnFacts]) -> frozenset[TurnKey]:
-    """Return the captured turns in which the harness itself was late."""
-    return frozenset(turn.key for turn in turns if turn.captured and turn.timing.flagged)
-
-
 def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
-    """Return every metric of a run, by name.
+    """Return every metric of a run, by name; with `by_task`, a score of several tasks is split by task.
 
     Latencies that begin with an uncertain end of speech are None.
-
-    Args:
-        turns: The run's turns, failed ones included.
-        table: Its scores.
-        by_task: Whether a score that is about turns of several tasks is split by task.
     """
     captured = {turn.key: float(turn.captured) for turn in turns}
     made = [Series(CAPTURED, "turns", captured, unit="share", higher_is_better=True)]
@@ -184,13 +170,9 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
 def score_series(
     turns: Sequence[TurnFacts], table: ScoreTable, column: ScoreColumn, task: Task | None = None
 ) -> Series:
-    """Return one score of a run.
+    """Return one score of a run, over the turns that it applies to, failed ones included.
 
-    Args:
-        turns: The turns that it applies to, failed ones included.
-        table: The run's scores.
-        column: The score.
-        task: The task of the turns, to add to its name; None for a score that is not split by task.
+    A task is added to its name: that of the turns, if the score is split by task.
     """
     return Series(
         column.name if task is None else f"{column.name}:{task}",
@@ -202,23 +184,11 @@ def score_series(
     )
 
 
-def series_without(series: Series, turns: Collection[TurnKey]) -> Series:
-    """Return a metric without some turns.
-
-    Args:
-        series: The metric.
-        turns: The turns to leave out.
-    """
-    return replace(series, values={key: value for key, value in series.values.items() if key not in turns})
-
-
 def find_series(run: ComparedRun, wanted: str) -> Series:
-    """Return the metric that the user named.
+    """Return the metric that the user named, in any case.
 
-    Args:
-        run: The run.
-        wanted: Its name, or the end of it (``C4`` for ``rubric.c4``), in any case; the task is optional if
-            there is only one.
+    It is named in full, or by the end of its name (``C4`` for ``rubric.c4``), without the task if there is
+    only one.
 
     Raises:
         UsageError: No metric or several match; lists the candidates.

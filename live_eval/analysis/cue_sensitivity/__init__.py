@@ -17,16 +17,16 @@ See docs/cue-sensitivity.md for its assumptions and limits.
 """
 
 from live_eval.analysis.cue_sensitivity.effects import (
-    FEWEST_SCRIPTS,
     PERMUTATIONS,
     Effect,
-    effect_of,
+    effect_over,
+    scripts_of,
+    why_too_few,
 )
 from live_eval.analysis.cue_sensitivity.measures import Embedder, Measure, Reply, read_measures
 from live_eval.analysis.cue_sensitivity.sensitivity import CueSensitivity, cue_sensitivity
 
 __all__ = [
-    "FEWEST_SCRIPTS",
     "PERMUTATIONS",
     "CueSensitivity",
     "Effect",
@@ -34,6 +34,8 @@ __all__ = [
     "Measure",
     "Reply",
     "cue_sensitivity",
-    "effect_of",
+    "effect_over",
     "read_measures",
+    "scripts_of",
+    "why_too_few",
 ]

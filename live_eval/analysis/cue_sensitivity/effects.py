@@ -20,7 +20,6 @@ __all__ = [
     "PERMUTATIONS",
     "Effect",
     "Script",
-    "effect_of",
     "effect_over",
     "scripts_of",
     "usable_scripts",
@@ -95,27 +94,11 @@ class Script:
     exchanged: NDArray[np.float64]
 
 
-def effect_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> Effect:
-    """Return the effect of the voice on replies, by one measure.
-
-    Args:
-        measure: The measure.
-        replies: The replies to measure.
-        seed: Seed of the exchanges.
-    """
-    return effect_over(scripts_of(measure, replies, seed=seed), why_too_few(measure, replies), seed=seed)
-
-
 def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> list[Script]:
     """Return the contributions of the scripts with replies to two styles, and two to the same recording.
 
     Styles are compared and exchanged among the recordings of one source, since another speaker is not another
     cue. A script with several sources counts once, with the mean over them.
-
-    Args:
-        measure: The measure.
-        replies: The replies to measure.
-        seed: Seed of the exchanges.
     """
     random = np.random.default_rng(seed)
     far = _far(measure, replies, random)
@@ -137,13 +120,7 @@ def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> 
 
 
 def effect_over(scripts: Sequence[Script], too_few: str, *, seed: int = 0) -> Effect:
-    """Return the effect over scripts.
-
-    Args:
-        scripts: The contributions of the scripts.
-        too_few: The reason to give for fewer than `FEWEST_SCRIPTS`.
-        seed: Seed of the interval.
-    """
+    """Return the effect over scripts, or `too_few` as the reason for fewer than `FEWEST_SCRIPTS`."""
     if len(scripts) < FEWEST_SCRIPTS:
         return Effect(Estimate(None, 0, len(scripts), reason=too_few), scripts=len(scripts))
     between = np.asarray([each.between for each in scripts])
@@ -183,12 +160,7 @@ def usable_scripts(replies: Sequence[Reply]) -> int:
 
 
 def why_too_few(measure: Measure, replies: Sequence[Reply]) -> str:
-    """Return why fewer than `FEWEST_SCRIPTS` scripts contribute, and what would help.
-
-    Args:
-        measure: The measure.
-        replies: The replies.
-    """
+    """Return why fewer than `FEWEST_SCRIPTS` scripts contribute, and what would help."""
     if usable_scripts(replies) >= FEWEST_SCRIPTS:
         lacking = [
             f"only {count} of {len(replies)} replies have {what}"

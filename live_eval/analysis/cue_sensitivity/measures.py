@@ -82,13 +82,7 @@ _FEATURES = ("pitch_hz", "pitch_range", "level", "rate", "pauses")
 def read_measures(
     replies: Sequence[Reply], rows: Mapping[tuple[str, str], ScoreRow], embedder: Embedder | None
 ) -> list[Measure]:
-    """Return the measures that the replies and scores allow.
-
-    Args:
-        replies: The replies.
-        rows: Their scores, by judge and turn.
-        embedder: Sentence embedding model, or None.
-    """
+    """Return the measures that the replies and their scores, by judge and turn, allow."""
     measures = [_meaning(replies, embedder) if embedder is not None else _words(replies)]
 
     judges = {judge for judge, _ in rows}

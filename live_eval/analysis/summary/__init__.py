@@ -6,41 +6,30 @@ of the run; for every score, ``n + n_unscored + n_failed`` does. A failed turn h
 and counts in both sums.
 """
 
-from live_eval.analysis.summary.audits import AuditSummary, audit_in_words, read_audits
-from live_eval.analysis.summary.changes import ChangeFigures, DialogueFigures
-from live_eval.analysis.summary.facts import TURN_FAILED, TurnFacts, TurnKey, latency
+from live_eval.analysis.summary.audits import audit_in_words
+from live_eval.analysis.summary.changes import DialogueFigures
+from live_eval.analysis.summary.facts import TurnFacts, TurnKey, latency
 from live_eval.analysis.summary.groups import Group
-from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, Percentiles
-from live_eval.analysis.summary.media import MediaSummary
-from live_eval.analysis.summary.run import Lag, RunFacts, RunSummary, summarise, unfinished
+from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary
+from live_eval.analysis.summary.run import RunSummary, summarise, unfinished
 from live_eval.analysis.summary.scores import (
     JudgeFacts,
-    ScoreCell,
     ScoreColumn,
     ScoreSummary,
     ScoreTable,
     judges_asked_for,
     read_scores,
 )
-from live_eval.analysis.summary.tasks import ErrorFigures, QuestionFigures, TaskFigures
+from live_eval.analysis.summary.tasks import QuestionFigures, TaskFigures
 
 __all__ = [
     "LATENCIES",
-    "TURN_FAILED",
-    "AuditSummary",
-    "ChangeFigures",
     "DialogueFigures",
-    "ErrorFigures",
     "Group",
     "JudgeFacts",
-    "Lag",
     "LatencySummary",
-    "MediaSummary",
-    "Percentiles",
     "QuestionFigures",
-    "RunFacts",
     "RunSummary",
-    "ScoreCell",
     "ScoreColumn",
     "ScoreSummary",
     "ScoreTable",
@@ -50,7 +39,6 @@ __all__ = [
     "audit_in_words",
     "judges_asked_for",
     "latency",
-    "read_audits",
     "read_scores",
     "summarise",
     "unfinished",

@@ -23,10 +23,8 @@ class AuditSummary:
         judge: The judge.
         version: Its version.
         repeats: How far it agrees with itself.
-        sees: Degradations that it notices; for a judge with several outputs, which of them notice it, if not
-            all.
-        does_not_see: Those that it misses or prefers, and those with too few turns to
-            say.
+        sees: Degradations that it notices, with the outputs that do, if not all.
+        does_not_see: Those that it misses or prefers, and those with too few turns to say.
         order: For pairwise judges, the effect of the order.
         labels: How far it agrees with people.
         other_judge: How far it agrees with another judge.
@@ -56,11 +54,7 @@ def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
 
 
 def audit_in_words(audit: StoredAudit) -> AuditSummary:
-    """Return an audit in a few words.
-
-    Args:
-        audit: The stored audit.
-    """
+    """Return an audit in a few words."""
     report = audit.report
     parts = {name: part_of(report, name) for name in ("consistency", "order", "sensitivity")}
     degradations = part_of(parts["sensitivity"], "degradations")
@@ -73,12 +67,8 @@ def audit_in_words(audit: StoredAudit) -> AuditSummary:
         order=_order(parts["order"]),
         labels=_labels(part_of(report, "agreement"), audit.judge),
         other_judge=_other(part_of(report, "against"), audit.judge),
-        n_failed=sum(_n_failed(part) for part in (*parts.values(), *degradations.values())),
+        n_failed=sum(part.get("n_failed", 0) for part in (*parts.values(), *degradations.values())),
     )
-
-
-def _n_failed(part: Mapping[str, Any]) -> int:
-    return int(part.get("n_failed", 0))
 
 
 def _repeats(part: Mapping[str, Any], judge: str) -> str:

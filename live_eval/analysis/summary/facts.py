@@ -8,12 +8,11 @@ from typing import TypeAlias
 
 from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FailureKind
-from live_eval.judging import TURN_FAILED
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latency, TurnTiming
 from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
 
-__all__ = ["TURN_FAILED", "TurnFacts", "TurnKey", "latency", "turn_facts"]
+__all__ = ["TurnFacts", "TurnKey", "latency", "turn_facts"]
 
 _FAULTS_OF_DATA = frozenset(
     {
@@ -34,7 +33,11 @@ TurnKey: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFacts:
-    """The facts about a turn that figures need: everything but its marks."""
+    """The facts about a turn that figures need: everything but its marks.
+
+    `unanswered` says that a question with a key was put to the endpoint and not answered; `speech_end_ns`
+    counts from the recording's first sample.
+    """
 
     turn_id: str
     case_id: str
@@ -80,19 +83,14 @@ def latency(timing: TurnTiming, name: str) -> Latency:
     return found
 
 
-def _unanswered(turn: TurnRecord) -> bool:
-    """Return whether a question with a key was put to the endpoint and not answered.
-
-    A fault of the data is not the endpoint's failure.
-    """
-    question = turn.case.question
-    if question is None or question.answer is None or turn.failure is None:
-        return False
-    return turn.failure.kind not in _FAULTS_OF_DATA
-
-
 def turn_facts(turn: TurnRecord) -> TurnFacts:
     """Return the facts about a turn that figures need."""
+    trace, question, failure = turn.trace, turn.case.question, turn.failure
+    speech_end_ns: int | None = None
+    if trace.boundaries is not None:
+        speech_end_ns = trace.boundaries.voice_end_ns
+    elif trace.t0_ns is not None and trace.voice_end_ns is not None:  # a run that kept no boundaries
+        speech_end_ns = trace.voice_end_ns - trace.t0_ns
     return TurnFacts(
         turn_id=turn.turn_id,
         case_id=turn.case.case_id,
@@ -102,24 +100,20 @@ def turn_facts(turn: TurnRecord) -> TurnFacts:
         cue=turn.case.cue,
         task=turn.case.task,
         text=turn.case.text,
-        question=turn.case.question,
-        unanswered=_unanswered(turn),
+        question=question,
+        # A fault of the data is not the endpoint's failure to answer.
+        unanswered=question is not None
+        and question.answer is not None
+        and failure is not None
+        and failure.kind not in _FAULTS_OF_DATA,
         source=turn.case.source,
         captured=turn.captured,
         timing=turn.timing,
         timing_version=turn.timing_version,
         media=turn.media,
-        setup_ns=turn.trace.setup_ns,
+        setup_ns=trace.setup_ns,
         dialogue_id=turn.case.dialogue_id,
         turn_index=turn.case.turn_index,
-        boundaries=turn.trace.boundaries,
-        speech_end_ns=_speech_end_ns(turn),
+        boundaries=trace.boundaries,
+        speech_end_ns=speech_end_ns,
     )
-
-
-def _speech_end_ns(turn: TurnRecord) -> int | None:
-    """Return the end of speech from the recording's first sample, even if the run kept no boundaries."""
-    trace = turn.trace
-    if trace.boundaries is not None:
-        return trace.boundaries.voice_end_ns
-    return None if trace.t0_ns is None or trace.voice_end_ns is None else trace.voice_end_ns - trace.t0_ns

@@ -15,7 +15,8 @@ from live_eval.analysis.statistics import (
     rounded,
     too_few_for,
 )
-from live_eval.analysis.summary.facts import TURN_FAILED, TurnFacts, latency
+from live_eval.analysis.summary.facts import TurnFacts, latency
+from live_eval.judging import TURN_FAILED
 
 __all__ = ["LATENCIES", "LatencySummary", "Percentiles", "has_uncertain_start", "summarise_latency"]
 

@@ -35,12 +35,9 @@ _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How late the harness itself was, in milliseconds: the error bar of the latencies.
+    """How late the harness itself was, in milliseconds over the turns: the error bar of the latencies.
 
-    Args:
-        p50: Median over the turns.
-        p99: 99th percentile.
-        flagged: Turns beyond the bound.
+    `flagged` counts the turns beyond the bound.
     """
 
     p50: float | None

@@ -9,8 +9,8 @@ from typing import Any
 
 from live_eval.analysis.columns import BenchmarkColumn
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, interval_json, rounded
-from live_eval.analysis.summary.facts import TURN_FAILED, TurnFacts
-from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
+from live_eval.analysis.summary.facts import TurnFacts
+from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.recording import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
 from live_eval.registry import installed_judges
 from live_eval.types import Task

@@ -136,7 +136,7 @@ def test_a_verdict_heeds_the_direction(higher: bool | None, shift: float, expect
     found = difference_of(one, two, scripts)
     assert found.verdict is expected
     # The same difference with a p that the correction made large is not shown.
-    assert found.corrected(0.05, 2).verdict is Verdict.NOT_SHOWN
+    assert replace(found, p_holm=0.05, tests=2).verdict is Verdict.NOT_SHOWN
 
 
 @pytest.mark.parametrize(("shift", "verdict"), [(0.0, Verdict.NOT_SHOWN), (1.0, Verdict.BETTER)])

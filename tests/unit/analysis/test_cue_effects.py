@@ -7,7 +7,16 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from live_eval.analysis.cue_sensitivity import PERMUTATIONS, Effect, Measure, Reply, effect_of, read_measures
+from live_eval.analysis.cue_sensitivity import (
+    PERMUTATIONS,
+    Effect,
+    Measure,
+    Reply,
+    effect_over,
+    read_measures,
+    scripts_of,
+    why_too_few,
+)
 
 VARIANTS = ("target", "neutral", "alternative")
 
@@ -21,6 +30,10 @@ def replies_of(scripts: int, repeats: int = 3, variants: Sequence[str] = VARIANT
         for variant in variants
         for repeat in range(repeats)
     ]
+
+
+def effect_of(measure: Measure, replies: Sequence[Reply]) -> Effect:
+    return effect_over(scripts_of(measure, replies), why_too_few(measure, replies))
 
 
 def measured(replies: Sequence[Reply], place_of: Callable[[Reply], float]) -> Effect:
