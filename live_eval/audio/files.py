@@ -93,11 +93,12 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
         raise _too_long(path, max_s, "it lasts longer")
     if count == 0:
         raise AudioError(FailureKind.AUDIO_EMPTY, f"{path}: expected sound, but the file has no samples")
-    if sound.not_finite:
+    finite = np.isfinite(sound.samples)
+    if not finite.all():
         raise AudioError(
             FailureKind.AUDIO_NOT_FINITE,
-            f"{path}: {sound.not_finite} of {count} samples are not finite, the first at "
-            f"{sound.first_not_finite}",
+            f"{path}: {count - int(finite.sum())} of {count} samples are not finite, the first at "
+            f"{int(np.argmin(finite))}",
         )
     notes = [*_length_notes(path, declared, count)]
     if channels > 1:
@@ -153,33 +154,25 @@ class _Sound:
     Args:
         samples: float32 mono, shape (samples,).
         peak: The largest magnitude in any channel.
-        not_finite: How many samples are not finite in some channel.
-        first_not_finite: Index of the first of them.
     """
 
     samples: NDArray[np.float32]
     peak: float
-    not_finite: int
-    first_not_finite: int
 
 
 def _read_to_the_end(file: soundfile.SoundFile, most: float) -> _Sound:
     """Return the file's samples, whatever number the header states; at most one block more than `most`."""
     # In blocks: the header may state more than fits into memory or, in FLAC from a pipe, no number at all.
     blocks: list[NDArray[np.float32]] = []
-    count, peak, not_finite, first = 0, 0.0, 0, 0
+    count, peak = 0, 0.0
     frames = max(1, _BLOCK_SAMPLES // file.channels)
     while count <= most and len(block := file.read(frames, dtype="float32", always_2d=True)):
-        finite = np.isfinite(block).all(axis=1)
-        if not finite.all():
-            first = first if not_finite else count + int(np.argmin(finite))
-            not_finite += int((~finite).sum())
         peak = max(peak, float(np.abs(block).max()))
         mono = block[:, 0] if file.channels == 1 else block.mean(axis=1, dtype=np.float32)
         blocks.append(mono)
         count += len(mono)
     samples = np.concatenate(blocks) if blocks else np.zeros(0, np.float32)
-    return _Sound(samples, peak, not_finite, first)
+    return _Sound(samples, peak)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """RTP audio as it arrived: what was lost, late or doubled, and where the sender fell silent. Pure.
 
-Playout has a buffer of zero depth. A packet whose turn is past is of no use any more; what is missing
+Playout has a buffer of zero depth. A packet that comes too late to be played is dropped; what is missing
 before a packet is lost, and becomes concealment when that packet arrives; a gap in the timestamps without
 one in the sequence is an idle gap, after which playout gets a new anchor. Source: RFC 3550.
 """

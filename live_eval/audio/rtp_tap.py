@@ -27,7 +27,7 @@ from live_eval.errors import PluginError
 __all__ = ["RTC_CODECS", "TAPPED_VERSION", "RtcTap", "check_aiortc"]
 
 TAPPED_VERSION = "1.16.0"
-"""The version of aiortc whose inside this module knows."""
+"""The version of aiortc whose internals this module uses."""
 
 RTC_CODECS: Mapping[str, Codec] = {
     "audio/opus": Codec(CodecName.OPUS, 48_000),
@@ -38,10 +38,10 @@ RTC_CODECS: Mapping[str, Codec] = {
 
 
 def check_aiortc() -> None:
-    """Hold the installed aiortc against the one that the tap knows.
+    """Check that the installed aiortc is the one that the tap knows.
 
     Raises:
-        PluginError: It is another.
+        PluginError: It is not.
     """
     if aiortc.__version__ != TAPPED_VERSION:
         raise PluginError(

@@ -153,11 +153,12 @@ class ScoreReader:
     def audits(self) -> list[StoredAudit]:
         """Return the last audit of each version of each judge, oldest first."""
         rows = self._rows("SELECT * FROM audits ORDER BY wall_ns, judge, version")
-        return [self._audit(row) for row in rows]
-
-    def _audit(self, row: sqlite3.Row) -> StoredAudit:
-        with encoding.decoding(f"{self.path / SCORES_FILE}: the audit of {row['judge']}"):
-            return StoredAudit(row["judge"], row["version"], row["wall_ns"], encoding.mapping(row["report"]))
+        audits = []
+        for row in rows:
+            with encoding.decoding(f"{self.path / SCORES_FILE}: the audit of {row['judge']}"):
+                report = encoding.mapping(row["report"])
+            audits.append(StoredAudit(row["judge"], row["version"], row["wall_ns"], report))
+        return audits
 
     def answer(self, question: str) -> Mapping[str, Any] | None:
         """Return a model's earlier answer to a question, or None.

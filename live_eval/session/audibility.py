@@ -19,14 +19,12 @@ class Audibility:
     """Finds the first audible sample of each response of a turn as its chunks arrive."""
 
     def __init__(self) -> None:
-        self._searches: dict[int, _Search] = {}
+        self._searches: dict[str, _Search] = {}
 
     def look(self, responses: Iterable[OpenResponse]) -> Iterator[ReplyAudible]:
         """Yield the responses that have become audible since the last call."""
         for response in responses:
-            search = self._searches.get(id(response))
-            if search is None or search.response is not response:
-                search = self._searches[id(response)] = _Search(response)
+            search = self._searches.setdefault(response.response_id, _Search(response))
             at_ns = search.look()
             if at_ns is not None:
                 yield ReplyAudible(response.response_id, at_ns)
@@ -36,7 +34,7 @@ class _Search:
     """The search for the first audible sample of one response."""
 
     def __init__(self, response: OpenResponse) -> None:
-        self.response = response
+        self._response = response
         self._decoder: Decoder | None = None
         self._chunks = 0
         self._tail = np.empty(0, np.int16)
@@ -45,7 +43,7 @@ class _Search:
 
     def look(self) -> int | None:
         """Return when the first audible sample is heard, once, when it is found."""
-        response = self.response
+        response = self._response
         if self._done or response.codec is None:
             return None
         if self._decoder is None:

@@ -68,7 +68,7 @@ class Connection:
         self._tasks: asyncio.TaskGroup  # these two from `open` on
         self._listening: asyncio.Task[None]
         self._moving: asyncio.Task[None] | None = None
-        self._redialling = False  # a new connection is asked for, and the dialect was not told of it yet
+        self._redialling = False  # a new connection is being made; the dialect does not know it yet
         self._nap: asyncio.Task[None] | None = None
 
     @property
@@ -187,7 +187,7 @@ class Connection:
     # -- The connection ----------------------------------------------------------------------------------
 
     async def _opened(self) -> None:
-        """Tell the dialect that the connection is open."""
+        """Report to the dialect that the connection is open."""
         now_ns = self._clock.now_ns()
         self._timeline.called("opened", now_ns)
         await self._carry_out(self._dialect.opened(now_ns), now_ns)
@@ -276,7 +276,7 @@ class Connection:
         self._wake()
 
     async def _happened(self, event: Event, at_ns: int) -> None:
-        """Report an event; where it interrupts a reply, tell the endpoint how much of it was heard."""
+        """Report an event; where it interrupts a reply, report to the endpoint how much of it was heard."""
         state = self._timeline.happened(event, at_ns)
         if isinstance(event, Interrupted):
             await self._interrupt(event.response_id, state.heard_ms(event.response_id, at_ns), at_ns)

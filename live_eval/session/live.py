@@ -30,7 +30,7 @@ _KEPT_S = 2
 _LATE_NS = 10_000_000  # beyond this a pause is cut, rather than samples slipped
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveStats:
     """What became of a device's samples, at the endpoint's rate.
 
@@ -45,14 +45,14 @@ class LiveStats:
         drift_ppm: How much faster than nominal the device counts.
     """
 
-    captured: int
-    sent: int
-    repeated: int
-    omitted: int
-    underruns: int
-    overruns: int
-    dropped: int
-    drift_ppm: float
+    captured: int = 0
+    sent: int = 0
+    repeated: int = 0
+    omitted: int = 0
+    underruns: int = 0
+    overruns: int = 0
+    dropped: int = 0
+    drift_ppm: float = 0.0
 
 
 class Live:
@@ -84,6 +84,8 @@ class Live:
         self._device_hz = device_hz
         self._delay_ns = delay_ns
         self._samples = rate_hz * frame_ns // _SECOND_NS
+        self.stats = LiveStats()
+        """What became of the samples so far."""
         self._clock = DeviceClock(device_hz)
         self._detector = detector or SpeechDetector(device_hz)
         self._resampler = (
@@ -93,24 +95,9 @@ class Live:
         self._head = self._tail = 0  # next sample to say, and just past the last that came
         self._captured = 0  # samples of the device
         self._started = self._stopped = False
-        self._sent = self._repeated = self._omitted = self._underruns = self._overruns = self._dropped = 0
         self._spans: list[Span] = []
         self._speaking = False  # as the session knows it
         self._began_ns = 0
-
-    @property
-    def stats(self) -> LiveStats:
-        """What became of the samples so far."""
-        return LiveStats(
-            captured=self._tail,
-            sent=self._sent,
-            repeated=self._repeated,
-            omitted=self._omitted,
-            underruns=self._underruns,
-            overruns=self._overruns,
-            dropped=self._dropped,
-            drift_ppm=self._clock.drift_ppm,
-        )
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
         """Take a block of the device. Call it on the event loop, as soon as the block has come.
@@ -132,9 +119,10 @@ class Live:
         self._ring[at : at + len(pcm)] = pcm[:room]
         self._ring[: max(0, len(pcm) - room)] = pcm[room:]
         self._tail += len(pcm)
+        self.stats.captured, self.stats.drift_ppm = self._tail, self._clock.drift_ppm
         if self._tail - self._head > size:
-            self._overruns += self._started  # before the session asks, nobody misses them
-            self._dropped += self._tail - size - self._head
+            self.stats.overruns += self._started  # before the session asks, nobody misses them
+            self.stats.dropped += self._tail - size - self._head
             self._head = self._tail - size
 
     def stop(self) -> None:
@@ -170,7 +158,7 @@ class Live:
     def _skip(self, to: int) -> None:
         """Drop what is older than sample `to`."""
         to = max(self._head, min(to, self._tail))
-        self._dropped += to - self._head
+        self.stats.dropped += to - self._head
         self._head = to
 
     def _taken(self, samples: int, slip: int) -> bytes:
@@ -179,19 +167,19 @@ class Live:
         used = min(samples + slip, there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")
         self._head += used
-        self._sent += used
+        self.stats.sent += used
         if there < samples + slip:
-            self._underruns += there < samples
+            self.stats.underruns += there < samples
             return pcm[:samples].tobytes().ljust(2 * samples, b"\0")
         if slip:
             flattest = int(np.argmin(np.abs(np.diff(pcm.astype(np.int32)))))
             if slip > 0:
                 pcm = np.delete(pcm, flattest)
-                self._omitted += 1
-                self._sent -= 1
+                self.stats.omitted += 1
+                self.stats.sent -= 1
             else:
                 pcm = np.insert(pcm, flattest, pcm[flattest])
-                self._repeated += 1
+                self.stats.repeated += 1
         return pcm.tobytes()
 
     def _speaks(self, begin: int, end: int) -> bool:

@@ -46,22 +46,16 @@ MOST_LOGGED_BYTES = 64_000_000
 class SessionTurn:
     """One turn of a session: what the user said and what came of it. Only `Timeline` changes it.
 
+    Marks and counts are those of `TurnTrace` and `TurnCapture`.
+
     Args:
         state: What the endpoint says and how the turn stands.
         begun_ns: When dialling began, or for a later turn the turn.
-        wall_ns: The same in nanoseconds since the Unix epoch.
-        t0_ns: When sample 0 of the utterance is spoken; None while the user has not spoken.
-        onset_ns: When the user's own sound begins.
-        boundaries: Where that sound lies, counted from `t0_ns`; None while its end is not known.
-        barge_in_ns: When the user began to speak over the reply.
+        boundaries: Where the user's own sound lies, counted from `t0_ns`; None while its end is not known.
         messages: Messages with their times, and whether they came in.
         logged_bytes: Length of these on the wire.
         unlogged: Messages beyond those that are kept.
-        deadlines: When each frame was due.
-        sent: When each frame was handed to the transport.
         frames: How many frames were sent; more than `sent` holds in a very long turn.
-        late_speech_frames: Frames of speech that left more than a frame late.
-        skipped_silence_frames: Frames of silence dropped for lateness.
         sent_stats: The transport's counts of our packets since the session began.
         sent_before: The same at the end of the turn before.
         reading: How late the event loop was.
@@ -223,7 +217,7 @@ class Timeline:
         before.state.rest()
         state = self._new_state()
         state.session_id, state.model = before.state.session_id, before.state.model
-        if lost is not None:  # the turn fails for what the one before was told
+        if lost is not None:  # it costs this turn
             state.retry_after_s = before.state.retry_after_s
         turn = SessionTurn(state=state, begun_ns=at_ns, wall_ns=self._anchor_ns + at_ns)
         turn.sent_before = sent
@@ -449,7 +443,7 @@ class Timeline:
         return before.state if before is not None and before.barge_in_ns is not None else None
 
     def _user_speaks(self, turn: SessionTurn) -> None:
-        """Tell the turn's state when the user speaks, as far as that is known."""
+        """Report to the turn's state when the user speaks, as far as that is known."""
         assert turn.t0_ns is not None
         assert turn.onset_ns is not None
         voice_end_ns = -1 if turn.boundaries is None else turn.boundaries.voice_end_ns

@@ -48,7 +48,7 @@ from live_eval.types import Failure, Modality
 __all__ = ["TurnLimits", "TurnState"]
 
 _SECOND_NS = 1_000_000_000
-# A response on a track whose end was told sounds soon, or not at all.
+# A response on a track that has ended by its event sounds soon, or not at all.
 _SOUNDS_WITHIN_NS = 2 * _SECOND_NS
 _MOST_WARNINGS = 20  # of a kind, in a turn
 
@@ -169,8 +169,8 @@ class TurnState:
     def heard_text(self) -> str | None:
         """What the endpoint's transcriber heard of the user's items; empty where it heard nothing.
 
-        Items whose transcript did not become whole are left out; None where none did. An endpoint that does
-        not tell turns apart never says that a transcript is whole.
+        Items without a complete transcript are left out; None where no item has one. On continuous media no
+        transcript is ever marked complete.
         """
         whole = [
             text.strip()
