@@ -1,4 +1,4 @@
-"""Make the bundled dialogues: recordings whose cue changes midway, and the manifest that holds them together.
+"""Make the bundled dialogues: recordings with a cue that changes midway, and their manifest.
 
 Run with the extra ``local``:
 

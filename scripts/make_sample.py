@@ -4,8 +4,8 @@ Run with the extra ``local``:
 
     python scripts/make_sample.py [--out live_eval/data/sample] [--check]
 
-The same versions of the packages give the same files. ``--check`` lets the offline recogniser transcribe what
-lies there and prints for each recording its length, level and word error rate.
+The same versions of the packages give the same files. ``--check`` lets the offline recogniser transcribe the
+existing files and prints the length, level and word error rate of each.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _REPLY_STEP = 8
 
 
 def main() -> None:
-    """Make the sample, or check the one that is there."""
+    """Make the sample, or check the existing one."""
     parser = argparse.ArgumentParser(description="Make the bundled sample.")
     parser.add_argument("--out", type=Path, default=_OUT)
-    parser.add_argument("--check", action="store_true", help="transcribe what is there, make nothing")
+    parser.add_argument("--check", action="store_true", help="transcribe the existing files, make nothing")
     parser.add_argument("--questions", action="store_true", help="write the questions alone")
     arguments = parser.parse_args()
     if arguments.check:
@@ -156,7 +156,7 @@ def _placed(questions: list[dict[str, Any]], scripts: dict[str, dict[str, Any]])
 
 
 def _speak(text: str, style: dict[str, Any], say: Say, neutral: str, name: str) -> Sound:
-    """Say a text in a style; a background lies under exactly what the neutral recording is."""
+    """Say a text in a style; a background is mixed under the neutral recording."""
     background = BACKGROUNDS.get(style["say"])
     if background is None:
         return STYLES[style["say"]].speak(text, say, _noise(name))

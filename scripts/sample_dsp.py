@@ -212,7 +212,7 @@ def _rain(samples: int, noise: np.random.Generator) -> Sound:
 
 
 def _wind(samples: int, noise: np.random.Generator) -> Sound:
-    """Return wind: low noise whose strength and pitch wander."""
+    """Return wind: low noise with wandering strength and pitch."""
     low = sosfilt(butter(2, [60, 500], "band", fs=RATE_HZ, output="sos"), noise.standard_normal(samples))
     howl = sosfilt(butter(2, [500, 900], "band", fs=RATE_HZ, output="sos"), noise.standard_normal(samples))
     gusts = sosfilt(butter(2, 0.8, fs=RATE_HZ, output="sos"), noise.standard_normal(samples + RATE_HZ))

@@ -145,10 +145,7 @@ def judge_flags(*, names: bool = True) -> Callable[[Callable[..., Any]], Callabl
 
 
 def judges_table(run: Path, flags: Mapping[str, Any]) -> JudgesTable:
-    """Return a run's judges and their options, overridden by flags.
-
-    Args:
-        flags: Values of the flags from `judge_flags`; None or empty if not given.
+    """Return a run's judges and their options, overridden by the given flags of `judge_flags`.
 
     Raises:
         StoreError: The folder contains no run.

@@ -96,11 +96,7 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
 
 
 def print_details(row: Mapping[str, Any], labels: Mapping[str, str]) -> None:
-    """Print one row, one line per key.
-
-    Args:
-        labels: Keys to show, with their labels.
-    """
+    """Print one row, one line per key."""
     width = max(map(len, labels.values()))
     for key, label in labels.items():
         click.echo(f"{label:<{width}}  {_cell(row[key])}")

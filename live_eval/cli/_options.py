@@ -65,12 +65,7 @@ _SUFFIXES = {
 
 
 def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
-    """Add the flag ``--format`` to a command; its value is passed as ``form``, None if not given.
-
-    Args:
-        forms: Formats that the command supports; the first is the default.
-        aliases: Other names for the flag.
-    """
+    """Return the flag ``--format``, passed as ``form``; the first format is the default."""
     return click.option(
         "--format",
         *aliases,
@@ -82,11 +77,6 @@ def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
 
 def format_to_write(forms: Sequence[str], form: str | None, output: Path | None) -> str:
     """Return the requested format, else the one that the file's suffix implies, else the first.
-
-    Args:
-        forms: Formats that the command supports.
-        form: The requested one, or None.
-        output: The output file, or None if not given.
 
     Raises:
         UsageError: No format was requested, and the suffix implies none.
@@ -102,11 +92,10 @@ def format_to_write(forms: Sequence[str], form: str | None, output: Path | None)
 
 
 def output_option(default: str, *aliases: str) -> Decorator:
-    """Add the flag ``--output`` to a command; its value is a path, `STDOUT`, or None if not given.
+    """Return the flag ``--output``; its value is a path, `STDOUT`, or None if not given.
 
     Args:
         default: Description of the default, for the help text.
-        aliases: Other names for the flag.
     """
     return click.option(
         "-o",
@@ -121,9 +110,6 @@ def output_option(default: str, *aliases: str) -> Decorator:
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
     """Open a file or standard output for text, without translating line endings.
-
-    Args:
-        output: The file, or `STDOUT`.
 
     Raises:
         UsageError: The file cannot be written.

@@ -43,16 +43,16 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
 
     name = next(iter(judges_with(JudgeRole.SENTENCE_EMBEDDING)), "")
     embedder: Embedder | None = None
-    lacking = "--words was given"
+    no_embedder = "--words was given"
     if not by_words:
         try:
             embedder = _embedder(name)
         except LiveEvalError as error:
             if by_words is not None:
                 raise UsageError(f"--meaning: {name} cannot run here: {error}") from error
-            lacking = f"{name} cannot run here: {error}"
+            no_embedder = f"{name} cannot run here: {error}"
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=lacking, seed=seed)
+        found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=no_embedder, seed=seed)
         missing = unfinished(reader)
     if missing:
         click.echo(f"note: {run} {missing}", err=True)
@@ -69,8 +69,8 @@ def _embedder(name: str) -> Embedder:
         LiveEvalError: The judge cannot run here.
     """
     spec = judge(name)
-    if (lacking := missing_requirements(spec, JudgeOptions())) is not None:
-        raise JudgeError(lacking)
+    if (missing := missing_requirements(spec, JudgeOptions())) is not None:
+        raise JudgeError(missing)
     loaded: Embedder = load_judge(spec, JudgeOptions())
     return loaded
 

@@ -200,13 +200,13 @@ def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:
         )
     from live_eval.speech import recognition
 
-    lacking = recognition.available()
-    if lacking is not None:
+    missing = recognition.available()
+    if missing is not None:
         click.echo(
-            f"note: no speech recognition ({lacking}): turns are detected, but not understood", err=True
+            f"note: no speech recognition ({missing}): turns are detected, but not understood", err=True
         )
-    recogniser = recognition.Recogniser() if lacking is None else None
-    speech_models = SpeechModels(recogniser, lacking or "", workers=workers)
+    recogniser = recognition.Recogniser() if missing is None else None
+    speech_models = SpeechModels(recogniser, missing or "", workers=workers)
     speech_models.warm_up()
     return speech_models
 
@@ -227,12 +227,12 @@ def _responder(
         return FileResponder(reply_audio, reply_onset_sample)
     if settings.calibrate:
         return ToneResponder()
-    lacking = voice.available()
-    if lacking is not None:
-        click.echo(f"note: no voice ({lacking}): replies are recordings or a tone", err=True)
+    missing = voice.available()
+    if missing is not None:
+        click.echo(f"note: no voice ({missing}): replies are recordings or a tone", err=True)
     cascade = CascadeResponder(
         replier(),
-        voice.Voice() if lacking is None else None,
+        voice.Voice() if missing is None else None,
         hears_words=speech_models.lacking is None,
         workers=workers,
     )

@@ -50,12 +50,7 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
 
 def print_summary(run: RunReader, *, console: Console | None = None, retime: bool = False) -> None:
-    """Print the summary of a run.
-
-    Args:
-        console: Where to print; standard output if None.
-        retime: Recompute latencies with the current definitions.
-    """
+    """Print the summary of a run."""
     from rich.markup import escape
 
     from live_eval.analysis.summary import summarise

@@ -117,7 +117,7 @@ def _try(weights: WeightsSpec, path: Path) -> None:
     Raises:
         JudgeError: The judge refuses them.
     """
-    lacking = []
+    problems = []
     for judge, option, mine in _uses():
         if mine.name != weights.name:
             continue
@@ -130,8 +130,8 @@ def _try(weights: WeightsSpec, path: Path) -> None:
             except LiveEvalError as error:
                 raise JudgeError(f"{weights.name} not added: judge {judge.name}: {error}") from error
             return
-        lacking.append(f"judge {judge.name} cannot run: {problem}")
-    click.echo(f"{weights.name}: not verified: {'; '.join(lacking)}", err=True)
+        problems.append(f"judge {judge.name} cannot run: {problem}")
+    click.echo(f"{weights.name}: not verified: {'; '.join(problems)}", err=True)
 
 
 def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:

@@ -75,7 +75,6 @@ class Curve:
     """One step curve.
 
     Args:
-        colour: Number of its colour.
         path: SVG path data in a box of 1000 × 400.
         beyond: Values to the right of the axis's end.
     """
@@ -252,9 +251,6 @@ def _stages(turn: TurnFacts) -> list[tuple[str, float, float]]:
 
 def level_charts(levels: Sequence[tuple[str, int, TaskLevels]]) -> list[ScatterChart]:
     """Draw the levels against each other as the paper does, with a dot for each vocal attribute.
-
-    Args:
-        levels: Label and colour number of each run, and the relations of its levels.
 
     Returns:
         A chart for each pair of columns that the paper plots and some run has a correlation of.

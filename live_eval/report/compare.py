@@ -70,11 +70,7 @@ class RunDifferences:
 def compare(
     runs: tuple[ComparedRun, ComparedRun], summaries: tuple[RunSummary, RunSummary]
 ) -> RunDifferences:
-    """Compare a run with the first one, each score over all its tasks.
-
-    Args:
-        runs: The first run, and the one to compare with it.
-    """
+    """Compare a run with the first one, each score over all its tasks."""
     first, other = (
         replace(run, series=series_of(each.turns, each.table, by_task=False))
         for run, each in zip(runs, summaries, strict=True)

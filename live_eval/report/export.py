@@ -37,7 +37,6 @@ def export_run(
     Args:
         form: ``jsonl`` or ``csv``.
         to: Text file, opened with ``newline=""``.
-        retime: Recompute the latencies with the current definitions.
 
     Returns:
         How many rows were written.
@@ -56,11 +55,7 @@ def export_run(
 
 
 def turn_rows(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the turns of a run as nested mappings of JSON values; every row has the same keys.
-
-    Args:
-        retime: Recompute the latencies with the current definitions.
-    """
+    """Yield the turns of a run as nested mappings of JSON values, all with the same keys."""
     table = read_scores(scores, judges_asked_for(run.manifest))
     for turn in run.turns(retime=retime):
         yield _row(run.path, turn, table)

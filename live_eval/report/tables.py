@@ -86,7 +86,6 @@ class Cell:
     Args:
         run: The run whose colour marks it, or None.
         indent: Its depth in a hierarchy.
-        strong: Whether it is emphasised.
         note: More details, as a tooltip.
     """
 
@@ -99,11 +98,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
-
-    Args:
-        rows: Its rows, each with a cell for every column.
-    """
+    """A table."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]

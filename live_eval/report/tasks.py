@@ -37,7 +37,7 @@ _RELATION_NOTE = (
     "were asked about; intervals resample scripts, or attributes."
 )
 _CUE_NOTE = (
-    "Replies to recordings about whose own cue every question was answered correctly, against those to the "
+    "Replies to recordings with every question about their own cue answered correctly, against those to the "
     "others. What makes a cue hard to hear may make its reply hard as well."
 )
 _CHANGE_NOTE = (
@@ -49,11 +49,7 @@ _SOURCE_NOTE = "Human less synthetic recordings, paired by script, variant and t
 
 
 def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[TitledTable]:
-    """Return the tables that have rows: accuracy, transcription, and the relations between levels.
-
-    Args:
-        levels: The relations of each run's levels, in the same order.
-    """
+    """Return the tables that have rows: accuracy, transcription, and the relations between levels."""
     related = list(zip(runs, levels, strict=True))
     tables = [
         TitledTable("Multiple choice by type of question", _questions(runs)),

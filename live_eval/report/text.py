@@ -63,11 +63,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
-    """Return the tables of the report.
-
-    Args:
-        prompts: The effect of the prompt, if they differ in nothing else.
-    """
+    """Return the tables of the report."""
     parts = [f"# {' and '.join(markdown_text(view.label) for view in runs)}"]
     for view in runs:
         facts, summary = view.summary.facts, view.summary

@@ -32,9 +32,7 @@ class TurnRow:
     """A turn as the table shows it.
 
     Args:
-        cue: How it was said.
         dimension: The dimension of the cue, as fine as it is known.
-        status: ``captured`` or ``failed``.
         badges: Its remarks: the kind of its failure, flagged, uncertain, warnings.
         figures: Voice to voice, first byte and the scores, as text and as numbers to sort by.
         search: What a search looks through, in lower case.
@@ -72,11 +70,7 @@ def turn_order(turn: TurnFacts) -> tuple[list[tuple[int, int, str]], int, str, i
 
 
 def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown: Sequence[str]) -> TurnRow:
-    """Read a turn and return its row on the page.
-
-    Args:
-        shown: Names of the scores in the table.
-    """
+    """Read a turn and return its row on the page."""
     turn = reader.turn(facts.turn_id)
     table = view.summary.table
     columns = {column.name: column for column in table.columns}

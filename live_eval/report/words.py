@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from live_eval.analysis.statistics import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
+from live_eval.recording import part_of
 from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
 
 __all__ = ["DEFINITIONS", "LAG_NOTE", "licence_note"]
@@ -71,13 +72,9 @@ DEFINITIONS = (
 
 def licence_note(manifest: Mapping[str, Any]) -> str:
     """Return the licence note for a page that contains the run's recordings and texts."""
-    data = manifest.get("data")
-    config = manifest.get("config")
-    kind = data.get("kind") if isinstance(data, Mapping) else None
-    asked = config.get("data") if isinstance(config, Mapping) else None
-    if isinstance(asked, Mapping) and asked.get("path") == "sample":
+    if part_of(part_of(manifest, "config"), "data").get("path") == "sample":
         return "The recordings are the bundled sample, which comes under the project's licence, Apache-2.0."
-    if kind == "echomind":
+    if part_of(manifest, "data").get("kind") == "echomind":
         return (
             "The recordings and reference replies are EchoMind's, CC BY-NC-SA 4.0: this page holds parts of "
             "them and may be passed on under the same terms only."

@@ -42,9 +42,6 @@ class BoardCell:
     """A figure with its estimate, which is None for a published one.
 
     Args:
-        value: The figure, or None if there is none.
-        estimate: Mean, interval and counts.
-        turns: Turns of the task, scored or not.
         judge: Its judge; None for a published figure, or if nobody judged.
         mark: The letter that marks its judge; empty if none is needed.
         best: Whether it is the best of ours, if they can be ranked.
@@ -72,11 +69,7 @@ class BoardCell:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """A model.
-
-    Args:
-        source: Where its figures come from.
-    """
+    """A model."""
 
     source: Source
     cells: tuple[BoardCell, ...]
@@ -89,11 +82,7 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class BoardTable:
-    """One of the paper's tables.
-
-    Args:
-        rows: Ours first, then the published ones.
-    """
+    """One of the paper's tables."""
 
     title: str
     columns: tuple[BenchmarkColumn, ...]
@@ -103,12 +92,7 @@ class BoardTable:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A column broken down by attribute or by type of question, for each run.
-
-    Args:
-        rows: Names of the rows.
-        cells: For each row, a cell for each run.
-    """
+    """A column broken down by attribute or by type of question, for each run."""
 
     title: str
     column: BenchmarkColumn
@@ -304,11 +288,7 @@ def _map(column: BenchmarkColumn, entries: Sequence[Entry]) -> HeatMap | None:
 
 @dataclass(frozen=True, slots=True)
 class _JudgeLabels:
-    """The judges of a table.
-
-    Args:
-        note: A note that names the judges; empty without figures of ours.
-    """
+    """The judges of a table."""
 
     letters: Mapping[JudgeFacts, str]
     note: str

@@ -55,10 +55,8 @@ class BoardRun:
         number: Its number on the board, from 1.
         folder: Its folder, unique on the board.
         endpoint: Its endpoint with the address, model, voice and turn mode, as far as recorded.
-        cases: Number of cases.
         source: Where they come from (``synthesis``, ``human``, ``manifest`` or ``folder``; several by comma).
-        put: Its turns, failed ones included.
-        captured: How many of them were captured.
+        total: Its turns, failed ones included.
         unfinished: A note that it has not ended; empty if it has.
     """
 
@@ -69,14 +67,14 @@ class BoardRun:
     data: str
     cases: int
     source: str
-    put: int
+    total: int
     captured: int
     unfinished: str
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The cells under `RUN_COLUMNS`."""
-        turns = f"{self.captured} of {self.put} captured"
+        turns = f"{self.captured} of {self.total} captured"
         return (
             str(self.number),
             self.folder,
@@ -94,7 +92,6 @@ class Entry:
     Args:
         label: Its model, or else its endpoint; with the address if the user gave one.
         model: Identifies the model and the data.
-        data: Identifies the data.
         prompt: The prompt of its conversations; with its hash if two prompts of one name differ.
         states_cue: Whether that prompt states the cue.
     """
@@ -191,7 +188,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
             data=_data_name(manifest),
             cases=len({turn.case_id for turn in summary.turns}),
             source=", ".join(sorted({turn.source for turn in summary.turns})),
-            put=summary.total,
+            total=summary.total,
             captured=summary.captured,
             unfinished=facts.unfinished,
         ),
@@ -219,7 +216,6 @@ class Source:
         run: The run; None for the paper.
         prompt: The prompt of its conversations; empty if it does not matter.
         states_cue: Whether that prompt states the cue.
-        alone: Whether its name is unique.
     """
 
     model: str
@@ -244,11 +240,7 @@ class Source:
 
 
 def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
-    """Return runs as sources.
-
-    Args:
-        prompted: Whether the prompt matters for the figures.
-    """
+    """Return runs as sources."""
     prompts = [entry.prompt if prompted else "" for entry in entries]
     count = Counter((entry.label, prompt) for entry, prompt in zip(entries, prompts, strict=True))
     return [

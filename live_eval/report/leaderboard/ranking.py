@@ -16,9 +16,7 @@ class Rival:
     """A row that competes to be the best of a column.
 
     Args:
-        share: Share of the turns that the figure rests on.
         heard: The data and the cases behind it.
-        judge: Who gave it.
     """
 
     row: int
@@ -42,11 +40,7 @@ class Best:
 
 
 def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
-    """Return the best of the rivals, if they were measured in the same way.
-
-    Args:
-        rivals: Rows with a figure.
-    """
+    """Return the best of the rivals, if they were measured in the same way."""
     if len(rivals) < 2:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:

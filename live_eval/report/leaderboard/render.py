@@ -45,7 +45,7 @@ def _count(cell: BoardCell) -> str:
     return cell.rests_on or f"n {cell.estimate.n}"
 
 
-def _beside(cell: BoardCell) -> list[str]:
+def _extras(cell: BoardCell) -> list[str]:
     """Return what to show next to a figure of ours: its interval or else its n, and the number of turns."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
@@ -68,7 +68,7 @@ def _arrow(higher: bool) -> str:
 def _html(board: Board) -> str:
     page = page_template(_TEMPLATES / "leaderboard.html", figure=_figure, arrow=_arrow)
     return page.render(
-        board=board, run_columns=RUN_COLUMNS, beside=_beside, count=_count, cell_note=_cell_note, heat=_heat
+        board=board, run_columns=RUN_COLUMNS, extras=_extras, count=_count, cell_note=_cell_note, heat=_heat
     )
 
 
@@ -122,8 +122,8 @@ def _markdown_table(table: BoardTable) -> str:
 
 def _markdown_cell(cell: BoardCell) -> str:
     figure = f"**{_figure(cell.value)}**" if cell.best else _figure(cell.value)
-    beside = f" ({'; '.join(_beside(cell))})" if _beside(cell) else ""
-    return f"{figure}{_markdown_mark(cell.mark)}{beside}"
+    extras = f" ({'; '.join(_extras(cell))})" if _extras(cell) else ""
+    return f"{figure}{_markdown_mark(cell.mark)}{extras}"
 
 
 def _markdown_runs(runs: tuple[BoardRun, ...]) -> str:
@@ -262,7 +262,7 @@ def _latex_table(table: BoardTable) -> str:
             continue
         lines.append(_latex_row(_tex(row.source.name), [_latex_figure(cell) for cell in row.cells]))
         # Intervals go below their figures; next to them they would make the table too wide.
-        below = zip_longest([row.source.remark], *(_beside(cell) for cell in row.cells), fillvalue="")
+        below = zip_longest([row.source.remark], *(_extras(cell) for cell in row.cells), fillvalue="")
         lines += [
             _latex_row(small[0], small[1:]) for small in (list(map(_latex_small, texts)) for texts in below)
         ]
