@@ -27,13 +27,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaPlan:
-    """What to ask.
-
-    Args:
-        judge: The judge of pairs.
-        limit: Maximum number of turns per pair of runs, spread evenly over scripts; 0 for all.
-        seed: Seed of the choice of turns.
-    """
+    """What to ask, about at most `limit` turns per pair of runs, spread evenly over scripts; 0 for all."""
 
     judge: str
     limit: int = 100

@@ -37,14 +37,7 @@ NO_RATING = "no finite rating: for each run some chain of wins has to lead to ev
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The verdict on two runs' replies to the same turn.
-
-    Args:
-        script_id: The turn's script.
-        first: The first run.
-        second: The other.
-        verdict: From 1 (the first is better) to −1 (the second is); 0 is a tie.
-    """
+    """The verdict on two runs' replies to the same turn: from 1 (the first is better) to −1; 0 is a tie."""
 
     script_id: str
     first: str
@@ -87,14 +80,7 @@ class RatedRun(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """All runs, best first, and each pair of them.
-
-    Args:
-        runs: By rating; by win rate if there is none.
-        pairs: Each pair with a match.
-        matches: How many matches.
-        scripts: Their scripts.
-    """
+    """All runs, by rating (by win rate if there is none), best first, and each pair of them with a match."""
 
     runs: tuple[RatedRun, ...]
     pairs: tuple[PairRecord, ...]

@@ -61,12 +61,9 @@ class ByJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByPeople:
-    """The runs as rated by people.
+    """The runs as rated by people; several votes on one pair count as their mean.
 
-    Args:
-        votes: Their votes.
-        ratings: Ratings of the runs; several votes on one pair count as their mean.
-        position: How much votes prefer the reply that was presented first, from 1 to −1.
+    `position` is how much votes prefer the reply that was presented first, from 1 to −1.
     """
 
     votes: Votes
@@ -90,15 +87,9 @@ class ByPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaResult:
-    """The results of an arena.
+    """The results of an arena, by a judge if one was asked, and by people if they voted.
 
-    Args:
-        runs: The runs' names.
-        judge: Results of the judge; None if none was asked.
-        people: Results of people; None without votes.
-        agreement: Share of pairs with the same verdict by judge and people (first, second or tie); None
-            without both.
-        seed: Seed of the random choices.
+    `agreement` is the share of pairs with the same verdict by both (first, second or tie).
     """
 
     runs: tuple[str, ...]

@@ -18,15 +18,9 @@ _TOLD_ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One vote.
+    """One vote about two runs' replies to a case; `first` was presented first.
 
-    Args:
-        case_id: The case.
-        script_id: Its script.
-        first: The run whose reply stood first.
-        second: The other.
-        verdict: 1 if the first won, −1 if the second did, 0 for a tie.
-        rater: Who voted; empty if the file does not say.
+    `verdict` is 1 if the first won, −1 if the second did, 0 for a tie; without a name, `rater` is empty.
     """
 
     case_id: str

@@ -44,14 +44,9 @@ class RunTurns:
 
 @dataclass(slots=True)
 class Labels:
-    """People's labels of the turns of a run.
+    """People's labels of the turns of a run, by output of the judge, by turn, by rater.
 
-    Args:
-        file: The file's name.
-        rows: Rows of the file.
-        n_unknown: Rows about turns that the run does not have.
-        n_other: Rows about scores of other judges.
-        scores: By output of the judge, by turn, by rater.
+    `n_unknown` rows are about turns that the run does not have, `n_other` about scores of other judges.
     """
 
     file: str

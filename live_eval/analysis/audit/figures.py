@@ -146,11 +146,8 @@ def _root(variance: np.float64) -> float | None:
 class BothOrders:
     """A judge's verdicts on a pair in both orders.
 
-    Args:
-        turn_id: The turn that they reply to.
-        script_id: Its script.
-        forward: 1 if the reply shown first is better, −1 if the other is, 0 for a tie.
-        backward: The same with the two swapped; ``−forward`` for a judge that ignores the order.
+    `forward` is 1 if the reply shown first is better, −1 if the other is, 0 for a tie; `backward` is the same
+    with the two swapped: ``−forward`` for a judge that ignores the order.
     """
 
     turn_id: str

@@ -38,13 +38,7 @@ FindDonor = Callable[[JudgedTurn, DonorKind], JudgedTurn | None]
 
 @dataclass(slots=True)
 class Tally:
-    """Judgements without a score.
-
-    Args:
-        n_unscored: Turns that could not be judged.
-        n_failed: Turns on which the judge failed.
-        reasons: Both, by reason.
-    """
+    """Judgements without a score, as the turn could not be judged or the judge failed; both by reason."""
 
     n_unscored: int = 0
     n_failed: int = 0

@@ -33,8 +33,7 @@ class Boundaries:
         other: The methods used in the other run.
         turns: Turns whose end of speech is known in both.
         changed: Those of them with different methods.
-        moved: Those of them with different times.
-        largest_ms: The largest difference.
+        moved: Those of them with different times, by up to `largest_ms`.
     """
 
     first: tuple[str, ...]

@@ -78,12 +78,9 @@ class BestPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSensitivity:
-    """Runs of one endpoint that differ in nothing but the prompt.
+    """Runs of one endpoint that differ in nothing but the prompt, by run and by metric.
 
-    Args:
-        prompts: The prompt of each run, by the run's name.
-        stating_cue: The runs whose prompt states the cue in words: an upper bound, excluded from the best.
-        best: The best prompt by each score that picks prompts in the paper's tables.
+    `stating_cue` names the runs whose prompt states the cue in words: an upper bound, excluded from the best.
     """
 
     prompts: Mapping[str, str]

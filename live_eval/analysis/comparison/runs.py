@@ -89,11 +89,7 @@ class RunComparison:
 class ComparedRuns:
     """Comparisons of runs with the first.
 
-    Args:
-        first: The first run's name.
-        comparisons: One for each further run.
-        tests: The number of tests in Holm's correction: every metric of every comparison in which any
-            script differs.
+    `tests` counts the tests in Holm's correction: every metric of every comparison in which a script differs.
     """
 
     first: str

@@ -17,7 +17,7 @@ from live_eval.recording import ScoreRow
 from live_eval.registry import judges_with
 from live_eval.text.wording import plain_typography
 
-__all__ = ["COMPONENTS", "Embedder", "Measure", "Reply", "read_measures"]
+__all__ = ["COMPONENTS", "Embedder", "Measure", "Reply", "read_measures", "words_of"]
 
 
 class Embedder(Protocol):
@@ -129,32 +129,18 @@ def _meaning(replies: Sequence[Reply], embedder: Embedder) -> Measure:
         first, second = (texts[replies[place].text or ""] for place in (one, other))
         return 0.0 if first == second else max(0.0, 1.0 - float(vectors[first] @ vectors[second]))
 
-    return Measure(
-        "meaning",
-        "cosine distance of sentence embeddings",
-        distance,
-        frozenset(there),
-        {_TEXT: len(there)},
-    )
+    title = "cosine distance of sentence embeddings"
+    return Measure("meaning", title, distance, frozenset(there), {_TEXT: len(there)})
 
 
 def _words(replies: Sequence[Reply]) -> Measure:
-    words = {
-        place: re.findall(r"[\w']+", plain_typography(reply.text).casefold())
-        for place, reply in enumerate(replies)
-        if reply.text is not None
-    }
+    words = {place: words_of(reply.text) for place, reply in enumerate(replies) if reply.text is not None}
 
     def distance(one: int, other: int) -> float:
         return float(Levenshtein.normalized_distance(words[one], words[other]))
 
-    return Measure(
-        "words",
-        "edit distance of words, by the longer text's",
-        distance,
-        frozenset(words),
-        {_TEXT: len(words)},
-    )
+    title = "edit distance of words, by the longer text's"
+    return Measure("words", title, distance, frozenset(words), {_TEXT: len(words)})
 
 
 def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
@@ -194,6 +180,11 @@ def _difference(title: str, judge: str, values: Mapping[int, float]) -> Measure:
         frozenset(values),
         {_scores_of(judge): len(values)},
     )
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text to compare, without case and punctuation."""
+    return re.findall(r"[\w']+", plain_typography(text).casefold())
 
 
 def _scores_of(judge: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,19 @@ from live_eval.analysis.cue_sensitivity.effects import (
     usable_scripts,
     why_too_few,
 )
-from live_eval.analysis.cue_sensitivity.measures import COMPONENTS, Embedder, Measure, Reply, read_measures
+from live_eval.analysis.cue_sensitivity.measures import (
+    COMPONENTS,
+    Embedder,
+    Measure,
+    Reply,
+    read_measures,
+    words_of,
+)
 from live_eval.analysis.statistics import holm
 from live_eval.analysis.summary import read_scores
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import judges_with
-from live_eval.text.wording import plain_typography
 from live_eval.types import Task
 
 __all__ = ["CueSensitivity", "cue_sensitivity"]
@@ -37,7 +42,7 @@ _TOLD_APART = "its session's prompt differs between the styles of its script: ru
 
 @dataclass(frozen=True, slots=True)
 class CueSensitivity:
-    """The whole.
+    """The effects of the voice on the replies of a run.
 
     Args:
         run: The run's folder.
@@ -45,8 +50,7 @@ class CueSensitivity:
         overall: Effect by all components together.
         components: Their names.
         measures: By measure.
-        attributes: Effect by the cue that scripts were written for, overall measure, with p corrected after
-            Holm.
+        attributes: By the cue that scripts were written for, overall measure, with p corrected after Holm.
         left_out: Turns that are left out, by reason.
         replies: Number of replies that count.
         notes: What to know to read it.
@@ -245,8 +249,7 @@ def _notes(
     heard: dict[str, set[str]] = defaultdict(set)
     for reply in replies:
         if reply.heard is not None:
-            words = re.findall(r"[\w']+", plain_typography(reply.heard).casefold())
-            heard[reply.script_id].add(" ".join(words))
+            heard[reply.script_id].add(" ".join(words_of(reply.heard)))
     differing = sum(len(texts) > 1 for texts in heard.values())
     if differing:
         notes.append(

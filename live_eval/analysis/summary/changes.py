@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, paired_difference, rounded
 from live_eval.analysis.summary.facts import TurnFacts
@@ -26,23 +26,15 @@ __all__ = ["ChangeFigures", "DialogueFigures", "summarise_dialogues"]
 _NEUTRAL = "neutral"
 
 
-class _Change(NamedTuple):
-    """A turn whose cue differs from that of the turn before it."""
-
-    before: TurnFacts
-    at: TurnFacts
+_Change: TypeAlias = tuple[TurnFacts, TurnFacts]
+"""The turn before a turn whose cue differs from its own, and that turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFigures:
-    """A score at changes of the cue, over the changes scored on both sides.
+    """A score over the changes of the cue that are scored on both sides: its means before and at the change.
 
-    Args:
-        score: The score.
-        higher_is_better: Its direction.
-        before: Its mean over the turns before the changes.
-        at: Its mean over the turns where the cue has changed.
-        difference: The second minus the first, paired, resampled by dialogue.
+    `difference` is the second minus the first, paired, resampled by dialogue.
     """
 
     score: str
@@ -101,7 +93,9 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> Dialog
     changes: list[_Change] = []
     for held in dialogues.values():
         held.sort(key=lambda turn: turn.turn_index)
-        changes += [_Change(before, at) for before, at in pairwise(held) if _changes(before, at)]
+        for before, at in pairwise(held):
+            if before.cue is not None and at.cue is not None and before.cue.name != at.cue.name:
+                changes.append((before, at))
     columns = [column for column in table.columns if Task.CONVERSATION in column.tasks]
     figures = [_figures(table, column, changes) for column in columns]
     return DialogueFigures(
@@ -113,23 +107,14 @@ def summarise_dialogues(table: ScoreTable, turns: Sequence[TurnFacts]) -> Dialog
     )
 
 
-def _attribute(turn: TurnFacts) -> str | None:
-    return turn.cue.name if turn.cue is not None else None
-
-
-def _changes(before: TurnFacts, at: TurnFacts) -> bool:
-    earlier, now = _attribute(before), _attribute(at)
-    return earlier is not None and now is not None and earlier != now
-
-
 def _figures(table: ScoreTable, column: ScoreColumn, changes: Sequence[_Change]) -> ChangeFigures | None:
     if column.higher_is_better is None:
         return None
     pairs = [
-        (before, at, change.at.script_id)
-        for change in changes
-        if (before := table.value(change.before, column)) is not None
-        and (at := table.value(change.at, column)) is not None
+        (earlier, now, at.script_id)
+        for before, at in changes
+        if (earlier := table.value(before, column)) is not None
+        and (now := table.value(at, column)) is not None
     ]
     if not pairs:
         return None
@@ -155,11 +140,11 @@ def _followed(table: ScoreTable, changes: Sequence[_Change]) -> Estimate:
         return Estimate(None, 0, 0, reason=f"not judged by {asked}")
     followed: list[float] = []
     scripts: list[str] = []
-    for change in changes:
-        if _attribute(change.at) == _NEUTRAL:
+    for _, at in changes:
+        if at.cue is not None and at.cue.name == _NEUTRAL:
             continue
-        value = table.value(change.at, column)
-        if value is not None or not change.at.captured:  # without a reply, nothing followed
+        value = table.value(at, column)
+        if value is not None or not at.captured:  # without a reply, nothing followed
             followed.append(100.0 * (value is not None and value >= column.fits_cue_from))
-            scripts.append(change.at.script_id)
+            scripts.append(at.script_id)
     return estimate_share(followed, scripts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.statistics import Estimate, estimate_quantile
@@ -14,6 +14,14 @@ __all__ = ["Group", "group_turns"]
 
 _UNLABELLED = "unlabelled"
 _NEUTRAL = "neutral"
+# Which of the labels of a turn its group shares.
+_LEVELS = {
+    "variant": slice(3, 4),
+    "coarse": slice(1),
+    "fine": slice(2),
+    "attribute": slice(3),
+    "attribute_variant": slice(4),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,38 +57,26 @@ def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, .
 
 
 def _group_task(task: Task, turns: Sequence[TurnFacts], table: ScoreTable) -> Iterator[Group]:
-    def unlabelled(turn: TurnFacts) -> str:
-        # Neutral speech has no dimension, but is not unlabelled.
-        return _NEUTRAL if turn.cue is not None and turn.cue.attribute == _NEUTRAL else _UNLABELLED
-
-    def coarse(turn: TurnFacts) -> tuple[str, ...]:
-        return (turn.cue.coarse.value if turn.cue and turn.cue.coarse else unlabelled(turn),)
-
-    def fine(turn: TurnFacts) -> tuple[str, ...]:
-        return (*coarse(turn), (turn.cue.fine if turn.cue else None) or unlabelled(turn))
-
-    def attribute(turn: TurnFacts) -> tuple[str, ...]:
-        return (*fine(turn), turn.cue.name if turn.cue else _UNLABELLED)
-
-    def attribute_variant(turn: TurnFacts) -> tuple[str, ...]:
-        return (*attribute(turn), turn.variant.value)
-
-    levels: dict[str, Callable[[TurnFacts], tuple[str, ...]]] = {
-        "variant": lambda turn: (turn.variant.value,),
-        "coarse": coarse,
-        "fine": fine,
-        "attribute": attribute,
-        "attribute_variant": attribute_variant,
-    }
     order = {variant.value: index for index, variant in enumerate(Variant)}
-    for level, key in levels.items():
+    for level, part in _LEVELS.items():
         members: dict[tuple[str, ...], list[TurnFacts]] = {}
         for turn in turns:
-            members.setdefault(key(turn), []).append(turn)
+            members.setdefault(_labels(turn)[part], []).append(turn)
         for labels in sorted(
             members, key=lambda labels: (*labels[:-1], order.get(labels[-1], 9), labels[-1])
         ):
             yield _group(task, level, labels, members[labels], table)
+
+
+def _labels(turn: TurnFacts) -> tuple[str, ...]:
+    """Return the dimensions of a turn's cue, coarse and fine, its attribute, and the variant."""
+    cue = turn.cue
+    if cue is None:
+        return _UNLABELLED, _UNLABELLED, _UNLABELLED, turn.variant.value
+    # Neutral speech has no dimension, but is not unlabelled.
+    without = _NEUTRAL if cue.attribute == _NEUTRAL else _UNLABELLED
+    coarse = cue.coarse.value if cue.coarse else without
+    return coarse, cue.fine or without, cue.name, turn.variant.value
 
 
 def _group(

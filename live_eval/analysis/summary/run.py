@@ -30,6 +30,7 @@ from live_eval.text.wording import counted
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise", "unfinished"]
 
 _NAMED = 5
+_NOT_IN_JSON = frozenset({"voice", "planned", "unfinished"})
 _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
 
 
@@ -58,8 +59,8 @@ class RunFacts:
         comparable: Whether the latencies are those of a realtime endpoint.
         data: The data set.
         state: ``running`` (or died), ``interrupted`` or ``finished``.
-        started_at: ISO 8601 in UTC.
-        ended_at: The same, or None.
+        started_at: ISO 8601 in UTC, as `ended_at`.
+        ended_at: None if the run has not ended.
         planned: Turns that the run is planned to have.
         unfinished: A note that it has not ended; empty if it has.
     """
@@ -95,12 +96,12 @@ class RunSummary:
         uncertain: Captured turns whose end of speech is uncertain.
         stalled: Captured turns whose playout ran dry.
         premature: Responses cancelled because the utterance went on.
-        media: Figures of the media tracks; None if there were none.
+        media: Figures of the media tracks, or None.
         judges: The judges that judged.
         could_not_run: Judges that could not run, with the reason.
         groups: The turns of each task by variant and by cue.
         tasks: The turns by task.
-        dialogues: Its dialogues, and whether replies follow changes of the cue; None if it has none.
+        dialogues: Whether replies follow changes of the cue; None without dialogues.
         table: The scores turn by turn.
         audits: Audits of the judges, by judge.
         lost_audio: Turns whose stored audio is missing or unusable, with the reason.
@@ -178,17 +179,7 @@ class RunSummary:
             "could_not_run": dict(self.could_not_run),
             "audits": {judge: asdict(audit) for judge, audit in self.audits.items()},
             "lost_audio": dict(self.lost_audio),
-            "run": {
-                "name": self.facts.name,
-                "endpoint": self.facts.endpoint,
-                "model": self.facts.model,
-                "turn_mode": self.facts.turn_mode,
-                "comparable": self.facts.comparable,
-                "data": self.facts.data,
-                "state": self.facts.state,
-                "started_at": self.facts.started_at,
-                "ended_at": self.facts.ended_at,
-            },
+            "run": {name: value for name, value in asdict(self.facts).items() if name not in _NOT_IN_JSON},
         }
 
 

@@ -155,13 +155,7 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
-    """A judge that judged turns of a run.
-
-    Args:
-        name: Its name.
-        version: Its version.
-        models: The models that it asked or computed with, the most frequent first; empty if unknown.
-    """
+    """A judge that judged turns of a run, with the models that it used, the most frequent first."""
 
     name: str
     version: str

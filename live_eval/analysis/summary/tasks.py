@@ -83,12 +83,9 @@ class QuestionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFigures:
-    """Word error rate of the repeated text, in percent.
+    """Word error rate of the repeated text, in percent, ``normalized`` or ``raw``.
 
-    Args:
-        how: ``normalized`` or ``raw``.
-        mean: Mean over utterances, as EchoMind reports it.
-        pooled: All errors divided by all words, so that long utterances count more.
+    `mean` is over utterances, as EchoMind reports it; `pooled` are all errors by all words.
     """
 
     how: str
@@ -102,15 +99,7 @@ class ErrorFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFigures:
-    """One task of a run.
-
-    Args:
-        task: The task.
-        turns: Its turns.
-        captured: How many of them were captured.
-        questions: For multiple choice, all types together first, then each type; else empty.
-        errors: For transcription, word errors; else empty.
-    """
+    """One task of a run: answers (all types of question first, then each), or errors of transcription."""
 
     task: Task
     turns: int
