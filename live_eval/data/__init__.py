@@ -1,10 +1,18 @@
 """Data sets: EchoMind and EchoMind-Human, anyone's manifest, a folder of recordings, the bundled sample."""
 
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
 from live_eval.data.check import DataReport, FileCheck, check
 from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
-from live_eval.data.layout import SAMPLE, SAMPLE_DIALOGUES, load, locate, sample_path
+from live_eval.data.echomind import PARTS, load_echomind, parts_of
+from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, Attribute, cue_of
+from live_eval.errors import DataError
 
 __all__ = [
     "ATTRIBUTES",
@@ -26,3 +34,60 @@ __all__ = [
     "sample_path",
     "select",
 ]
+
+SAMPLE = "sample"
+"""Name of the bundled sample on the command line and in run files."""
+
+SAMPLE_DIALOGUES = "sample-dialogues"
+"""Name of its dialogues."""
+
+_EXPECTED = (
+    "expected EchoMind's root (with data_synthesis or data_human), one of these folders, "
+    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or the word {SAMPLE!r} or "
+    f"{SAMPLE_DIALOGUES!r}"
+)
+
+
+def load(path: Path, options: DataOptions | None = None) -> DataSet:
+    """Read a data set of any supported layout.
+
+    Args:
+        path: EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, or a
+            folder of recordings.
+        options: How to read it.
+
+    Raises:
+        DataError: The path is none of these or cannot be read; the message says what was found.
+        UsageError: The options do not fit the data.
+    """
+    options = options or DataOptions()
+    if os.path.isfile(path):  # `Path.is_file` raises for an impossible name
+        if path.suffix.lower() in MANIFEST_SUFFIXES:
+            return load_manifest(path, options)
+        if parts_of(path):
+            return load_echomind(path, options)
+        raise DataError(f"{path}: {_EXPECTED}, but it is a file of another kind")
+    if not os.path.isdir(path):
+        raise DataError(f"{path}: {_EXPECTED}, but it does not exist")
+    if parts_of(path) or any((path / f"data_{part}").is_dir() for part in PARTS):
+        return load_echomind(path, options)
+    if recordings(path):
+        return load_folder(path, options)
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    raise DataError(f"{path}: {_EXPECTED}, but it contains {', '.join(names[:10]) or 'nothing'}{more}")
+
+
+def locate(name: str) -> Path:
+    """Return the path of data: of the bundled sample or its dialogues by their names, or `name` as a path."""
+    if name == SAMPLE_DIALOGUES:
+        return sample_path() / "dialogues" / "dialogues.jsonl"
+    return sample_path() if name == SAMPLE else Path(name)
+
+
+def sample_path() -> Path:
+    """Return the folder of the bundled sample, in EchoMind's layout."""
+    return Path(str(resources.files("live_eval.data") / "sample"))

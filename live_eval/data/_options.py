@@ -17,9 +17,8 @@ _OPTION = re.compile(r"^\s*\(?([A-Za-z])\s*[.):\uff0e\uff1a]\s*(.*)$", re.DOTALL
 def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
     """Return options in order, each with its letter.
 
-    Args:
-        value: Text with one option per line ("A. Yes"), continued on further lines; a list of texts, with or
-            without letters; or an object that maps letters to texts.
+    The value is text with an option per line ("A. Yes"), continued on further lines; a list of texts, with or
+    without letters; or an object that maps letters to texts.
 
     Raises:
         ValueError: There are fewer than two options, their letters are not consecutive, one is not text, or

@@ -298,12 +298,8 @@ class _Annotations:
 
     def notes(self) -> list[str]:
         """Return a note on annotations without a recording."""
-        unused = sorted(set(self._boundaries) - self._used)
-        return (
-            [f"{self._path.name} annotates recordings that no entry names: {', '.join(unused)}"]
-            if unused
-            else []
-        )
+        unused = ", ".join(sorted(set(self._boundaries) - self._used))
+        return [f"{self._path.name} annotates recordings that no entry names: {unused}"] if unused else []
 
 
 def _question_files(part: _Part) -> Iterator[QuestionFile]:

@@ -79,10 +79,8 @@ class _Line:
 def load_manifest(path: Path, options: DataOptions) -> DataSet:
     """Read a manifest.
 
-    Args:
-        path: A file in UTF-8: ``.jsonl`` (one object per line), ``.csv`` or ``.tsv`` (a header, then one row
-            per line; semicolons also separate).
-        options: How to read it; EchoMind's neutral rule does not apply.
+    It is UTF-8: ``.jsonl`` (one object per line), ``.csv`` or ``.tsv`` (a header, then one row per line;
+    semicolons also separate). EchoMind's neutral rule does not apply.
 
     Returns:
         A case for each row or turn, including unreadable rows. A row without an id is named after its script
@@ -133,9 +131,7 @@ def _notes(lines: Sequence[_Line], cases: Sequence[Case], fields: FieldMap) -> I
 def load_folder(path: Path, options: DataOptions) -> DataSet:
     """Read every recording below a folder, in the order of their names.
 
-    Args:
-        path: The folder. A ``.txt`` file with a recording's name is its transcript.
-        options: How to read data; no option applies to a folder.
+    A ``.txt`` file with a recording's name is its transcript. No option applies to a folder.
 
     Raises:
         DataError: There are no recordings.

@@ -176,14 +176,13 @@ def _absent_keys(
     file: QuestionFile, entries: Sequence[Any], fields: FieldMap, cases: Sequence[Case]
 ) -> Iterator[str]:
     """Yield a note on questions without an answer key, with the spellings that were tried."""
-    of_entries = [entry for entry in entries if isinstance(entry, dict)]
-    absent = sum(fields.find(entry, "answer", Variant.TARGET) is None for entry in of_entries)
-    if absent:
+    records = [entry for entry in entries if isinstance(entry, dict)]
+    keyless = [record for record in records if fields.find(record, "answer", Variant.TARGET) is None]
+    if keyless:
         tried = ", ".join(fields.paths("answer", Variant.TARGET))
-        first = next(entry for entry in of_entries if fields.find(entry, "answer", Variant.TARGET) is None)
         yield (
-            f"{file.where}: the answer key is missing from {absent} of {len(cases)} questions; tried {tried};"
-            f" the fields there are: {', '.join(field_names(first))} (--map {MAPPED}answer=NAME)"
+            f"{file.where}: the answer key is missing from {len(keyless)} of {len(cases)} questions; tried "
+            f"{tried}; the fields there are: {', '.join(field_names(keyless[0]))} (--map {MAPPED}answer=NAME)"
         )
 
 

@@ -83,10 +83,8 @@ class RateGate:
 
     A limit counts as used up if less remains than one turn has been seen to use.
 
-    Args:
-        clock: The clock to wait on.
-        patience_s: The gate never closes for longer than this. A limit that resets later does not close it:
-            the endpoint refuses the sessions, and says for how long.
+    The gate never closes for longer than `patience_s`. A limit that resets later does not close it: the
+    endpoint refuses the sessions, and says for how long.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:

@@ -183,9 +183,8 @@ class _Run:
 
     async def prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
         """Find the speech boundaries of all recordings, before anything is timed."""
-        await self._recordings.prepare(
-            (job.case for jobs in sessions for job in jobs), self._observer.preparing
-        )
+        cases = (job.case for jobs in sessions for job in jobs)
+        await self._recordings.prepare(cases, self._observer.preparing)
 
     async def play(self, sessions: Sequence[Sequence[Job]], base_url: str) -> None:
         """Play the sessions, `turns.concurrency` at a time."""

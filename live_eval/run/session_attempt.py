@@ -37,12 +37,9 @@ class SessionAttempts:
     _collector: Collector = field(init=False, default_factory=Collector)
 
     async def play(self, jobs: Sequence[Job], base_url: str, attempt: int) -> list[TurnRecord]:
-        """Play the turns of one session once.
+        """Play the turns of one session once, and return their records; a turn not played says why.
 
         A failure, even one caused by a bug, costs the session's turns and not the run.
-
-        Returns:
-            The record of each turn; a turn that was not played says why.
 
         Raises:
             StoreError: A cassette cannot be written.
@@ -110,10 +107,10 @@ class SessionAttempts:
         self, capture: TurnCapture, warnings: Sequence[Failure], log: Sequence[LoggedMessage]
     ) -> TurnCapture:
         """Return a capture with its messages and its recording's warnings, and without the key."""
-        if capture.failure is not None:
-            public = replace(capture.failure, message=self._redact(capture.failure.message))
-            capture = replace(capture, failure=public)
-        return replace(capture, log=log, warnings=(*warnings, *capture.warnings))
+        failure = capture.failure
+        if failure is not None:
+            failure = replace(failure, message=self._redact(failure.message))
+        return replace(capture, failure=failure, log=log, warnings=(*warnings, *capture.warnings))
 
     def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
         folder = self.folder / WIRE_FOLDER

@@ -149,22 +149,18 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
     mine = options.choices.get(spec.name, {})
     known = {option.name: option for option in spec.options}
     for name, value in mine.items():
-        if name not in known and name in LLM_CHOICES and spec.kind is not JudgeKind.LOCAL:
-            continue
-        if name not in known:
+        if name in known:
+            choices = known[name].choices
+            if choices and value not in choices:
+                raise UsageError(f"{spec.name}.{name} = {value!r}: expected one of {', '.join(choices)}")
+        elif name not in LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
             there = ", ".join(known) or "none"
             raise UsageError(f"judge {spec.name!r} has no option {name!r}; its options: {there}")
-        choices = known[name].choices
-        if choices and value not in choices:
-            raise UsageError(f"{spec.name}.{name} = {value!r}: expected one of {', '.join(choices)}")
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
 
 
 def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
     """Return a judge's specification, with what the judge uses under the user's options.
-
-    Raises:
-        UsageError: As `option_values`.
 
     >>> from live_eval.judges.specs import VES
     >>> as_configured(VES, JudgeOptions()).uses

@@ -46,6 +46,7 @@ from live_eval.scoring.judge_runner import (
     missing_requirements,
     scoring_version,
 )
+from live_eval.scoring.llm.options import AUDIO_NEEDS
 
 __all__ = [
     "AUDIO_NEEDS",
@@ -65,43 +66,24 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 _BATCH_TURNS = 64
 _BATCH_AUDIO_NS = 300_000_000_000
 
-AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
-"""The audio of a turn, which is decoded only if a judge uses it."""
-
 
 @dataclass(slots=True, kw_only=True)
 class JudgeSummary:
-    """The scores of a run by one judge, and the effort of this scoring.
-
-    Args:
-        name: The judge.
-        version: The version under which its scores are stored.
-        n: Turns of its tasks that are scored, by this scoring or an earlier one.
-        n_unscored: Turns without what the judge needs, or about which it could not be asked.
-        n_failed: Turns on which the judge failed.
-        reasons: Number of unscored or failed turns for each reason.
-        judged: Turns that the judge was given this time.
-        seconds: Time that the judge took this time, including loading.
-        audio_seconds: Seconds of reply audio that it was given.
-        calls: Requests to a model, including failed ones.
-        cached: Answers that were already stored.
-        cost: Cost of the calls in US dollars; None if unknown.
-        reason: Why the judge could not run; None if it could, or was not needed.
-    """
+    """The scores of a run by one judge, and the effort of this scoring."""
 
     name: str
-    version: str
-    n: int = 0
-    n_unscored: int = 0
-    n_failed: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    judged: int = 0
-    seconds: float = 0.0
-    audio_seconds: float = 0.0
-    calls: int = 0
-    cached: int = 0
-    cost: float | None = 0.0
-    reason: str | None = None
+    version: str  # under which its scores are stored
+    n: int = 0  # turns of its tasks that are scored, by this scoring or an earlier one
+    n_unscored: int = 0  # turns without what the judge needs, or about which it could not be asked
+    n_failed: int = 0  # turns on which the judge failed
+    reasons: Mapping[str, int] = field(default_factory=dict)  # turns that are not scored, by reason
+    judged: int = 0  # turns that the judge was given this time
+    seconds: float = 0.0  # that it took this time, including loading
+    audio_seconds: float = 0.0  # of the replies that it was given
+    calls: int = 0  # of a model, including failed ones
+    cached: int = 0  # answers that were already stored
+    cost: float | None = 0.0  # in US dollars; None if unknown
+    reason: str | None = None  # why the judge could not run, if it was needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +171,9 @@ def score_run(
 
 
 def _begin(spec: JudgeSpec, store: ScoreStore, options: JudgeOptions, *, again: bool) -> _Work:
-    lacking = missing_requirements(spec, options)
+    absent = missing_requirements(spec, options)
     summary = JudgeSummary(name=spec.name, version=scoring_version(spec, options))
-    work = _Work(spec, f"lacks {lacking}" if lacking else None, again, summary)
+    work = _Work(spec, f"missing {absent}" if absent else None, again, summary)
     for row in store.read([spec.name]):
         if row.version != summary.version:
             continue
@@ -268,8 +250,8 @@ def before_asking(spec: JudgeSpec, item: ReadTurn) -> Unscored | Failed | None:
     for need, reason in item.broken.items():
         if need in spec.needs:
             return Failed(f"{need.value.replace('_', ' ')} cannot be read: {reason}")
-    lacking = missing(item.turn, spec.needs)
-    return Unscored(lacking) if lacking is not None else None
+    absent = missing(item.turn, spec.needs)
+    return Unscored(absent) if absent is not None else None
 
 
 def _judge(

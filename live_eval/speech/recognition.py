@@ -62,17 +62,12 @@ class Word:
 class Transcript:
     """What was recognised in a recording.
 
-    Args:
-        text: The whole text.
-        words: Its words; empty if word times were not requested.
-        language: Language of the speech, as Whisper names it ("en").
-        no_speech_probability: Probability, 0 to 1, that nothing was said: the lowest value of any segment,
-            or 1 if nothing was recognised.
+    `no_speech_probability`, 0 to 1, is the lowest of any segment, or 1 if nothing was recognised.
     """
 
     text: str
-    words: tuple[Word, ...]
-    language: str
+    words: tuple[Word, ...]  # empty if word times were not requested
+    language: str  # of the speech, as Whisper names it ("en")
     no_speech_probability: float
 
 

@@ -31,9 +31,7 @@ _STATE_SHAPE = (2, 1, 128)
 
 
 class StreamingVad:
-    """Voice activity of one stream; any number of streams share one loaded network.
-
-    Use a stream from one thread at a time; different streams may run in different threads.
+    """Voice activity of one stream, used by one thread at a time; all streams share one loaded network.
 
     Raises:
         UsageError: The weights are missing or have an unexpected hash.

@@ -972,7 +972,7 @@ async def test_another_address_gets_no_key_that_it_was_not_given(server: Server,
 async def test_without_its_key_a_judge_is_not_asked(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOY_KEY")
     summary = await score(run)
-    assert (summary.n_unscored, summary.calls, summary.reason) == (3, 0, "lacks key in TOY_KEY")
+    assert (summary.n_unscored, summary.calls, summary.reason) == (3, 0, "missing key in TOY_KEY")
 
 
 async def test_a_refused_key_fails_every_turn_with_one_call(server: Server, run: Path) -> None:

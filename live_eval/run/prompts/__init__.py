@@ -33,16 +33,12 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 class SystemPrompt:
     """A system prompt for conversation.
 
-    Args:
-        name: A setting of `PROMPTS`, or the name of the user's file.
-        text: The text, with placeholders.
-
     Raises:
         UsageError: The text contains an unknown placeholder.
     """
 
-    name: str
-    text: str
+    name: str  # a setting of PROMPTS, or the name of the user's file
+    text: str  # with placeholders
 
     def __post_init__(self) -> None:
         unknown = [place for place in _PLACE.findall(self.text) if place not in PLACES]
@@ -73,10 +69,7 @@ class SystemPrompt:
 
 
 def load_prompt(name: str) -> SystemPrompt:
-    """Return a prompt for conversation.
-
-    Args:
-        name: A setting of `PROMPTS`, or the path of a text file.
+    """Return a prompt for conversation: a setting of `PROMPTS`, or a text file.
 
     Raises:
         UsageError: It is neither, or the file contains an unknown placeholder.

@@ -31,10 +31,6 @@ class BoundedClient(DefaultAsyncHttpxClient):
     async def send(self, request: Any, **options: Any) -> Any:
         """Send a request and read its whole answer, or the beginning of a refusal.
 
-        Args:
-            request: The request.
-            options: Those of the base class, but redirects are never followed.
-
         Raises:
             ValueError: The answer is compressed or longer than `MOST_ANSWER_BYTES`.
         """

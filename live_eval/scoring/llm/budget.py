@@ -23,20 +23,14 @@ class Tokens:
 class Price:
     """The price of a model, in US$ per million tokens.
 
-    Args:
-        input: Input tokens.
-        output: Output tokens.
-        audio_input: Input tokens of sound; None if they cost as much as text.
-        cached_input: Input tokens from the endpoint's cache; None if they cost as much as other input.
-
     Raises:
         ValueError: A price is negative or NaN.
     """
 
     input: float
     output: float
-    audio_input: float | None = None
-    cached_input: float | None = None
+    audio_input: float | None = None  # of sound; None if it costs as much as text
+    cached_input: float | None = None  # from the endpoint's cache; None if it costs as much as other input
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "audio_input", "cached_input"):

@@ -99,10 +99,7 @@ class LlmDriver:
         With several samples, a score is the mean of the readable answers, if at least half are readable; the
         detail has the spread. What is beyond the budget is unscored.
 
-        Args:
-            judge: Says what to ask, and reads the answer.
-            asked: Turns or, for a pairwise judge, pairs of turns of the same case, with everything that the
-                judge's specification needs.
+        Turns have everything that the judge's specification needs; a pair consists of turns of one case.
 
         Raises:
             LiveEvalError: Answers cannot be looked up or stored.

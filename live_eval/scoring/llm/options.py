@@ -12,7 +12,7 @@ from live_eval.redaction import SECRETS, host_of
 from live_eval.scoring.llm.budget import Budget, Price
 from live_eval.types import Secret
 
-__all__ = ["OPENAI_BASE_URL", "PRESETS", "LlmOptions", "LlmSettings", "Preset"]
+__all__ = ["AUDIO_NEEDS", "OPENAI_BASE_URL", "PRESETS", "LlmOptions", "LlmSettings", "Preset"]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
@@ -41,75 +41,53 @@ PRESETS: Mapping[str, Preset] = {
 }
 """The services that ``--llm`` accepts."""
 
-_AUDIO = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
+AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
+"""The audio of a turn, which is decoded only if a judge uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """How to reach the judging model.
-
-    Args:
-        base_url: An OpenAI-compatible base URL, for example ``"http://127.0.0.1:8000/v1"``.
-        key: The API key; None if the endpoint needs none.
-        model: The model to ask instead of the judge's default.
-        judge: The judge; answers are stored by its name and version, and checked against its outputs.
-        price: The price of the model; None if unknown.
-        longest_wait_s: Give up if the endpoint asks to wait longer than this.
-        seed: Seed of the jitter between attempts.
-
-    `samples`, `temperature`, `concurrency`, `timeout_s` and `attempts` are those of `LlmOptions`.
-    """
+    """How to reach the judging model; the user's options as in `LlmOptions`."""
 
     base_url: str = OPENAI_BASE_URL
     key: Secret | None = None
     model: str | None = None
-    judge: JudgeSpec | None = None
-    price: Price | None = None
+    judge: JudgeSpec | None = (
+        None  # answers are stored by its name and version, and checked against its outputs
+    )
+    price: Price | None = None  # of the model, if known
     samples: int = 1
     temperature: float | None = None
     concurrency: int = 8
     timeout_s: float = 60.0
     attempts: int = 5
-    longest_wait_s: float = 120.0
-    seed: int = 0
+    longest_wait_s: float = 120.0  # give up if the endpoint asks to wait longer
+    seed: int = 0  # of the jitter between attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmOptions:
     """The user's options of judging models; None means the judge's default.
 
-    Args:
-        preset: A service of `PRESETS`, with its key and model.
-        base_url: An OpenAI-compatible base URL. It is sent no key unless `key_variable` names one.
-        model: The model to ask.
-        key_variable: Environment variable of the API key.
-        samples: Answers to each question; the score is their mean.
-        temperature: Sampling temperature.
-        max_calls: Limit on calls, for all judges together.
-        max_tokens: Limit on tokens, for all judges together.
-        max_cost: Limit on the cost in US$, for all judges together; needs the price of each model asked.
-        prices: Prices of models, by name.
-        concurrency: Simultaneous turns.
-        timeout_s: Seconds for one call.
-        attempts: Most calls for one question, if calls fail.
+    The limits apply to all judges together. A limit on the cost needs the price of each model asked.
 
     Raises:
         UsageError: There is no such preset, it was given along with a base URL, or a number is out of range.
     """
 
-    preset: str | None = None
-    base_url: str | None = None
+    preset: str | None = None  # a service of PRESETS, with its key and model
+    base_url: str | None = None  # OpenAI-compatible; it is sent no key unless key_variable names one
     model: str | None = None
-    key_variable: str | None = None
-    samples: int = 1
+    key_variable: str | None = None  # environment variable of the API key
+    samples: int = 1  # answers to each question; the score is their mean
     temperature: float | None = None
     max_calls: int | None = None
     max_tokens: int | None = None
-    max_cost: float | None = None
-    prices: Mapping[str, Price] = field(default_factory=dict)
-    concurrency: int = 8
-    timeout_s: float = 60.0
-    attempts: int = 5
+    max_cost: float | None = None  # in US$
+    prices: Mapping[str, Price] = field(default_factory=dict)  # by model
+    concurrency: int = 8  # simultaneous turns
+    timeout_s: float = 60.0  # for one call
+    attempts: int = 5  # most calls for one question, if calls fail
 
     def __post_init__(self) -> None:
         if self.base_url is not None:
@@ -138,7 +116,7 @@ class LlmOptions:
             return self.model
         if self.preset is not None:
             preset = PRESETS[self.preset]
-            return preset.audio_model if _AUDIO & spec.needs else preset.model
+            return preset.audio_model if AUDIO_NEEDS & spec.needs else preset.model
         return spec.model
 
     def version_parts(self, spec: JudgeSpec) -> list[str]:

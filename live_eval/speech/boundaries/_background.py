@@ -62,8 +62,7 @@ class Background:
         levels_db: Levels of all frames, shape (frames, bands), smoothed for `scale`.
         quiet: The frames believed to be background only, shape (frames,).
         scale: The time scale.
-        floor_db: Level of every band if `quiet` is empty, that is, if there is no background above this
-            floor.
+        floor_db: Level of every band if `quiet` is empty: there is no background above it.
         wary: Take a lower quantile than the median as the background's level, since up to two thirds of
             `quiet` may still contain a breath or a sigh.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,10 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
     if not any(sounds):
         return None
     frames = len(quiet)
-    mirrored = [[_mirrored(sound, frames) for sound in reversed(found)] for found in sounds]
+    mirrored = [
+        [replace(sound, start=frames - sound.end, end=frames - sound.start) for sound in reversed(found)]
+        for found in sounds
+    ]
     raised = quiet if scene.clean else backgrounds[0].raised(scene.levels_db[0], quiet)
     end = _last_frame(scene.power, quiet, raised, sounds)
     return _Finding(
@@ -215,10 +218,6 @@ def _belongs(scene: Scene, sound: SoundSegment, gap: int, scale: int, loudest: f
     return frames >= _CLICK_FRAMES and (
         peak_db >= _LOUD_DB or (peak_db >= _LONG_DB and frames >= _LONG_FRAMES)
     )
-
-
-def _mirrored(sound: SoundSegment, frames: int) -> SoundSegment:
-    return SoundSegment(frames - sound.end, frames - sound.start, sound.score, sound.significance)
 
 
 def _last_frame(

@@ -44,34 +44,21 @@ _TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """A recording prepared for the search; all arrays have one row or entry per frame.
+    """A recording prepared for the search: arrays of shape (frames,), or (frames, bands) where by band."""
 
-    Args:
-        power: Power by band, over a floor `DEPTH_DB` below the voice, shape (frames, bands).
-        levels_db: Levels by band, smoothed for each of `SCALES`.
-        total_db: Level over 20 ms relative to the voice, shape (frames,).
-        floor_db: Level of the floor in each band.
-        quiet: A first guess of the frames with background only, shape (frames,); empty if there is no
-            background above the floor.
-        doubtful: Another guess, more generous and without the network's help, shape (frames,).
-        speech: The frames in which the network finds speech, shape (frames,).
-        voice: Mean square of the voice's loud frames.
-        hop_s: Seconds between frames.
-        clean: Whether there is no background worth modelling.
-        aware: Whether the network can separate the voice from the background.
-    """
-
-    power: NDArray[np.float64]
-    levels_db: tuple[NDArray[np.float64], ...]
-    total_db: NDArray[np.float64]
-    floor_db: float
-    quiet: NDArray[np.bool_]
-    doubtful: NDArray[np.bool_]
-    speech: NDArray[np.bool_]
-    voice: float
-    hop_s: float
-    clean: bool
-    aware: bool
+    power: NDArray[np.float64]  # by band, over a floor DEPTH_DB below the voice
+    levels_db: tuple[NDArray[np.float64], ...]  # by band, smoothed for each of SCALES
+    total_db: NDArray[np.float64]  # over 20 ms, relative to the voice
+    floor_db: float  # of each band
+    quiet: NDArray[
+        np.bool_
+    ]  # a first guess of the frames with background only; none if it is below the floor
+    doubtful: NDArray[np.bool_]  # another guess, more generous and without the network's help
+    speech: NDArray[np.bool_]  # where the network finds speech
+    voice: float  # mean square of its loud frames
+    hop_s: float  # between frames
+    clean: bool  # whether there is no background worth modelling
+    aware: bool  # whether the network can separate the voice from the background
 
 
 def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:

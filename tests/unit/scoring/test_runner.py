@@ -264,7 +264,7 @@ def test_a_judge_that_skips_a_turn_fails_on_it(run: Path, monkeypatch: pytest.Mo
 def test_a_judge_scores_nothing_until_its_requirements_are_met(run: Path) -> None:
     SPECS["listener"] = replace(LISTENER, packages=("no_such_package",), extra="torch")
     listener, reader = score_run(run, ["listener", "reader"]).judges
-    assert listener.reason == "lacks package no_such_package (pip install 'live-eval[torch]')"
+    assert listener.reason == "missing package no_such_package (pip install 'live-eval[torch]')"
     assert (listener.n, listener.n_unscored, listener.judged) == (0, 5, 0)
     assert reader.n == 2
     assert {row.reason for row in rows(run, "listener").values()} == {listener.reason}
@@ -299,7 +299,7 @@ def test_a_judge_without_its_key_is_not_loaded(run: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("TOY_KEY", raising=False)
     SPECS["reader"] = replace(READER, key_variable="TOY_KEY")
     [summary] = score_run(run, ["reader"]).judges
-    assert summary.reason == "lacks key in TOY_KEY"
+    assert summary.reason == "missing key in TOY_KEY"
     assert Reader.batches == []
 
 
