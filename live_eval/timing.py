@@ -376,7 +376,11 @@ def headline_response(responses: Sequence[ResponseRecord], onset_ns: int | None 
         (index for index, marks in enumerate(responses) if not is_greeting(marks.done_ns, onset_ns)),
         key=lambda index: began_before(_first_sign_ns(responses[index]), onset_ns),
     )
-    whole = [index for index in answers if _is_whole(responses[index])]
+    whole = [
+        index
+        for index in answers
+        if not is_cut_off(responses[index]) and responses[index].status is not ResponseStatus.FAILED
+    ]
     spoken = [index for index in whole if len(responses[index].chunk_samples)]
     said = [index for index in whole if responses[index].first_text_ns is not None]
     uncancelled = [index for index in answers if responses[index].status is not ResponseStatus.CANCELLED]
@@ -397,10 +401,6 @@ def _first_sign_ns(marks: ResponseRecord) -> int | None:
     """Return when the first audio or text of a response arrived."""
     signs = [at_ns for at_ns in (_first_audio_ns(marks), marks.first_text_ns) if at_ns is not None]
     return min(signs, default=None)
-
-
-def _is_whole(marks: ResponseRecord) -> bool:
-    return not is_cut_off(marks) and marks.status is not ResponseStatus.FAILED
 
 
 def is_cut_off(marks: ResponseRecord) -> bool:

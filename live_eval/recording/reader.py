@@ -246,17 +246,14 @@ class RunReader:
 
     def failures(self) -> list[FailedAttempt]:
         """Return every attempt that failed, in order, including those that were retried."""
-        return [self._failure(row) for row in self._fetch("SELECT * FROM failures ORDER BY id")]
-
-    def _failure(self, row: sqlite3.Row) -> FailedAttempt:
-        with encoding.decoding(f"{self.path}: failure {row['id']}"):
-            if row["failure"] is None:
-                raise ValueError("it does not say what happened")
-            return FailedAttempt(
-                turn_id=row["turn_id"],
-                retried=bool(row["retried"]),
-                **encoding.fields_in(row, ("attempt", "wall_ns", "failure")),
-            )
+        failures = []
+        for row in self._fetch("SELECT * FROM failures ORDER BY id"):
+            with encoding.decoding(f"{self.path}: failure {row['id']}"):
+                if row["failure"] is None:
+                    raise ValueError("it does not say what happened")
+                found = encoding.fields_in(row, ("turn_id", "attempt", "wall_ns", "failure"))
+                failures.append(FailedAttempt(**found, retried=bool(row["retried"])))
+        return failures
 
     def _decoding(self, turn_id: str) -> AbstractContextManager[None]:
         return encoding.decoding(f"{self.path}: turn {turn_id!r}")

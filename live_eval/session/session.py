@@ -22,7 +22,7 @@ from live_eval.session.bounds import NAME_CHARACTERS, bounded_body
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
-from live_eval.session.speaker import Frame, Speaker, UtteranceBegan
+from live_eval.session.speaker import Frame, Speaker
 from live_eval.session.timeline import SessionTurn, Timeline
 from live_eval.session.turn import TurnLimits, TurnState
 from live_eval.transport import Transport
@@ -280,12 +280,9 @@ class Session:
         if interrupts or (timeline.over and (began is not None or timeline.lost is not None)):
             await self._next_turn()
         if began is not None and timeline.failure is None:
-            self._speaks(began)
-
-    def _speaks(self, began: UtteranceBegan) -> None:
-        self._on_grid = True
-        self._began_ns = began.t0_ns
-        self._timeline.utterance_began(began, self._pacer)
+            self._on_grid = True
+            self._began_ns = began.t0_ns
+            timeline.utterance_began(began, self._pacer)
 
     async def _next_turn(self) -> None:
         """End the turn under way and begin another."""

@@ -152,7 +152,8 @@ class Timeline:
         self._lost: Failure | None = None
         self._anchor_ns = 0
         self._pacer: Pacer | None = None
-        self._over = False  # the turn under way has its answer
+        self.over = False
+        """Whether the turn under way has its answer."""
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # what was last reported as the reply's end
         self._progress_ns: int | None = None
@@ -179,14 +180,9 @@ class Timeline:
         """Why there can be no further turn."""
         return self._lost or self.turns[-1].state.lost
 
-    @property
-    def over(self) -> bool:
-        """Whether the turn under way has its answer."""
-        return self._over
-
     def replies_at(self, at_ns: int) -> bool:
         """Return whether a reply is under way, or still heard, when the user begins to speak at `at_ns`."""
-        if self._over:  # all of it may have come at once
+        if self.over:  # all of it may have come at once
             return at_ns < self._heard_until_ns
         return self.current.state.replying
 
@@ -205,12 +201,8 @@ class Timeline:
     def next_turn(self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None) -> None:
         """End the turn under way and begin another in the same session.
 
-        Where the connection was lost meanwhile, that turn has failed.
-
-        Args:
-            at_ns: Now.
-            reading: How late the event loop was in the turn that ends.
-            sent: The transport's counts of our packets since the session began.
+        Where the connection was lost meanwhile, that turn has failed. `reading` and `sent` are kept with the
+        turn that ends.
         """
         lost, before = self.lost, self.current
         self.end_turn(at_ns, reading, sent)
@@ -224,7 +216,7 @@ class Timeline:
         self.turns.append(turn)
         if self._audibility is not None:
             self._audibility = Audibility()
-        self._over = self._answering = False
+        self.over = self._answering = False
         self._quiet_ns = self._progress_ns = None
         if lost is not None:
             self.failed(lost.kind, lost.message, lost.at_ns or at_ns)
@@ -237,7 +229,7 @@ class Timeline:
         """End the turn under way: what comes is no longer part of it, unless it names what is."""
         turn = self.current
         state = turn.state
-        if not self._over and state.failure is None:
+        if not self.over and state.failure is None:
             state.end(at_ns, interrupted=turn.barge_in_ns is not None)
             if state.failure is not None:
                 said = {"kind": state.failure.kind.value, "message": state.failure.message}
@@ -270,12 +262,7 @@ class Timeline:
     # -- What the user says ------------------------------------------------------------------------------
 
     def utterance_began(self, began: UtteranceBegan, pacer: Pacer) -> None:
-        """Note that the user begins to speak in the turn under way, or goes on before it was answered.
-
-        Args:
-            began: The utterance.
-            pacer: Counts its late frames.
-        """
+        """Note that the user begins to speak in the turn under way, or goes on before it was answered."""
         turn = self.current
         if turn.t0_ns is None:
             turn.t0_ns, turn.onset_ns, turn.boundaries = began.t0_ns, began.onset_ns, began.boundaries
@@ -293,10 +280,7 @@ class Timeline:
     def utterance_ended(self, ended: UtteranceEnded, began_ns: int, at_ns: int) -> None:
         """Note that the user's turn is complete (and committed, where we commit).
 
-        Args:
-            ended: The end.
-            began_ns: `UtteranceBegan.t0_ns`.
-            at_ns: Now.
+        `began_ns` is the `t0_ns` of the utterance.
         """
         turn = self.current
         if turn.boundaries is None or began_ns != turn.t0_ns:
@@ -412,13 +396,13 @@ class Timeline:
                 news, self._news = self._news, []
                 yield from news
             yield from self._audibility.look(state.open_responses)
-        if self._answering and not self._over and state.over(now_ns):
+        if self._answering and not self.over and state.over(now_ns):
             self._wire.keep(TurnReport, now_ns, "over", {})
-            self._over = True
+            self.over = True
             if state.failure is not None:
                 return
             yield TurnOver(now_ns)
-        if self._over:
+        if self.over:
             yield from self._end_of_reply(state, now_ns)
 
     def _end_of_reply(self, state: TurnState, now_ns: int) -> Iterator[Heard]:

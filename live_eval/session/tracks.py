@@ -184,8 +184,7 @@ class Stream:
 
     def ended(self) -> None:
         """Give text that no reply followed to the last reply, as the turn is over."""
-        if self._responses.last is not None:
-            self._give_words(self._responses.last)
+        self._say(over=True)
 
     def _settle(self) -> None:
         """Turn the stretches of sound into responses."""
@@ -220,12 +219,10 @@ class Stream:
             return "it ended before the user's speech did"
         return ""
 
-    def _say(self) -> None:
-        last = self._responses.last
-        if last is not None and last.done_ns is None:
-            self._give_words(last)
-
-    def _give_words(self, response: OpenResponse) -> None:
+    def _say(self, *, over: bool = False) -> None:
+        response = self._responses.last
+        if response is None or not (over or response.done_ns is None):
+            return
         for at_ns, text in self._unsaid:
             response.first_text_ns = response.first_text_ns or at_ns
             response.pieces.append(text)

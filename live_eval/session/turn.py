@@ -392,9 +392,7 @@ class TurnState:
     def end(self, at_ns: int, *, interrupted: bool) -> None:
         """Judge a turn that ends before it is over; sets `failure` if there is one.
 
-        Args:
-            at_ns: Now.
-            interrupted: Whether the user speaks over the reply: it need not be whole then.
+        Where the user speaks over the reply (`interrupted`), it need not be whole.
         """
         answer = self._answer
         if answer is None:

@@ -14,12 +14,12 @@ from live_eval.registry import load
 from live_eval.session import Session
 from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, TurnMode, Variant
-from tests.loopback.test_families import FAMILIES, LIMITS, MS, Family, endpoint, user_turn
+from tests.loopback.test_families import LIMITS, MS, WITH_MANUAL_TURNS, Family, endpoint, user_turn
 from tests.loopback.test_families_webrtc import BOTS
 from tests.loopback.test_families_webrtc import OPENAI as WEBRTC
 from tests.unit.session.scripted import Interrupting
 
-WEBSOCKET = FAMILIES[0]
+WEBSOCKET = WITH_MANUAL_TURNS[0]
 
 
 async def interrupt(folder: Path, family: Family, mode: TurnMode) -> tuple[TurnRecord, TurnRecord]:
@@ -73,6 +73,15 @@ async def test_in_a_manual_turn_we_stop_the_reply(tmp_path: Path) -> None:
     (cut,) = [body for body in sent if body["type"] == "conversation.item.truncate"]
     assert cut["audio_end_ms"] == heard_ms(first)
     assert 350 < cut["audio_end_ms"] < 480
+
+
+@pytest.mark.parametrize("family", WITH_MANUAL_TURNS[1:], ids=lambda family: family.spec.name)
+async def test_each_family_stops_its_reply_in_a_manual_turn(family: Family, tmp_path: Path) -> None:
+    first, _ = await interrupt(tmp_path, family, TurnMode.MANUAL)
+    (stopped,) = first.trace.responses
+    assert stopped.interrupted_ns is not None
+    assert stopped.status is ResponseStatus.CANCELLED
+    assert 350 < heard_ms(first) < 480
 
 
 def heard_ms(record: TurnRecord) -> int:
