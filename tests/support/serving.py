@@ -66,7 +66,7 @@ async def reference(
         token=Secret(token) if token else None,
         truth=file,
     )
-    probe = asyncio.create_task(endpoint.probe())  # without it the truth has no error bar
+    probe = asyncio.create_task(endpoint.probe.run())  # without it the truth has no error bar
     try:
         async with listening(endpoint.application(), patience_s=1) as address:
             yield address

@@ -76,15 +76,7 @@ class Part:
 
 @dataclass(slots=True)
 class Item:
-    """A message of the conversation.
-
-    Args:
-        item_id: Its id.
-        role: Who it is from.
-        parts: Its content.
-        status: Whether it is complete.
-        talked_over: Whether the user started to speak before all of it could have been heard.
-    """
+    """A message; `talked_over` if the user started to speak before all of it could have been heard."""
 
     item_id: str
     role: Role
@@ -119,8 +111,6 @@ class Conversation:
 
     def __init__(self) -> None:
         self._items: list[Item] = []
-        self._bytes: dict[int, int] = {}  # by identity: a client may choose an id that we use later
-        self._all_bytes = 0
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
@@ -139,7 +129,7 @@ class Conversation:
 
     def has_room(self, item: Item) -> bool:
         """Return whether an item fits without dropping others."""
-        return len(self._items) < MOST_ITEMS and self._all_bytes + _size(item) <= MOST_BYTES
+        return len(self._items) < MOST_ITEMS and self._bytes() + _size(item) <= MOST_BYTES
 
     def append(self, item: Item) -> str | None:
         """Append an item; drop the oldest ones if there is no room for it.
@@ -149,9 +139,8 @@ class Conversation:
         """
         previous = self.last_id
         self._items.append(item)
-        self._count(item)
-        while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or self._all_bytes > MOST_BYTES):
-            self.remove(self._items[0])
+        while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or self._bytes() > MOST_BYTES):
+            del self._items[0]
         return previous
 
     def insert(self, item: Item, after: str | None) -> None:
@@ -160,16 +149,13 @@ class Conversation:
         if after is not None:
             index = 1 + next(i for i, other in enumerate(self._items) if other.item_id == after)
         self._items.insert(index, item)
-        self._count(item)
 
     def remove(self, item: Item) -> None:
         """Remove an item."""
         self._items.remove(item)
-        self._all_bytes -= self._bytes.pop(id(item))
 
-    def _count(self, item: Item) -> None:
-        self._bytes[id(item)] = _size(item)
-        self._all_bytes += self._bytes[id(item)]
+    def _bytes(self) -> int:
+        return sum(map(_size, self._items))
 
 
 def _size(item: Item) -> int:

@@ -143,9 +143,7 @@ class Engine:
     def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
         """Resume another session, with its id and conversation. Nothing may have been said yet.
 
-        Args:
-            earlier: The session; its pending reply is dropped.
-            items: Its conversation; speech that is not recognised yet stays unrecognised.
+        The pending reply of `earlier` is dropped; speech that is not recognised yet stays unrecognised.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
         for item in items:
@@ -237,14 +235,7 @@ class Engine:
         return out
 
     def recognised(self, item_id: str, part: int, text: str | None, reason: str = "") -> list[Output]:
-        """Take the result of recognition.
-
-        Args:
-            item_id: The item.
-            part: Index of the part.
-            text: The words, or None if recognition failed.
-            reason: Why it failed.
-        """
+        """Take the result of recognising a part of an item: its words, or None and the reason."""
         item = self._unrecognised.get(item_id)
         if item is None:
             return []
@@ -257,13 +248,7 @@ class Engine:
     # -- The conversation -------------------------------------------------------------------------------
 
     def add_item(self, item: Item, after: str | None = None, *, first: bool = False) -> list[Output]:
-        """Insert an item from the client.
-
-        Args:
-            item: The item.
-            after: Insert after this item; None appends.
-            first: Insert at the beginning instead.
-        """
+        """Insert an item from the client: after the item `after`, or `first`, or else at the end."""
         if self.conversation.get(item.item_id) is not None:
             message = f"An item with id {item.item_id!r} is there already."
             return [Problem("item_already_exists", message, "item.id")]
@@ -279,24 +264,14 @@ class Engine:
         elif after is None:
             previous_id = self.conversation.append(item)
         elif self.conversation.get(after) is None:
-            return [_no_item("item_create_invalid_previous_item_id", after, "previous_item_id")]
+            message = f"Item with id {after!r} not found."
+            return [Problem("item_create_invalid_previous_item_id", message, "previous_item_id")]
         else:
             self.conversation.insert(item, after)
         return [ItemAdded(item, previous_id), *self._listen(item)]
 
-    def delete_item(self, item_id: str) -> Problem | None:
-        """Remove an item from the conversation; return the problem, or None."""
-        item = self.conversation.get(item_id)
-        if item is None:
-            return _no_item("item_delete_invalid_item_id", item_id, "item_id")
-        self.conversation.remove(item)
-        return None
-
-    def truncate(self, item_id: str, part: int, audio_end_ms: int) -> Problem | None:
+    def truncate(self, item: Item, part: int, audio_end_ms: int) -> Problem | None:
         """Truncate a reply to what the user heard; return the problem, or None."""
-        item = self.conversation.get(item_id)
-        if item is None:
-            return _no_item("item_truncate_invalid_item_id", item_id, "item_id")
         spoken = item.parts[part] if part < len(item.parts) else None
         if item.role is not Role.ASSISTANT or spoken is None or spoken.kind is not PartKind.AUDIO:
             message = "Only model output audio messages can be truncated"
@@ -325,7 +300,7 @@ class Engine:
         """Create a response, after speech or at the client's request.
 
         Args:
-            at_ns: Now.
+            at_ns: When it was requested.
             config: Settings of this response; None uses the session's.
             said: Items that it answers; None for the whole conversation.
             in_conversation: Whether it becomes part of the conversation.
@@ -414,7 +389,3 @@ class Engine:
     def due(self, at_ns: int) -> list[Output]:
         """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""
         return (self._stream or self._speaking).due(at_ns)
-
-
-def _no_item(code: str, item_id: str, param: str) -> Problem:
-    return Problem(code, f"Item with id {item_id!r} not found.", param)

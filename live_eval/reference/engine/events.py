@@ -57,16 +57,10 @@ class DetectSpeech:
 
 @dataclass(frozen=True, slots=True)
 class RecogniseSpeech:
-    """Recognise this speech.
+    """Recognise the speech of a part of an item; call `Engine.recognised` with the result only if `final`.
 
-    Args:
-        item_id: The user's item.
-        part: Index of the part in the item.
-        speech_ms: End of the speech on the session's input axis. Requests with the same item and the same
-            value are for the same words.
-        audio: The speech as received.
-        codec: How it is encoded.
-        final: Whether the turn is over; call `Engine.recognised` with the result only then.
+    `speech_ms` is the end of the speech on the session's input axis. Requests with the same item and the same
+    value are for the same words.
     """
 
     item_id: str
@@ -79,15 +73,9 @@ class RecogniseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class FindReply:
-    """Find a reply and call `Engine.reply` or `Engine.reply_failed`.
+    """Find a reply to what was `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
 
-    Args:
-        response_id: The response.
-        said: The conversation, oldest first.
-        instructions: The session's system prompt.
-        wants_audio: Whether to speak the reply.
-        codec: How to encode its audio.
-        speed: Relative speed of the voice.
+    `instructions` is the system prompt, `speed` the relative speed of the voice.
     """
 
     response_id: str
@@ -144,12 +132,8 @@ class ServerResponse:
         item: The assistant's item, once the reply has begun.
         status: How it ended, or OPEN.
         reason: Why it was cut off; empty if it was not.
-        error_code: Code of the failure, if it failed.
-        error_message: Message of the failure.
-        input_text_tokens: Estimated text input.
-        input_audio_tokens: Estimated audio input.
-        output_text_tokens: Estimated text output, including the transcript.
-        output_audio_tokens: Estimated audio output.
+        error_code: Code of the failure, if it failed; `error_message` describes it.
+        input_text_tokens: Estimate, like the other counts of tokens; output text includes the transcript.
         output_audio_samples: Reply audio sent so far.
     """
 
@@ -237,10 +221,8 @@ class AudioPiece:
     """A chunk of reply audio.
 
     Args:
-        response: The response.
         payload: The chunk, already encoded by the protocol.
-        samples: Its number of samples.
-        rate_hz: Their rate.
+        samples: Its number of samples, at `rate_hz`.
         onset_sample: Index of the reply's first audible sample, or None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
     """
@@ -276,13 +258,7 @@ class InjectFault:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A request of the client is refused; the session continues.
-
-    Args:
-        code: Error code, for dialects that have them.
-        message: What was expected, and what came.
-        param: The parameter it is about, or None.
-    """
+    """A request of the client is refused; the session continues. `message`: what was expected, what came."""
 
     code: str
     message: str
@@ -309,12 +285,9 @@ class PlaybackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A media track starts or stops playing a response. The host passes this to the protocol, for the client.
+    """A media track starts or stops playing a response, of which `played_ms` have been sent.
 
-    Args:
-        state: What happened.
-        response: The response.
-        played_ms: How much has been sent.
+    The host passes this to the protocol, for the client.
     """
 
     state: PlaybackState

@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, Codec, CodecName, decode, resample
+from live_eval.audio import Audio, Codec, CodecName, decode, frames_of, resample
 from live_eval.audio.codecs import Decoder, OpusEncoder
 from live_eval.reference.engine.conversation import sample_bytes
 from live_eval.reference.engine.events import CloseConnection
@@ -101,7 +101,7 @@ def pack(
 
     Args:
         reply: The reply.
-        codec: How to encode the samples.
+        codec: Encoding of the samples.
         lead_silence_ms: Digital silence before it.
         chunk_ms: Length of a chunk; the last one may be shorter. Opus packets are always 20 ms.
         encode: The protocol's encoding of a chunk's bytes (base64, or none).
@@ -133,10 +133,8 @@ def _opus(
 ) -> tuple[tuple[WireChunk, ...], NDArray[np.int16]]:
     """Return audio as packets, the last one padded with silence, and the decoded packets."""
     samples = _OPUS_PACKET_MS * codec.rate_hz // 1000
-    data = np.pad(pcm, (0, -len(pcm) % samples)).astype("<i2", copy=False).tobytes()
     encoder, decoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S), Decoder(codec)
-    frames = (data[at : at + 2 * samples] for at in range(0, len(data), 2 * samples))
-    packets = [packet for frame in frames for packet in encoder.encode(frame)]
+    packets = [packet for frame in frames_of(pcm, samples) for packet in encoder.encode(frame)]
     heard = np.concatenate([decoder.decode(packet) for packet in packets])
     return tuple(WireChunk(encode(packet), samples) for packet in packets), heard
 
@@ -185,10 +183,7 @@ class Step:
 def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None) -> Iterator[Step]:
     """Return the steps of a reply in order, timed as the settings say, with their fault.
 
-    Args:
-        reply: The reply.
-        settings: Cadence and fault.
-        max_output_tokens: Longest reply, or None; a longer one ends as incomplete.
+    A reply of more than `max_output_tokens` ends as incomplete.
     """
     fault = settings.fault
     if fault is Fault.EMPTY_REPLY:

@@ -92,12 +92,7 @@ def calibration_speech(
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000) -> Audio:
-    """Make the endpoint's side of a turn: a tone that is audible from its first sample.
-
-    Args:
-        duration_ms: Its length.
-        rate_hz: Samples per second.
-    """
+    """Make the endpoint's side of a turn: a tone that is audible from its first sample."""
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
     return Audio(samples.astype(np.float32), rate_hz)

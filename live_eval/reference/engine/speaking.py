@@ -157,10 +157,7 @@ class Streaming:
     it starts with the first audio and stops a quarter of a second after the last. The clock sets its pace:
     missed ticks are made up for at once.
 
-    Args:
-        speaking: The source of replies; their chunks are frames of the stream.
-        frame_ms: Length of a frame.
-        rate_hz: Rate of its samples.
+    The chunks of `speaking` are frames of the stream, of `frame_ms`.
     """
 
     def __init__(self, speaking: Speaking, frame_ms: int, rate_hz: int) -> None:

@@ -82,12 +82,7 @@ _LOW = "_LOW"
 
 
 class StoredSession(NamedTuple):
-    """A snapshot of a session.
-
-    Args:
-        engine: Its engine.
-        items: Its conversation at the time.
-    """
+    """A session, and its conversation at the time."""
 
     engine: Engine
     items: tuple[Item, ...]
@@ -113,12 +108,7 @@ class SessionStore:
 
 
 class GeminiProtocol(ServerProtocol):
-    """One connection of a session.
-
-    Args:
-        engine: Its engine.
-        stored_sessions: Sessions that can be resumed.
-    """
+    """One connection of a session; it may resume one of the `stored_sessions`."""
 
     def __init__(self, engine: Engine, stored_sessions: SessionStore) -> None:
         super().__init__(engine)

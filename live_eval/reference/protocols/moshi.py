@@ -61,11 +61,7 @@ _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 
 
 class MoshiProtocol(ServerProtocol):
-    """One session.
-
-    Args:
-        engine: Its engine.
-    """
+    """One session."""
 
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 

@@ -80,7 +80,7 @@ class OpenAiProtocol(ClientEventProtocol):
     Args:
         engine: Its engine.
         model: The requested model.
-        expires_at: When the session expires, in seconds since the Unix epoch.
+        expires_at: In seconds since the Unix epoch.
     """
 
     encoder: ClassVar[type[EventEncoder]] = EventEncoder
@@ -131,17 +131,13 @@ class OpenAiProtocol(ClientEventProtocol):
                 first = after == "root"
                 return engine.add_item(self._item(event.item, "item"), None if first else after, first=first)
             case ItemName(type="conversation.item.delete", item_id=item_id):
-                problem = engine.delete_item(item_id)
-                return [problem or self._say("conversation.item.deleted", item_id=item_id)]
-            case ItemName(item_id=item_id):
-                item = engine.conversation.get(item_id)
-                if item is None:
-                    message = f"Item with id {item_id!r} not found."
-                    raise MessageError("item_retrieve_invalid_item_id", message, "item_id")
-                fields = self._words.item(item, with_audio=self.retrieves_audio)
+                engine.conversation.remove(self._found(event))
+                return [self._say("conversation.item.deleted", item_id=item_id)]
+            case ItemName():
+                fields = self._words.item(self._found(event), with_audio=self.retrieves_audio)
                 return [self._say("conversation.item.retrieved", item=fields)]
             case ItemTruncate(item_id=item_id, content_index=index, audio_end_ms=end_ms):
-                problem = engine.truncate(item_id, index, end_ms)
+                problem = engine.truncate(self._found(event), index, end_ms)
                 fields = {"item_id": item_id, "content_index": index, "audio_end_ms": end_ms}
                 return [problem or self._say("conversation.item.truncated", **fields)]
             case ResponseCreate():
@@ -150,6 +146,13 @@ class OpenAiProtocol(ClientEventProtocol):
                 return engine.cancel(response_id)
             case _:
                 raise AssertionError(f"no rule for {type(event).__name__}")
+
+    def _found(self, event: ItemName | ItemTruncate) -> Item:
+        item = self.engine.conversation.get(event.item_id)
+        if item is None:
+            code = f"item_{event.type.rpartition('.')[2]}_invalid_item_id"
+            raise MessageError(code, f"Item with id {event.item_id!r} not found.", "item_id")
+        return item
 
     def _create_response(self, event: ResponseCreate, at_ns: int) -> Sequence[Output]:
         params = event.response

@@ -40,11 +40,7 @@ _TOKENS_LIMIT = 1_000_000_000
 
 
 class EventEncoder:
-    """Encodes one session's events, with unique event ids. Other dialects derive from it.
-
-    Args:
-        session_id: Part of the event ids.
-    """
+    """Encodes one session's events, with unique event ids. Other dialects derive from it."""
 
     spellings: ClassVar[Mapping[str, str]] = {}
     """Event types that another dialect spells differently, by their GA names."""
@@ -71,12 +67,7 @@ class EventEncoder:
         return shown
 
     def item(self, item: Item, *, with_audio: bool = False) -> dict[str, Any]:
-        """Encode an item.
-
-        Args:
-            item: The item.
-            with_audio: Whether to include the user's audio, as ``conversation.item.retrieve`` does.
-        """
+        """Encode an item; include the user's audio if `with_audio`."""
         return {
             "id": item.item_id,
             "object": "realtime.item",
@@ -194,14 +185,11 @@ class EventEncoder:
 
     def _rate_limits(self, response: ServerResponse) -> bytes:
         self._responses += 1
-        self._tokens += sum(_tokens(response))
-        body = (
-            ("requests", _REQUESTS_LIMIT, _REQUESTS_LIMIT - self._responses),
-            ("tokens", _TOKENS_LIMIT, max(0, _TOKENS_LIMIT - self._tokens)),
-        )
+        self._tokens += _usage(response)["total_tokens"]
+        used = (("requests", _REQUESTS_LIMIT, self._responses), ("tokens", _TOKENS_LIMIT, self._tokens))
         limits = [
-            {"name": name, "limit": limit, "remaining": left, "reset_seconds": 0.0}
-            for name, limit, left in body
+            {"name": name, "limit": limit, "remaining": max(0, limit - spent), "reset_seconds": 0.0}
+            for name, limit, spent in used
         ]
         return self.say("rate_limits.updated", rate_limits=limits)
 
@@ -250,12 +238,8 @@ class EventEncoder:
 
 
 def _place(response: ServerResponse) -> dict[str, Any]:
-    return {
-        "response_id": response.response_id,
-        "item_id": response.item_id,
-        "output_index": 0,
-        "content_index": 0,
-    }
+    place = {"response_id": response.response_id, "item_id": response.item_id}
+    return {**place, "output_index": 0, "content_index": 0}
 
 
 def _part(response: ServerResponse, text: str) -> dict[str, Any]:
@@ -270,25 +254,14 @@ def _status_details(response: ServerResponse) -> dict[str, Any] | None:
     if response.reason:
         details["reason"] = response.reason
     if status is ResponseStatus.FAILED:
-        details["error"] = {
-            "type": "server_error",
-            "code": response.error_code,
-            "message": response.error_message,
-        }
+        code, message = response.error_code, response.error_message
+        details["error"] = {"type": "server_error", "code": code, "message": message}
     return details
 
 
-def _tokens(response: ServerResponse) -> tuple[int, int, int, int]:
-    return (
-        response.input_text_tokens,
-        response.input_audio_tokens,
-        response.output_text_tokens,
-        response.output_audio_tokens,
-    )
-
-
 def _usage(response: ServerResponse) -> dict[str, Any]:
-    text_in, audio_in, text_out, audio_out = _tokens(response)
+    text_in, audio_in = response.input_text_tokens, response.input_audio_tokens
+    text_out, audio_out = response.output_text_tokens, response.output_audio_tokens
     return {
         "total_tokens": text_in + audio_in + text_out + audio_out,
         "input_tokens": text_in + audio_in,

@@ -150,12 +150,7 @@ COMMANDS: Mapping[str, type[ClientEvent]] = {
 
 
 class OpenAiLiveProtocol(ClientEventProtocol):
-    """One session.
-
-    Args:
-        engine: Its engine.
-        expires_at: When the session expires, in seconds since the Unix epoch.
-    """
+    """One session, which expires at `expires_at`, in seconds since the Unix epoch."""
 
     client_events = COMMANDS
     with_audio = ("session.input_audio.append",)
@@ -223,7 +218,9 @@ class OpenAiLiveProtocol(ClientEventProtocol):
             message = "The session has started already."
             raise MessageError("session_already_started", message, "type")
         audio = config.audio
-        codec = _codec(audio.format) if audio is not None and audio.format is not None else PCM_24K
+        codec = PCM_24K
+        if audio is not None and audio.format is not None:
+            codec = Codec(G711.get(audio.format.type, CodecName.PCM16), audio.format.rate)
         if self.engine.settings.calibrate and codec.name is not CodecName.PCM16:
             message = "This endpoint is calibrating: the mark in the speech survives only 16-bit PCM."
             raise MessageError("invalid_value", message, "session.audio.format")
@@ -281,7 +278,8 @@ class OpenAiLiveProtocol(ClientEventProtocol):
                 begin_ms, end_ms = self._spoken_ms.pop(item.item_id, (self._now_ms, self._now_ms))
                 return (self._transcript("input", text, begin_ms, end_ms),) if text else ()
             case ResponseEnded(response=response):
-                out = [self._say("session.usage.updated", usage=self._usage, context_window=self._context)]
+                context = {"usage_ratio": round(min(1.0, self._now_ms / 1000 / _CONTEXT_S), 6)}
+                out = [self._say("session.usage.updated", usage=self._usage, context_window=context)]
                 if response.status is ResponseStatus.FAILED:
                     out.append(self._problem("server_error", response.error_code, response.error_message))
                 return out
@@ -300,10 +298,6 @@ class OpenAiLiveProtocol(ClientEventProtocol):
     @property
     def _usage(self) -> dict[str, float]:
         return {"seconds": round(self._now_ms / 1000, 3)}
-
-    @property
-    def _context(self) -> dict[str, float]:
-        return {"usage_ratio": round(min(1.0, self._now_ms / 1000 / _CONTEXT_S), 6)}
 
     def _say(self, kind: str, **fields: Any) -> bytes:
         self._said += 1
@@ -347,10 +341,6 @@ class OpenAiLiveProtocol(ClientEventProtocol):
 
 def _delta(payload: bytes) -> bytes:
     return b'{"type":"session.output_audio.delta","delta":"%b"}' % payload
-
-
-def _codec(given: _Format) -> Codec:
-    return Codec(G711.get(given.type, CodecName.PCM16), given.rate)
 
 
 def _format(codec: Codec) -> dict[str, Any]:

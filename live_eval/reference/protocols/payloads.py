@@ -67,15 +67,9 @@ def parsed_object(message: str | bytes) -> dict[str, Any]:
 
 
 def check_length(message: str | bytes, kind: object, with_audio: Collection[str]) -> None:
-    """Refuse a long message of a kind that contains no audio.
+    """Raise `MessageError` for a message of more than 1,048,576 characters that can contain no audio.
 
-    Args:
-        message: The message, as received.
-        kind: Its kind, as it claims.
-        with_audio: The kinds that may contain audio.
-
-    Raises:
-        MessageError: It has more than 1,048,576 characters.
+    Its kind, as it claims, is `kind`; those of `with_audio` may be longer.
     """
     if len(message) > _MOST_COMMAND_CHARACTERS and kind not in with_audio:
         raise MessageError(

@@ -157,8 +157,8 @@ class WebRtcBotProtocol(ServerProtocol):
 
 def _truncated(engine: Engine, playback: TrackPlayback) -> int | None:
     """Truncate a cleared response to what was played; return how much that is, in ms."""
-    response = playback.response
-    if playback.state is not PlaybackState.CLEARED or response.item is None:
+    item = engine.conversation.get(playback.response.item_id)
+    if playback.state is not PlaybackState.CLEARED or item is None:
         return None
-    end_ms = min(playback.played_ms, response.item.parts[0].audio_ms)
-    return end_ms if engine.truncate(response.item_id, 0, end_ms) is None else None
+    end_ms = min(playback.played_ms, item.parts[0].audio_ms)
+    return end_ms if engine.truncate(item, 0, end_ms) is None else None

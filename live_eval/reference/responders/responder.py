@@ -59,12 +59,7 @@ _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
 class NoReplyError(LiveEvalError):
-    """There is no reply.
-
-    Args:
-        code: Error code.
-        message: What went wrong, without secrets.
-    """
+    """There is no reply. The message contains no secrets."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -22,11 +22,7 @@ class NotHeardError(LiveEvalError):
 
 
 class DetectionStream:
-    """The voice detector of one audio stream. Not thread-safe.
-
-    Args:
-        codec: How the stream is encoded.
-    """
+    """The voice detector of one audio stream. Not thread-safe."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -73,11 +69,7 @@ class SpeechModels:
         return await asyncio.get_running_loop().run_in_executor(self._detecting, DetectionStream, codec)
 
     async def recognise(self, data: bytes, codec: Codec) -> str:
-        """Recognise speech.
-
-        Args:
-            data: The speech as received.
-            codec: How it is encoded.
+        """Recognise speech, as received.
 
         Raises:
             NotHeardError: There is no recogniser, or it failed.

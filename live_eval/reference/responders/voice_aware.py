@@ -48,12 +48,7 @@ class Delivery:
 
 
 def measure_delivery(audio: Audio, words: int) -> Delivery | None:
-    """Measure how something was said; return None if it is too short or silent.
-
-    Args:
-        audio: The speech.
-        words: Number of words in it.
-    """
+    """Measure how a number of words was said; return None if the speech is too short or silent."""
     samples = resample(audio, _RATE_HZ).samples
     frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME)
     if not len(frames):
@@ -113,9 +108,6 @@ class NoticingReplier:
 
     The comment depends only on the received audio. There is none if the instructions ask to repeat or to
     choose.
-
-    Args:
-        replier: Finds the words of the reply.
     """
 
     def __init__(self, replier: Replier) -> None:

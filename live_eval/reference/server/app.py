@@ -48,13 +48,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class SocketChannel:
-    """A WebSocket as a `Channel`. Each message is stamped on arrival.
-
-    Args:
-        socket: The WebSocket, open.
-        clock: The clock.
-        binary: Whether to send binary messages.
-    """
+    """An open WebSocket as a `Channel`. Each message is stamped on arrival; `binary` is what is sent."""
 
     def __init__(self, socket: web.WebSocketResponse[bool], clock: Clock, *, binary: bool) -> None:
         self._socket = socket
@@ -111,16 +105,16 @@ class Endpoint:
         self._token = token
         self._truth = truth
         self.clock = clock or SystemClock()
-        self._probe = LoopProbe(self.clock)
+        self.probe = LoopProbe(self.clock)  # of the event loop: the error bar of the true times
         self._stored_sessions = SessionStore()
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
         self._webrtc_sessions = WebRtcSessions(self)
-        self._connections = Connections(self.clock)
+        self.connections = Connections(self.clock)
 
     def application(self) -> web.Application:
         """Return the aiohttp application."""
-        app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self._connections.middleware])
+        app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self.connections.middleware])
         app.router.add_get("/healthz", self._health)
         for path, routes in groupby(ROUTES, lambda route: route.path):
             app.router.add_get(path, self._door(tuple(routes)))
@@ -128,14 +122,6 @@ class Endpoint:
         app.on_shutdown.append(self._close_all)
         app.on_cleanup.append(self._let_go)
         return app
-
-    async def probe(self) -> None:
-        """Measure the lateness of the event loop until cancelled: the error bar of the true times."""
-        await self._probe.run()
-
-    async def watch(self, server: web.Server) -> None:
-        """Close idle connections until cancelled."""
-        await self._connections.watch(server)
 
     async def _close_all(self, app: web.Application) -> None:
         for socket in tuple(self._open):
@@ -194,12 +180,9 @@ class Endpoint:
     async def hold(
         self, channel: Channel, protocol: ServerProtocol, sound: SessionAudio | None = None
     ) -> None:
-        """Run a session until its connection ends. Never raises.
+        """Run a session until its connection ends, with a track if audio does not travel in messages.
 
-        Args:
-            channel: The connection, open.
-            protocol: The dialect, with its engine.
-            sound: The media track, if audio does not travel in messages.
+        Never raises.
         """
         session_id = protocol.engine.session_id
         fixed = await asyncio.to_thread(self._packed, protocol)
@@ -265,7 +248,7 @@ class Endpoint:
         lag_ns: int | None = None
         if turn.voice_end_ns is not None:
             until_ns = turn.voice_end_ns + (turn.voice_to_voice_ns or turn.first_byte_ns or 0)
-            reading = self._probe.between(turn.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
+            reading = self.probe.between(turn.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
             lag_ns = max(reading.lag_ns.tolist(), default=None)
         self._truth.put(turn, lag_ns)
 
@@ -312,7 +295,10 @@ async def serve(
             raise LiveEvalError(f"cannot listen on {host} port {port}: {error}") from None
         async with asyncio.TaskGroup() as tasks:
             assert runner.server is not None
-            helpers = [tasks.create_task(job) for job in (endpoint.probe(), endpoint.watch(runner.server))]
+            helpers = [
+                tasks.create_task(job)
+                for job in (endpoint.probe.run(), endpoint.connections.watch(runner.server))
+            ]
             announce(int(runner.addresses[0][1]))
             await stop.wait()
             for helper in helpers:

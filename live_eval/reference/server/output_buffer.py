@@ -47,26 +47,13 @@ class MediaTrack(Protocol):
         ...
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus now.
-
-        Args:
-            packet: The packet.
-            timestamp: In samples of 48 kHz.
-
-        Returns:
-            When it was sent; None if it was not.
-        """
+        """Send 20 ms of Opus now, stamped in samples of 48 kHz; return when, or None if it was not sent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAudio:
-    """The audio of a session that does not travel in messages.
-
-    Args:
-        media: The track.
-        playback: `ServerProtocol.playback` of its protocol.
-    """
+    """A track, for audio that does not travel in messages, and `ServerProtocol.playback` of its session."""
 
     media: MediaTrack
     playback: Callable[[TrackPlayback], Sequence[Output]]

@@ -52,7 +52,6 @@ class Route:
     Args:
         dialect: The name of its client (``--endpoint``).
         path: The path, as an aiohttp pattern.
-        base: The part of the path that belongs to a client's base URL.
         protocol: Makes the protocol of a session.
         config: Initial settings of its sessions.
         header: A required header, in lower case, and the text that it must contain.
@@ -67,7 +66,6 @@ class Route:
 
     dialect: str
     path: str
-    base: str
     protocol: Callable[[Engine, SessionRequest], ServerProtocol]
     config: EngineConfig = field(default_factory=EngineConfig)
     header: tuple[str, str] | None = None
@@ -87,7 +85,6 @@ ROUTES = (
     Route(
         dialect="openai-beta",
         path="/v1/realtime",
-        base="/v1",
         protocol=lambda engine, opening: OpenAiBetaProtocol(engine, opening.model, opening.expires_at),
         header=("openai-beta", "realtime=v1"),
         parameters=frozenset({"model"}),
@@ -96,7 +93,6 @@ ROUTES = (
     Route(
         dialect="openai",
         path="/v1/realtime",
-        base="/v1",
         protocol=lambda engine, opening: OpenAiProtocol(engine, opening.model, opening.expires_at),
         parameters=frozenset({"model"}),
         subprotocols=("realtime",),
@@ -104,7 +100,6 @@ ROUTES = (
     Route(
         dialect="gemini-live",
         path="/ws/google.ai.generativelanguage.{version:v1|v1beta|v1alpha}.GenerativeService.BidiGenerateContent",
-        base="",
         protocol=lambda engine, opening: GeminiProtocol(engine, opening.stored_sessions),
         config=GEMINI_CONFIG,
         parameters=frozenset({KEY_PARAMETER, "alt"}),
@@ -114,13 +109,11 @@ ROUTES = (
     Route(
         dialect="openai-live",
         path="/v1/live/sessions",
-        base="/v1",
         protocol=lambda engine, opening: OpenAiLiveProtocol(engine, opening.expires_at),
     ),
     Route(
         dialect="moshi",
         path="/api/chat",
-        base="",
         protocol=lambda engine, opening: MoshiProtocol(engine),
         config=MOSHI_CONFIG,
         parameters=MOSHI_PARAMETERS,

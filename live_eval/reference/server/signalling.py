@@ -52,11 +52,7 @@ _CORS = {
 
 
 class WebRtcSessions:
-    """Signalling, and the sessions over WebRTC.
-
-    Args:
-        host: The endpoint, which also serves WebSockets.
-    """
+    """Signalling, and the sessions over WebRTC."""
 
     def __init__(self, host: Endpoint) -> None:
         self._host = host
