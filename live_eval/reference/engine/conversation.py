@@ -73,6 +73,12 @@ class Part:
     audio_ms: int = 0
     pending: bool = False
 
+    @classmethod
+    def speech(cls, audio: bytes, codec: Codec, text: str | None = None) -> Part:
+        """Return the user's speech as a part."""
+        audio_ms = len(audio) // sample_bytes(codec) * 1000 // codec.rate_hz
+        return cls(PartKind.AUDIO, text, audio, codec, audio_ms)
+
 
 @dataclass(slots=True)
 class Item:

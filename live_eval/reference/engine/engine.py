@@ -17,10 +17,8 @@ from live_eval.reference.engine.conversation import (
     Conversation,
     Item,
     ItemStatus,
-    Part,
     PartKind,
     Role,
-    sample_bytes,
     words,
 )
 from live_eval.reference.engine.events import (
@@ -210,11 +208,8 @@ class Engine:
         return out
 
     def _turn(self, turn: UserTurnEnded, at_ns: int) -> list[Output]:
-        length_ms = len(turn.audio) // sample_bytes(turn.codec) * 1000 // turn.codec.rate_hz
-        part = Part(PartKind.AUDIO, None, turn.audio, turn.codec, length_ms)
-        item = Item(turn.item_id, Role.USER, [part])
-        previous_id = self.conversation.append(item)
-        out = [ItemAdded(item, previous_id, committed=True), *self._listen(item, turn.speech_ms)]
+        previous_id = self.conversation.append(turn.item)
+        out = [ItemAdded(turn.item, previous_id, committed=True), *self._listen(turn.item, turn.speech_ms)]
         self._voice_end = turn.voice_end
         if turn.detected and self.config.create_response:
             out += self.respond(at_ns)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from live_eval.audio import Codec
-from live_eval.reference.engine.conversation import sample_bytes
+from live_eval.reference.engine.conversation import Item, Part, Role, sample_bytes
 from live_eval.reference.engine.events import (
     DetectSpeech,
     Problem,
@@ -39,17 +39,13 @@ class UserTurnEnded:
     """The user's turn ended.
 
     Args:
-        item_id: Id of the turn's item.
-        audio: The speech as received, including prefix padding and final silence.
-        codec: How it is encoded.
+        item: The speech as received, including prefix padding and final silence.
         speech_ms: End of the speech on the session's input axis.
         voice_end: When that end arrived.
         detected: Whether the detector ended the turn, rather than the client.
     """
 
-    item_id: str
-    audio: bytes = field(repr=False)
-    codec: Codec
+    item: Item
     speech_ms: int
     voice_end: VoiceEnd
     detected: bool
@@ -289,9 +285,9 @@ class Listening:
             self._started(begin)
         assert self._utterance is not None
         item_id, self._utterance = self._utterance.item_id, None
-        audio = buffer.slice(begin, end)
+        item = Item(item_id, Role.USER, [Part.speech(buffer.slice(begin, end), buffer.codec)])
         buffer.forget(end)
-        return UserTurnEnded(item_id, audio, buffer.codec, buffer.ms(speech), voice_end, detected)
+        return UserTurnEnded(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
         """Drop audio that no turn can need while nobody speaks; an onset is noticed late."""

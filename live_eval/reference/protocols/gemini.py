@@ -233,9 +233,8 @@ class GeminiProtocol(ServerProtocol):
         out: list[Output] = []
         for turn in turns:
             role = Role.ASSISTANT if turn.role == "model" else Role.USER
-            out += self.engine.add_item(
-                Item(self.engine.new_name("item"), role, [Part(PartKind.TEXT, turn.text)])
-            )
+            item = Item(self.engine.new_name("item"), role, [Part(PartKind.TEXT, turn.text)])
+            out += self.engine.add_item(item)
         return out
 
     def _answer(self, at_ns: int) -> Sequence[Output]:

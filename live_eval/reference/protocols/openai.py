@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from live_eval.reference.engine.conversation import Item, ItemStatus, Part, PartKind, Role, sample_bytes
+from live_eval.reference.engine.conversation import Item, ItemStatus, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection, Event, Output, Problem, SendMessage
 from live_eval.reference.protocols.openai_events import EventEncoder
@@ -196,8 +196,7 @@ class OpenAiProtocol(ClientEventProtocol):
             else:
                 codec = self._session.engine_config().input_codec
                 data = decoded(content.audio or "", codec, f"{place}.audio")
-                length_ms = len(data) // sample_bytes(codec) * 1000 // codec.rate_hz
-                parts.append(Part(PartKind.AUDIO, content.transcript, data, codec, length_ms))
+                parts.append(Part.speech(data, codec, content.transcript))
         status = ItemStatus(given.status) if given.status is not None else ItemStatus.COMPLETED
         return Item(given.id or self.engine.new_name("item"), role, parts, status)
 

@@ -32,7 +32,7 @@ class ReferenceProcess:
         log_folder: Folder for its log; created if missing.
         calibrate: Load no model; see `ReferenceSettings`.
         truth: File for the true times, or None.
-        data: Data sets whose scripts it answers, along with the bundled sample.
+        data: Data set whose scripts it answers, along with the bundled sample.
         arguments: Further flags of ``live-eval endpoint``.
         start_timeout_s: Longest time until it is ready.
     """
@@ -43,17 +43,16 @@ class ReferenceProcess:
         log_folder: Path,
         calibrate: bool = False,
         truth: Path | None = None,
-        data: Path | Sequence[Path] | None = None,
+        data: Path | None = None,
         arguments: Sequence[str] = (),
         start_timeout_s: float = 60.0,
     ) -> None:
         self._log = log_folder / LOG_NAME
-        roots = [data] if isinstance(data, Path) else list(data or ())
         self._command = [
             *(sys.executable, "-m", "live_eval", "endpoint", "--port", "0", "--until-stdin-ends"),
             *(("--calibrate",) if calibrate else ()),
             *(() if truth is None else ("--truth", str(truth))),
-            *(flag for root in roots for flag in ("--data", str(root))),
+            *(() if data is None else ("--data", str(data))),
             *arguments,
         ]
         # If its models compete with us for the processor, the timed process goes first.
