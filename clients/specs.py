@@ -138,20 +138,14 @@ XAI = replace(
     emulation=None,
 )
 
-VLLM_OMNI = replace(
-    OPENAI,
+VLLM_OMNI = ClientSpec(
     name="vllm-omni",
     title="vLLM-Omni",
     dialect="live_eval.clients.dialects.openai_compatible:VllmOmni",
+    transport=_WEBSOCKET,
     base_url=None,
-    model=None,
-    voice=None,
-    transcription_model=None,
-    key_variable=None,
-    session_limit_s=None,
     limits="needs a duplex model, chosen when the server is started; other models speak another protocol",
     docs_url="https://docs.vllm.ai/projects/vllm-omni",
-    emulation=None,
 )
 
 SPEECH_TO_SPEECH = replace(
@@ -303,17 +297,13 @@ FASTRTC_WEBRTC = replace(
     docs_url="https://fastrtc.org",
 )
 
-REFERENCE = replace(
-    OPENAI,
+REFERENCE = ClientSpec(
     name="reference",
     title="Built-in reference endpoint",
+    dialect=OPENAI.dialect,
+    transport=_WEBSOCKET,
     base_url=None,
-    model=None,
-    voice=None,
     transcription_model="whisper-tiny.en",
-    key_variable=None,
-    session_limit_s=None,
-    docs_url="",
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
 )

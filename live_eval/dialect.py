@@ -482,7 +482,7 @@ Output: TypeAlias = Send | SetTimer | Close | Reconnect | Event
 class Dialect(Protocol):
     """The protocol state of one session, constructed with `EndpointSettings`.
 
-    A session may have several turns: each response has a name of its own, and so has each item of the user's.
+    A session may have several turns: each response and each item of the user's has its own name.
 
     The order of calls: `dial`; `opened` once the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` when we are done; `closed`

@@ -46,7 +46,6 @@ class _Shape(FlatShape):
     """The beta session with WAV in and PCM out."""
 
     input_rate_hz: ClassVar[int] = _RATE_HZ
-    asks_for_beta: ClassVar[bool] = False
     pcm: ClassVar[str] = "pcm"
     codecs: ClassVar[Mapping[str, CodecName]] = {
         "pcm": CodecName.PCM16,

@@ -197,13 +197,7 @@ class SpeechToSpeech(OpenAIRealtime):
     }
 
 
-class _StepFunShape(FlatShape):
-    """The beta session without the header for it."""
-
-    asks_for_beta: ClassVar[bool] = False
-
-
 class StepFun(OpenAIRealtimeBeta):
     """The protocol state of one session with StepFun; a `Dialect`."""
 
-    shape: ClassVar[SessionShape] = _StepFunShape()
+    shape: ClassVar[SessionShape] = FlatShape()

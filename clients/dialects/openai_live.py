@@ -68,7 +68,7 @@ _ENDS: Mapping[str, tuple[FailureKind, str]] = {
     "content": (FailureKind.ENDPOINT_ERROR, "a safety filter ended it"),
 }
 
-# Events that say nothing we need; they are logged all the same.
+# Known events that need no handling; they are logged.
 _IGNORED = frozenset(
     {
         "decision.",

@@ -71,7 +71,7 @@ _COMMIT, _CREATE = "input_audio_buffer.commit", "response.create"
 _STATUSES = {status.value: status for status in ResponseStatus if status is not ResponseStatus.OPEN}
 _AUDIO_DELTA = "response.output_audio.delta"
 
-# Events that say nothing we need; they are logged all the same.
+# Known events that need no handling; they are logged.
 _IGNORED = frozenset(
     {
         "conversation.created",

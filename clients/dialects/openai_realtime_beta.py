@@ -24,17 +24,11 @@ class FlatShape(SessionShape):
 
     pcm: ClassVar[str] = "pcm16"
     """The name of PCM."""
-    asks_for_beta: ClassVar[bool] = True
-    """Whether the handshake carries OpenAI's header for the beta."""
     codecs: ClassVar[Mapping[str, CodecName]] = {
         "pcm16": CodecName.PCM16,
         "g711_ulaw": CodecName.PCMU,
         "g711_alaw": CodecName.PCMA,
     }
-
-    def headers(self, settings: EndpointSettings) -> dict[str, str]:
-        beta = {"OpenAI-Beta": "realtime=v1"} if self.asks_for_beta else {}
-        return super().headers(settings) | beta
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
         speaks, model = settings.modality is Modality.AUDIO, settings.transcription_model
@@ -59,10 +53,17 @@ class FlatShape(SessionShape):
         )
 
 
+class _Shape(FlatShape):
+    """The beta shape with OpenAI's header for it."""
+
+    def headers(self, settings: EndpointSettings) -> dict[str, str]:
+        return super().headers(settings) | {"OpenAI-Beta": "realtime=v1"}
+
+
 class OpenAIRealtimeBeta(OpenAIRealtime):
     """The protocol state of one session, beta dialect; a `Dialect`."""
 
-    shape: ClassVar[SessionShape] = FlatShape()
+    shape: ClassVar[SessionShape] = _Shape()
     spellings: ClassVar[Mapping[str, str]] = {
         "response.output_audio.delta": "response.audio.delta",
         "response.output_audio.done": "response.audio.done",

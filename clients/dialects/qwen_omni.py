@@ -36,7 +36,6 @@ class _Shape(FlatShape):
     """The beta session at other rates, and with formats nested in newer models."""
 
     input_rate_hz: ClassVar[int] = 16_000
-    asks_for_beta: ClassVar[bool] = False
     codecs: ClassVar[Mapping[str, CodecName]] = dict.fromkeys(("pcm", "pcm16", "pcm24"), CodecName.PCM16)
 
     def write(self, settings: EndpointSettings) -> dict[str, Any]:

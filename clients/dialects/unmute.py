@@ -51,8 +51,6 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 class _Shape(FlatShape):
     """Unmute's session: voice, instructions, and permission to record."""
 
-    asks_for_beta: ClassVar[bool] = False
-
     def write(self, settings: EndpointSettings) -> dict[str, Any]:
         said = settings.instructions
         instructions = {"type": "constant", "text": said} if said else None

@@ -50,7 +50,7 @@ def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
 
 
 class BaseDialect:
-    """A `Dialect` that does nothing of its own accord; a subclass adds at least `dial` and `received`.
+    """A `Dialect` that does nothing by default; a subclass adds at least `dial` and `received`.
 
     Args:
         settings: The settings of the session.
@@ -58,7 +58,7 @@ class BaseDialect:
     Attributes:
         settings: The settings of the session.
         ready: Whether the session is ready; see `become_ready`.
-        over: Whether we closed the session or it failed, so that the connection's end is no news.
+        over: Whether we closed the session or it failed, so that the end of the connection needs no report.
         secrets: Texts that must not be shown: the key, and whatever else a subclass adds.
     """
 
@@ -161,7 +161,7 @@ class BaseDialect:
         return [SessionReady(session_id, model)]
 
     def malformed(self, message: str) -> EndpointProblem:
-        """Return the problem that a broken message is; the session goes on."""
+        """Return the problem for a broken message; the session continues."""
         return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self.clean(message), fatal=False)
 
     def warning(self, message: str, code: str | None = None) -> EndpointProblem:
@@ -191,7 +191,7 @@ class EventDialect(BaseDialect):
     before_ready: ClassVar[Collection[str]]
     """Events that may come before the session is ready."""
     ignored: ClassVar[Collection[str]] = frozenset()
-    """Events that say nothing we need, or their prefixes (``duplex.``); they are logged all the same."""
+    """Known events that need no handling, or their prefixes (``duplex.``); they are logged."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -218,5 +218,5 @@ class EventDialect(BaseDialect):
         return outputs
 
     def ignores(self, name: str) -> bool:
-        """Return whether an event is known to say nothing we need."""
+        """Return whether an event is known to need no handling."""
         return name in self.ignored or f"{name.partition('.')[0]}." in self.ignored

@@ -108,7 +108,7 @@ class ResponseTracker:
         return self._responses.get(response_id)
 
     def begin(self, response_id: str | None = None) -> TrackedResponse:
-        """Begin a response; without a name of the endpoint's it is called ``reply_1``, ``reply_2``, …"""
+        """Begin a response; one that the endpoint does not name is ``reply_1``, ``reply_2``, …"""
         name = response_id or f"reply_{len(self._responses) + 1}"
         response = self._responses[name] = self.active = TrackedResponse(name)
         return response

@@ -50,7 +50,7 @@ class WebRtcBot(BaseDialect):
     patch_candidates: ClassVar[bool] = False
     """Whether candidates follow in a PATCH."""
     ignored: ClassVar[frozenset[str]]
-    """Types of messages that say nothing we need; they are logged all the same."""
+    """Known types of messages that need no handling; they are logged."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)

@@ -68,13 +68,13 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     """
     name = type(event).__name__
     if continuous and isinstance(event, (ResponseStarted, *OF_A_RESPONSE)):
-        return f"{name} came of a dialect whose media are continuous: it cannot separate responses"
+        return f"the dialect reported {name}, but its media are continuous: it cannot separate responses"
     if not continuous and isinstance(event, _STREAM):
-        return f"{name} came of a dialect whose media are not continuous"
+        return f"the dialect reported {name}, but its media are not continuous"
     if track and isinstance(event, ReplyAudio | StreamAudio):
-        return f"{name} came of a dialect whose audio travels on a track"
+        return f"the dialect reported {name}, but its audio travels on a track"
     if not track and isinstance(event, _PLAYBACK):
-        return f"{name} came of a dialect whose audio travels in messages"
+        return f"the dialect reported {name}, but its audio travels in messages"
     return None
 
 

@@ -17,8 +17,8 @@ The first line is the header; each further line is one step, in the order in whi
   first step), ``frame`` (`count` frames, or one with ``pcm`` in base64 or so many bytes of ``silence``; the
   messages that it sends are not repeated), ``end_turn``, ``interrupt`` (`response_id`, `heard_ms`),
   ``timer`` (`name`), ``finish``.
-* ``turn`` is a report of the session to the turn's state: ``user_speaks`` (`onset_ns` and `voice_end_ns`,
-  counted from then; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
+* ``turn`` is what the session reports to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, counted
+  from then; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
   ``failed`` (`kind`, `message`).
 * ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are left out.
 * ``closed`` is the end of the connection.
@@ -26,14 +26,13 @@ The first line is the header; each further line is one step, in the order in whi
   the data and ``crc32`` its checksum).
 
 ``out`` and ``event`` lines belong to the step before them; those before the first step are the dialect's
-reaction to the opened connection. A cassette without ``out`` lines leaves messages unchecked, and one without
-``event`` lines leaves events unchecked; otherwise the cassette lists all of them.
+reaction to the opened connection. A cassette without ``out`` lines leaves messages unchecked, one without
+``event`` lines events; otherwise it lists all of them.
 
-Golden sessions are written by hand and say what the dialect must send and report. ``live-eval run
---record-wire`` writes what happened, with every call and every event, and with ``turn_id``, ``attempt``,
-``endpoint``, ``limits`` and ``origin_ns`` in the header; only these recordings contain ``turn`` and ``rtp``.
-`live_eval.cassettes.replay` plays them again. Secrets are ``***`` (see `live_eval.redaction`); settings
-contain neither address nor key.
+Golden sessions are written by hand. Recordings (``live-eval run --record-wire``) contain every call and
+event, and have ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` in the header; only they
+contain ``turn`` and ``rtp``. Secrets are ``***`` (see `live_eval.redaction`); settings contain neither
+address nor key.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ __all__ = [
     "Cassette",
     "Closed",
     "Expected",
-    "Packet",
     "Received",
     "Sent",
     "Step",
@@ -123,23 +121,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """A report of the session to the turn's state."""
+    """What the session reports to the turn's state."""
 
     at_ns: int
     name: str
     arguments: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """A packet of the endpoint's media track; `at_ns` is its own."""
-
-    packet: RtpPacket
-
-    @property
-    def at_ns(self) -> int:
-        """When it arrived."""
-        return self.packet.at_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +165,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-Step: TypeAlias = Received | Sent | Call | TurnReport | Packet | Closed | Expected
+Step: TypeAlias = Received | Sent | Call | TurnReport | RtpPacket | Closed | Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +304,15 @@ def _line(step: Step, conceal: Concealer) -> dict[str, Any]:
             return {"call": step.name, **arguments, **_sound(step.arguments.get("pcm"))}
         case TurnReport():
             return {"turn": step.name, **step.arguments}
-        case Packet(packet=packet):
+        case RtpPacket():
             return {
                 "rtp": {
-                    "sequence": packet.sequence,
-                    "timestamp": packet.timestamp,
-                    "ssrc": packet.ssrc,
-                    "codec": packet.codec.name.value,
-                    "rate_hz": packet.codec.rate_hz,
-                    "payload": _base64(packet.payload),
+                    "sequence": step.sequence,
+                    "timestamp": step.timestamp,
+                    "ssrc": step.ssrc,
+                    "codec": step.codec.name.value,
+                    "rate_hz": step.codec.rate_hz,
+                    "payload": _base64(step.payload),
                 }
             }
         case Closed():
@@ -400,7 +386,7 @@ def _step(line: dict[str, Any]) -> Step:
             raise ValueError(f"unknown report to the turn {name!r}; there are {', '.join(_TURN)}")
         return TurnReport(at_ns, name, _arguments(line, _TURN[name]))
     if "rtp" in line:
-        return Packet(_packet(at_ns, line["rtp"]))
+        return _packet(at_ns, line["rtp"])
     if "closed" in line:
         code, reason = line["closed"]["code"], line["closed"]["reason"]
         if not (code is None or _fits(code, int)) or not isinstance(reason, str):

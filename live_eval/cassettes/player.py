@@ -162,7 +162,7 @@ class Player:
                 if not isinstance(output.message, str | bytes):
                     raise self.fail(f"expected Send to hold str or bytes, but {output!r} came")
                 if self._mute:
-                    raise self.fail(f"{output} came of a dialect whose signalling opens no channel for it")
+                    raise self.fail(f"the dialect sent {output}, but its signalling opens no channel for it")
                 self._check_log(output.message, [])
             elif isinstance(output, SetTimer):
                 self._check_timer(output)
@@ -263,9 +263,9 @@ def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples:
 
     def none_left() -> None:
         if checks_sent and sends:
-            raise player.fail(f"sent what is not in the cassette: {sends[0]!r}")
+            raise player.fail(f"the dialect sent a message that the cassette does not have: {sends[0]!r}")
         if checks_events and events:
-            raise player.fail(f"reported what is not in the cassette: {events[0]!r}")
+            raise player.fail(f"the dialect reported an event that the cassette does not have: {events[0]!r}")
 
     for number, step in enumerate(cassette.steps):
         if isinstance(step, Sent):

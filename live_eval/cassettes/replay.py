@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from live_eval.audio.rtp import RtpPacket
 from live_eval.cassettes import (
     Call,
     Cassette,
     Closed,
     Expected,
-    Packet,
     Received,
     Sent,
-    Step,
     TurnReport,
     expected,
     read_cassette,
@@ -202,12 +201,12 @@ class _Replay:
     def play(self) -> None:
         """Play all steps."""
         for step in self._cassette.steps:
-            match _moved(step, self._origin_ns):
+            match replace(step, at_ns=step.at_ns + self._origin_ns):  # as it was; a cassette counts from 0
                 case Received(at_ns=at_ns, message=message):
                     self._take("received", at_ns, message=message)
                 case Sent(message=message):
                     self._sent(message)
-                case Packet(packet=packet):
+                case RtpPacket() as packet:
                     self.state.on_packet(packet)
                 case Closed(at_ns=at_ns, code=code, reason=reason):
                     self._ended = True
@@ -271,10 +270,3 @@ class _Replay:
                 sends.remove(message)
                 return
         self._unsent.append(message)
-
-
-def _moved(step: Step, by_ns: int) -> Step:
-    """Return a step with its original time; a cassette counts from its beginning."""
-    if isinstance(step, Packet):
-        return Packet(replace(step.packet, at_ns=step.at_ns + by_ns))
-    return replace(step, at_ns=step.at_ns + by_ns)

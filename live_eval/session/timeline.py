@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from live_eval.audio.rtp import MediaStats, RtpPacket
-from live_eval.cassettes import Call, Closed, Packet, Received, Sent, TurnReport, expected
+from live_eval.cassettes import Call, Closed, Received, Sent, TurnReport, expected
 from live_eval.cassettes.recorder import WireRecord
 from live_eval.clock import Pacer
 from live_eval.dialect import Event, Message, StreamAudio
@@ -336,7 +336,7 @@ class Timeline:
 
     def packet_received(self, packet: RtpPacket) -> None:
         """Note a packet of the endpoint's track; it belongs to the turn of the reply that goes on with it."""
-        self._wire.keep(Packet, packet)
+        self._wire.keep(lambda: packet)
         before, state = self._interrupted_turn, self.current.state
         if before is not None and before.continuous and before.speaking(packet.at_ns):
             before.on_packet(packet)
