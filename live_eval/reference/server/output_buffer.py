@@ -98,21 +98,21 @@ class ReplyPlayer:
         self._left = left
         self._queue: deque[AudioPiece] = deque()
         self._whole: set[str] = set()
-        self._hushed: set[str] = set()
+        self._cleared: set[str] = set()
         self._playing: ServerResponse | None = None
         self._played = 0
-        self._leaving = False
-        self._roused = asyncio.Event()
+        self._sending = False
+        self._wake = asyncio.Event()
         self._origin_ns = self._due_ns = clock.now_ns()
 
     async def run(self) -> None:
         """Play until cancelled."""
         while True:
             if self._idle is IdleRtp.NONE and not self._queue and not self._has_played_all:
-                begins_anew = self._playing is None
-                self._roused.clear()
-                await self._roused.wait()
-                if begins_anew:
+                was_idle = self._playing is None
+                self._wake.clear()
+                await self._wake.wait()
+                if was_idle:
                     self._due_ns = max(self._due_ns, self._clock.now_ns())
             await self._clock.sleep_until(self._due_ns)
             await self._tick()
@@ -120,29 +120,29 @@ class ReplyPlayer:
 
     async def push(self, piece: AudioPiece) -> bool:
         """Add a piece of a reply, one packet; return whether it will be played."""
-        if piece.response.response_id in self._hushed:
+        if piece.response.response_id in self._cleared:
             return False
         self._queue.append(piece)
         # Notify the client of a reply now: after the last idle packet, and before the first of the reply.
-        if self._playing is None and not self._leaving:
-            await self._turn()
-        self._roused.set()
+        if self._playing is None and not self._sending:
+            await self._notify_changes()
+        self._wake.set()
         return True
 
     def ended(self, response: ServerResponse) -> None:
         """Note that a response has no more pieces."""
         self._whole.add(response.response_id)
-        self._roused.set()
+        self._wake.set()
 
     def clear(self) -> list[TrackPlayback]:
-        """Drop unsent pieces and later ones of the same responses; return the events to report."""
+        """Drop unsent pieces and later ones of the same responses; return what to report."""
         dropped = {} if self._playing is None else {self._playing.response_id: self._playing}
         dropped |= {piece.response.response_id: piece.response for piece in self._queue}
-        announced = [self._told(PlaybackState.CLEARED, response) for response in dropped.values()]
-        self._hushed |= dropped.keys()
+        reports = [self._report(PlaybackState.CLEARED, response) for response in dropped.values()]
+        self._cleared |= dropped.keys()
         self._queue.clear()
         self._playing = None
-        return announced
+        return reports
 
     @property
     def _has_played_all(self) -> bool:
@@ -150,7 +150,7 @@ class ReplyPlayer:
         return self._playing is not None and self._playing.response_id in self._whole and not self._queue
 
     async def _tick(self) -> None:
-        await self._turn()
+        await self._notify_changes()
         if self._queue:
             piece = self._queue.popleft()
             self._played += 1
@@ -160,32 +160,32 @@ class ReplyPlayer:
         elif self._idle is IdleRtp.SILENCE:
             await self._say(silence())
             if self._playing is None:
-                await self._turn()
+                await self._notify_changes()
 
-    async def _turn(self) -> None:
+    async def _notify_changes(self) -> None:
         # Reporting yields, and other tasks may push or clear meanwhile: check again after each.
-        while (turning := self._turning()) is not None:
-            await self._notify(turning)
+        while (change := self._change()) is not None:
+            await self._notify(change)
 
-    def _turning(self) -> TrackPlayback | None:
-        """Start or end a response if it is time; return the events to report."""
+    def _change(self) -> TrackPlayback | None:
+        """Start or end a response if it is time; return what to report."""
         playing, first = self._playing, self._queue[0].response if self._queue else None
         if playing is not None and (self._has_played_all or first not in (None, playing)):
-            announced = self._told(PlaybackState.STOPPED, playing)
+            stopped = self._report(PlaybackState.STOPPED, playing)
             self._playing = None
-            return announced
+            return stopped
         if playing is None and first is not None:
             self._playing, self._played = first, 0
-            return self._told(PlaybackState.STARTED, first)
+            return self._report(PlaybackState.STARTED, first)
         return None
 
-    def _told(self, state: PlaybackState, response: ServerResponse) -> TrackPlayback:
+    def _report(self, state: PlaybackState, response: ServerResponse) -> TrackPlayback:
         played = self._played if response is self._playing else 0
         return TrackPlayback(state, response, played * _PACKET_NS // 1_000_000)
 
     async def _say(self, packet: bytes) -> int | None:
         timestamp = (self._due_ns - self._origin_ns) * OPUS_RATE_HZ // 1_000_000_000
-        self._leaving = True
+        self._sending = True
         left_ns = await self._media.say(packet, timestamp)
-        self._leaving = False
+        self._sending = False
         return left_ns
