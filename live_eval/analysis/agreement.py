@@ -54,13 +54,8 @@ def kendall(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *
     """Return Kendall's tau-b: concordant minus discordant pairs, over the pairs without ties.
 
     ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, of which T are tied on a side. From −1 to 1;
-    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945).
-
-    Args:
-        first: Values of one side, shape (n,).
-        second: Values of the other side on the same turns, shape (n,).
-        clusters: The script of each turn.
-        seed: Seed of the resampling.
+    undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). Arguments as of
+    `spearman`.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
@@ -130,11 +125,7 @@ def krippendorff(
 
 
 class _Order:
-    """The order of values, for ranks and ties when each is drawn several times or not at all.
-
-    Args:
-        values: Shape (n,).
-    """
+    """The order of values, for ranks and ties when each is drawn several times or not at all."""
 
     def __init__(self, values: NDArray[np.float64]) -> None:
         self._order = np.argsort(values, kind="stable")

@@ -162,8 +162,7 @@ class Basis:
         scripts_interval: The same at both ends of the interval of `spread`; None if that has none.
         play: Scripts to play so that this many have a value.
         turns: The same in turns per run, with the run's variants and repetitions.
-        detectable: The difference that the existing scripts could show; None if they are too few for
-            any.
+        detectable: The difference that the existing scripts could show; None if they are too few for any.
     """
 
     basis: str
@@ -195,7 +194,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
-    """The sample size that a comparison needs.
+    """The sample size that a comparison needs to show a difference in a metric.
 
     Args:
         metric: The metric.
@@ -242,13 +241,10 @@ class SamplePlan:
 
 
 def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: bool = False) -> SamplePlan:
-    """Return the sample size needed to show a difference.
+    """Return the sample size needed to show a difference, from one run, or two of the same data.
 
-    Args:
-        runs: One run, or two of the same data.
-        metric: The metric, as `live_eval.analysis.comparison.find_series` takes it.
-        aim: What to show.
-        common: Use the cases that both runs share, even if each has others.
+    `metric` is as `live_eval.analysis.comparison.find_series` takes it; `common` uses the cases that both
+    runs share, even if each has others.
 
     Raises:
         UsageError: The runs are of different data, do not have the metric, or have too few scripts.

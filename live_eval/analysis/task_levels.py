@@ -212,9 +212,7 @@ def related_columns() -> tuple[BenchmarkColumn, ...]:
 def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> TaskLevels:
     """Return how the levels of a run are related.
 
-    Args:
-        summary: The run.
-        asks_for: Types of question that ask for a cue, by the cue's fine dimension.
+    `asks_for` has the types of question that ask for a cue, by the cue's fine dimension.
     """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]

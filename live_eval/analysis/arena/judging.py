@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from live_eval import registry
 from live_eval.analysis.audit.asking import Pair, PairAsker
+from live_eval.analysis.audit.engine import Progress
 from live_eval.analysis.audit.turns import TurnPicker, turn_in_other
 from live_eval.errors import UsageError
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Scored
@@ -19,10 +19,7 @@ from live_eval.recording import RunReader, ScoreStore
 from live_eval.scoring.judge_runner import JudgeOptions, as_configured, check_options, scoring_version
 from live_eval.scoring.llm import LlmUsage
 
-__all__ = ["ArenaPlan", "JudgedPair", "PairVerdicts", "Progress", "judge_pairs"]
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the two runs' names, the number of turns done, and their maximum number."""
+__all__ = ["ArenaPlan", "JudgedPair", "PairVerdicts", "judge_pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +63,11 @@ class JudgedPair:
 
 @dataclass(slots=True, kw_only=True)
 class PairVerdicts:
-    """All verdicts of the judge.
+    """All verdicts of a judge, whose version includes the options that change its verdicts.
 
     Args:
         judge: The judge.
-        version: Its version, including the options that change its verdicts.
+        version: Its version.
         pairs: The pairs with a verdict in both orders.
         asked: Pairs submitted to the judge.
         n_failed: Pairs with a failed answer in one order or both.
@@ -102,7 +99,7 @@ def judge_pairs(
         runs: The runs' folders by name; of the same data.
         plan: What to ask.
         options: Judge options; omitted ones use the judge's defaults.
-        progress: Called with the progress.
+        progress: Called with the two runs' names, the number of turns done, and their maximum number.
 
     Raises:
         UsageError: The judge judges single turns, or has no such option.

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import orjson
 
-from live_eval.analysis.arena.judging import ArenaPlan, PairVerdicts, Progress, judge_pairs
+from live_eval.analysis.arena.judging import ArenaPlan, PairVerdicts, judge_pairs
 from live_eval.analysis.arena.ratings import Match, Ratings, rate
 from live_eval.analysis.arena.votes import Votes, read_votes
+from live_eval.analysis.audit.engine import Progress
 from live_eval.analysis.audit.figures import BothOrders, OrderEffect, order_effect
 from live_eval.analysis.comparison import ComparedRun, check_same_data
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share
@@ -119,13 +120,13 @@ def play_arena(
     seed: int = 0,
     progress: Progress = lambda name, done, total: None,
 ) -> ArenaResult:
-    """Compare every two runs.
+    """Compare every two runs of the same data, by a judge, by people's votes (a CSV file), or both.
 
     Args:
-        runs: At least two, of the same data.
+        runs: At least two.
         plan: What to ask a judge; None to ask none.
         options: Judge options; omitted ones use the judge's defaults.
-        votes: CSV file of people's votes.
+        votes: The votes, or None.
         common: Use the cases that all runs share, even if each has others.
         seed: Seed of the resampling.
         progress: Called with the progress of the judge.

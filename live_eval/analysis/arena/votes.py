@@ -33,14 +33,9 @@ class Vote:
 
 @dataclass(slots=True, kw_only=True)
 class Votes:
-    """The votes of a file.
+    """The votes of a file about these runs.
 
-    Args:
-        file: Its name.
-        votes: Those about these runs.
-        rows: Rows of the file.
-        n_unknown: Rows about cases that the runs do not have.
-        n_other: Rows about other runs.
+    `n_unknown` of its rows are about cases that the runs do not have, `n_other` about other runs.
     """
 
     file: str
@@ -56,16 +51,11 @@ class Votes:
 
 
 def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> Votes:
-    """Read votes from a CSV file with a heading.
+    """Read votes about these runs from a CSV file, in UTF-8, with a heading; `scripts` are those of cases.
 
     Columns: ``case_id``; ``first`` and ``second``, the names of the runs in the order in which their replies
     were presented; ``winner``: ``first``, ``second``, ``tie`` or a run's name; and optionally ``rater``.
     Votes about other runs, or about cases that the runs do not have, are counted and ignored.
-
-    Args:
-        path: The file, in UTF-8.
-        runs: The runs' names.
-        scripts: The script of each case.
 
     Raises:
         DataError: The file cannot be read, or rows are invalid; lists them by line.

@@ -57,21 +57,15 @@ class Labels:
 
 
 def read_labels(path: Path, spec: JudgeSpec, turns: RunTurns) -> Labels:
-    """Read labels from a CSV file with a heading.
+    """Read labels of a judge's scores from a CSV file, in UTF-8, with a heading.
 
     Columns: ``score``; ``turn_id``, or ``case_id`` if the run played the case once; and optionally
     ``rater`` and ``output`` (an output of the judge, or the name of a score, as ``rubric.c4``; the judge's
     first output if omitted). Rows about scores of other judges, or about turns that the run does not have,
     are counted and ignored.
 
-    Args:
-        path: The file, in UTF-8.
-        spec: The judge to compare the labels with.
-        turns: The turns of the run.
-
     Raises:
-        DataError: The file cannot be read, or a row is invalid; says where and what was
-            expected.
+        DataError: The file cannot be read, or a row is invalid; says where and what was expected.
     """
     labels = Labels(path.name)
     seen: dict[tuple[str, str, str], int] = {}
@@ -198,14 +192,7 @@ def against_json(
     """Return the rank correlation of two judges, for their first outputs and those of the same name.
 
     Signs are kept: a judge for which lower is better correlates negatively with one for which higher is.
-
-    Args:
-        first: The audited judge.
-        second: The other.
-        values: Outputs of the first judge, by turn.
-        others: Those of the other judge.
-        scripts: The script of each turn.
-        seed: Seed of the resampling.
+    `values` and `others` are the outputs of the first and of the other judge, by turn.
     """
     found: list[dict[str, Any]] = []
     for one, other in _shared_outputs(first, second):

@@ -123,7 +123,7 @@ def shuffle_words(text: str, seed: int = 0) -> str:
     """Return the words of a text in a random order.
 
     >>> shuffle_words("I am so sorry to hear that")
-    'to sorry hear am so that I'
+    'so to sorry that hear I am'
     """
     words = text.split()
     return " ".join(words[place] for place in np.random.default_rng(seed).permutation(len(words)))

@@ -42,8 +42,7 @@ class AuditPlan:
         again: Repeat the calls of an earlier audit.
         labels: CSV of what people said, or None.
         against: Another judge, or None.
-        against_run: Another run of the same cases, for judges that compare replies; None for the reference
-            replies.
+        against_run: Run that pairwise judges compare replies with; None for the reference replies.
     """
 
     parts: tuple[str, ...] | None = None
@@ -68,14 +67,6 @@ def audit_run(
     """Audit a judge on the run in folder `path`, and store the result with its scores.
 
     Parts that are not asked for are kept from an earlier audit of the same version of the judge.
-
-    Args:
-        path: The run's folder.
-        judge: The judge's name.
-        plan: What to audit.
-        options: Judge options; omitted ones use the judge's defaults.
-        progress: Called with the progress.
-        clock: Tells the time.
 
     Returns:
         The report, as ``live-eval audit --json`` prints it; see ``docs/audit.md``.

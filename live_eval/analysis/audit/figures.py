@@ -161,8 +161,7 @@ class OrderEffect:
     """Whether a pairwise judge prefers the reply that it is shown first, or second.
 
     Args:
-        flipped: Share of the pairs whose verdict changes when they are swapped, from or to a tie
-            included.
+        flipped: Share of the pairs whose verdict changes when they are swapped, from or to a tie included.
         position: Mean of both verdicts over the pairs, from −1 (always the second) to 1 (always the first):
             the preference for a place; 0 for a judge that ignores the order.
         preference: Mean of ``(forward − backward) / 2``: how much better one side is, with the order effect

@@ -44,8 +44,7 @@ class Probe:
         title: In words.
         change: Degrades a turn.
         donor: The kind of turn that it borrows from, or None.
-        control: Makes the turn that the degraded one is compared with, instead of the original: what the
-            method does to a turn without degrading it.
+        control: What the method does to a turn without degrading it; makes the turn to compare with.
     """
 
     name: str

@@ -73,14 +73,9 @@ class _Probed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSettings:
-    """What to try.
+    """What to try: the parts of the audit among `parts` that ask the judge, with `repeats` for consistency.
 
-    Args:
-        spec: The judge.
-        parts: Parts of the audit; those that ask the judge are tried.
-        repeats: How often to ask the same, for consistency.
-        donor: Function that finds another turn to borrow from.
-        seed: Seed of the degradations and of the resampling.
+    `donor` finds another turn to borrow from; `seed` is that of the degradations and of the resampling.
     """
 
     spec: JudgeSpec

@@ -125,10 +125,7 @@ class TurnPicker:
 class Opponents:
     """What the replies of a run are compared with: those of another run, or the reference replies.
 
-    Args:
-        spec: The judge.
-        path: Folder of the other run; None for the reference replies.
-        stack: Exit stack that closes the other run.
+    `path` is the folder of the other run, or None.
 
     Raises:
         StoreError: The folder holds no run.

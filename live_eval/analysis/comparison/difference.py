@@ -52,8 +52,8 @@ class Difference:
         kind: ``turns``, ``latency`` or ``score``.
         unit: Its unit, or empty.
         higher_is_better: Its direction, or None.
-        first: Mean of the first run; None without pairs.
-        other: Mean of the other run, over the same pairs.
+        first: Mean of the first run over the pairs; None without pairs.
+        other: Mean of the other run.
         difference: ``other − first`` with its interval; n counts the pairs of turns.
         test: Sign-flip test of the scripts' differences.
         p_holm: p, corrected over all tests of a comparison; None if there is none.
@@ -61,11 +61,10 @@ class Difference:
         effect: Cohen's d_z of the scripts' differences.
         cases: Cases among the pairs.
         turns: Turns in both runs that the metric applies to, with or without values.
-        without_first: Turns without a value in the first run alone.
-        without_other: Turns without a value in the other run alone.
+        without_first: Turns without a value in the first run alone; likewise `without_other`.
         without_both: Turns without a value in either.
-        failed_first: Turns that failed in the first run; they are among those without a value.
-        failed_other: Turns that failed in the other run.
+        failed_first: Turns that failed in the first run, among those without a value; likewise
+            `failed_other`.
     """
 
     name: str
@@ -165,14 +164,7 @@ def difference_of(
 ) -> Difference:
     """Return how a metric differs between two runs, with an uncorrected p.
 
-    Args:
-        first: The metric in the first run.
-        other: The same metric in the other run.
-        scripts: The script of each turn.
-        failed_first: Turns that failed in the first run.
-        failed_other: Turns that failed in the other run.
-        flips: Number of random sign assignments, as from `flips_for`.
-        seed: Seed of resampling and of sign flips.
+    `flips` is the number of random sign assignments, as from `flips_for`; `seed` is that of all draws.
     """
     keys = [key for key in first.values if key in other.values]
     without = Counter((first.values[key] is None, other.values[key] is None) for key in keys)

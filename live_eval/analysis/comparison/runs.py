@@ -43,10 +43,9 @@ class RunComparison:
         settings: Settings of the endpoint and the prompt that differ.
         differences: By metric.
         without_flagged: The latencies among them, without the turns that are flagged in either run.
-        flagged_first: Shared turns that are flagged in the first run, because the harness itself was
-            late.
-        flagged_other: Shared turns that are flagged in the other run.
-        flagged: Shared turns that are flagged in either run.
+        flagged_first: Shared turns that are flagged in the first run, because the harness itself was late.
+        flagged_other: The same in the other run.
+        flagged: The same in either run.
         boundaries: How the speech boundaries differ.
         notes: What is not compared and why, and remarks on the rest.
     """

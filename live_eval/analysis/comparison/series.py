@@ -97,11 +97,7 @@ class ComparedRun:
 
 
 def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRun]:
-    """Read runs for comparison.
-
-    Args:
-        paths: Their folders.
-        retime: Recompute the latencies with the current definitions.
+    """Read runs for comparison; with `retime`, recompute the latencies with the current definitions.
 
     Raises:
         UsageError: A run is named twice.

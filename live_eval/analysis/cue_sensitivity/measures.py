@@ -120,17 +120,23 @@ def read_measures(
     return measures
 
 
+def _measure(
+    name: str, title: str, needs: str, places: Iterable[int], distance: Callable[[int, int], float]
+) -> Measure:
+    there = frozenset(places)
+    return Measure(name, title, distance, there, {needs: len(there)})
+
+
 def _meaning(replies: Sequence[Reply], embedder: Embedder) -> Measure:
-    there = [place for place, reply in enumerate(replies) if reply.text is not None]
-    texts = {text: number for number, text in enumerate({replies[place].text or "": None for place in there})}
-    vectors = embedder.embed(list(texts)).astype(np.float64) if texts else np.zeros((0, 1))
+    said = {place: reply.text for place, reply in enumerate(replies) if reply.text is not None}
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(said.values()))}
+    vectors = embedder.embed(list(numbers)).astype(np.float64) if numbers else np.zeros((0, 1))
 
     def distance(one: int, other: int) -> float:
-        first, second = (texts[replies[place].text or ""] for place in (one, other))
+        first, second = numbers[said[one]], numbers[said[other]]
         return 0.0 if first == second else max(0.0, 1.0 - float(vectors[first] @ vectors[second]))
 
-    title = "cosine distance of sentence embeddings"
-    return Measure("meaning", title, distance, frozenset(there), {_TEXT: len(there)})
+    return _measure("meaning", "cosine distance of sentence embeddings", _TEXT, said, distance)
 
 
 def _words(replies: Sequence[Reply]) -> Measure:
@@ -139,8 +145,7 @@ def _words(replies: Sequence[Reply]) -> Measure:
     def distance(one: int, other: int) -> float:
         return float(Levenshtein.normalized_distance(words[one], words[other]))
 
-    title = "edit distance of words, by the longer text's"
-    return Measure("words", title, distance, frozenset(words), {_TEXT: len(words)})
+    return _measure("words", "edit distance of words, by the longer text's", _TEXT, words, distance)
 
 
 def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
@@ -149,13 +154,12 @@ def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
     spread = table.std(axis=0)
     table = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     rows = dict(zip(features, table, strict=True))
-    return Measure(
-        JudgeRole.PROSODY.value,
-        f"distance of {', '.join(_FEATURES)}, each by its spread over the run",
-        lambda one, other: float(np.linalg.norm(rows[one] - rows[other])),
-        frozenset(rows),
-        {_scores_of(judge): len(rows)},
-    )
+
+    def distance(one: int, other: int) -> float:
+        return float(np.linalg.norm(rows[one] - rows[other]))
+
+    title = f"distance of {', '.join(_FEATURES)}, each by its spread over the run"
+    return _measure(JudgeRole.PROSODY.value, title, f"scores of {judge}", rows, distance)
 
 
 def _emotion(judge: str, sides: Mapping[int, Mapping[str, float]]) -> Measure:
@@ -163,29 +167,17 @@ def _emotion(judge: str, sides: Mapping[int, Mapping[str, float]]) -> Measure:
         first, second = sides[one], sides[other]
         return 0.5 * sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in {*first, *second})
 
-    return Measure(
-        JudgeRole.EMOTION.value,
-        "total variation of the voice's emotions",
-        distance,
-        frozenset(sides),
-        {_scores_of(judge): len(sides)},
-    )
+    title = "total variation of the voice's emotions"
+    return _measure(JudgeRole.EMOTION.value, title, f"scores of {judge}", sides, distance)
 
 
 def _difference(title: str, judge: str, values: Mapping[int, float]) -> Measure:
-    return Measure(
-        title.lower(),
-        f"difference of {title}",
-        lambda one, other: abs(values[one] - values[other]),
-        frozenset(values),
-        {_scores_of(judge): len(values)},
-    )
+    def distance(one: int, other: int) -> float:
+        return abs(values[one] - values[other])
+
+    return _measure(title.lower(), f"difference of {title}", f"scores of {judge}", values, distance)
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text to compare, without case and punctuation."""
     return re.findall(r"[\w']+", plain_typography(text).casefold())
-
-
-def _scores_of(judge: str) -> str:
-    return f"scores of {judge}"

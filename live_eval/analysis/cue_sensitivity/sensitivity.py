@@ -91,12 +91,9 @@ def cue_sensitivity(
 ) -> CueSensitivity:
     """Return how sensitive a run's replies are to the voice.
 
-    Args:
-        run: The run; with each recording played at least twice (``--repeat 2``).
-        scores: Its scores; those of prosody, of emotion and of how well the cue is answered add measures.
-        embedder: Sentence embedding model; without one, replies are compared word by word.
-        no_embedder: Why there is none.
-        seed: Seed of the random choices.
+    The run played each recording at least twice (``--repeat 2``). Scores of prosody, of emotion and of how
+    well the cue is answered add measures. Without an embedder, replies are compared word by word;
+    `no_embedder` says why there is none.
     """
     captured, left_out = _captured(run)
     replies = _told_alike(captured)

@@ -109,8 +109,7 @@ class Ecdf:
     Args:
         values: Ascending, shape (n,).
         shares: Share of all at or below each value, shape (n,).
-        total: How many there are in all, including those without a value (censored); with such, the last
-            share is below 1.
+        total: How many there are with those that have no value (censored), which keep the last share below 1.
     """
 
     values: NDArray[np.float64]
@@ -159,11 +158,7 @@ def quantile(values: ArrayLike, share: float) -> float | None:
 
 
 def too_few_for(share: float, n: int) -> str:
-    """Return why so many values have no quantile; empty if they have one.
-
-    Args:
-        share: Which quantile, above 0 and below 1.
-        n: How many values there are.
+    """Return why n values have no quantile above 0 and below 1; empty if they have one.
 
     >>> too_few_for(0.95, 29), too_few_for(0.95, 30), too_few_for(0.5, 1)
     ('fewer than 30 values', '', '')
@@ -180,12 +175,7 @@ def _too_few(share: float, n: int, beyond: float) -> str:
 
 
 def ecdf(values: ArrayLike, total: int | None = None) -> Ecdf:
-    """Return the empirical distribution of values.
-
-    Args:
-        values: The values, shape (n,).
-        total: How many there are with those that have no value (censored); n where None.
-    """
+    """Return the empirical distribution of values, shape (n,); `total` is n where None."""
     ascending = np.sort(np.asarray(values, np.float64))
     total = len(ascending) if total is None else total
     return Ecdf(ascending, np.arange(1, len(ascending) + 1) / max(1, total), total)
@@ -226,13 +216,7 @@ def estimate_share(
 
     If all are 0, or all the whole, so is every resample. Then the interval is the exact one of a
     binomial share with a trial for each script (Clopper and Pearson, Biometrika 26:4, 1934): with k scripts
-    it ends at ``(α/2)^(1/k)`` of the whole.
-
-    Args:
-        values: Shape (n,).
-        clusters: The script of each value.
-        whole: The value of the whole: 100 for per cent.
-        seed: Seed of the resampling.
+    it ends at ``(α/2)^(1/k)`` of the whole. The whole is 100 for per cent; otherwise as `estimate_mean`.
 
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
@@ -248,19 +232,10 @@ def estimate_share(
 def estimate_quantile(
     values: ArrayLike, clusters: Sequence[Hashable], share: float, *, seed: int = 0
 ) -> Estimate:
-    """Return a quantile of values (as `quantile` does) with its interval.
+    """Return a quantile of values (as `quantile` does) with its interval; otherwise as `estimate_mean`.
 
     If values around it are tied, the interval may have no width. Too few values (`too_few_for`) have no
     quantile.
-
-    Args:
-        values: Shape (n,).
-        clusters: The script of each value.
-        share: Which quantile, above 0 and below 1.
-        seed: Seed of the resampling.
-
-    Raises:
-        ValueError: A value is not finite, or has no cluster.
     """
     array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
@@ -323,14 +298,7 @@ def estimate_figure(
 def paired_difference(
     first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0
 ) -> Estimate:
-    """Return the mean of ``second − first`` over pairs, with its interval.
-
-    Args:
-        first: Values of one side, shape (n,).
-        second: Values of the other side on the same cases, shape (n,).
-        clusters: The script of each pair.
-        seed: Seed of the resampling.
-    """
+    """Return the mean of ``second − first`` over pairs, each of shape (n,); otherwise as `estimate_mean`."""
     return estimate_mean(np.asarray(second, np.float64) - np.asarray(first, np.float64), clusters, seed=seed)
 
 
@@ -351,13 +319,9 @@ def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.in
 
 
 def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the places of rows by cluster, and by their values from the last column on.
+    """Return the places of rows by cluster, and by their values, each of shape (n,), from the last column on.
 
     Sums over rows in this order do not depend on the order they came in.
-
-    Args:
-        clusters: The cluster of each row.
-        columns: Values of each row, each of shape (n,).
     """
     return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 

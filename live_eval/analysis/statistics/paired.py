@@ -117,7 +117,7 @@ def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np
 
 
 def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> SignFlip:
-    """Test whether paired differences are centred on 0, by swapping the two sides of each at random.
+    """Test whether paired differences, shape (scripts,), are centred on 0, by swapping their sides at random.
 
     ``p = #{|Σ s d| ≥ |Σ d|} / #s`` over assignments s of signs: all of them up to `EXACT_SCRIPTS` differences
     that are not 0; otherwise `flips` random ones plus the observed one (Phipson and Smyth,
@@ -125,11 +125,6 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
 
     The null hypothesis is that a difference is as probable as its negative. Scripts are assumed independent;
     no distribution and no equal variances are assumed.
-
-    Args:
-        differences: One for each script, shape (scripts,).
-        flips: How many random assignments.
-        seed: Their seed.
 
     Raises:
         ValueError: A difference is not finite.
@@ -164,10 +159,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values with Holm's correction, which bounds the probability of any false positive.
 
     The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979). It holds
-    for any dependence between the tests.
-
-    Args:
-        p_values: The p-values of the family; None for what was not tested and does not count.
+    for any dependence between the tests. None was not tested and does not count.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
@@ -182,14 +174,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def standardised_mean(differences: ArrayLike) -> Estimate:
-    """Return Cohen's d_z of paired differences with its interval: their mean by their standard deviation.
+    """Return Cohen's d_z of paired differences, shape (scripts,): their mean by their standard deviation.
 
     It says how consistent a difference is over scripts, whatever its unit. The interval contains the values
     that the non-central t does not exclude (Steiger and Fouladi, 1997): exact for normal differences. A
     bootstrap covers less with few scripts (see ``benchmarks/statistics_validity.py``).
-
-    Args:
-        differences: One for each script, shape (scripts,).
 
     Raises:
         ValueError: A difference is not finite.
@@ -225,11 +214,6 @@ def _effect_at(value: float, count: int, share: float) -> float:
 def noncentral_below(bound: float, freedom: int, centre: float) -> float:
     """Return ``P(T ≤ bound)`` for T of the non-central t, which gives power and intervals of d_z.
 
-    Args:
-        bound: The bound.
-        freedom: Degrees of freedom, at least 1.
-        centre: The non-centrality.
-
     >>> round(noncentral_below(2.0, 9, 1.0), 4)
     0.8041
     """
@@ -241,11 +225,9 @@ def noncentral_below(bound: float, freedom: int, centre: float) -> float:
 
 
 def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
-    """Return the standard deviation of a sample with its bootstrap interval.
+    """Return the standard deviation of values, shape (scripts,), with its bootstrap interval.
 
-    Args:
-        values: One for each script, shape (scripts,); undefined for fewer than two.
-        seed: Seed of the resampling.
+    It is undefined for fewer than two.
 
     Raises:
         ValueError: A value is not finite.
@@ -257,11 +239,8 @@ def standard_deviation(values: ArrayLike, *, seed: int = 0) -> Estimate:
 def _spread(array: NDArray[np.float64], drawn: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the standard deviation of each resample, shape (resamples,); NaN for fewer than two values.
 
-    It is 0 if the values are equal except for rounding.
-
-    Args:
-        array: Shape (n,).
-        drawn: How often each value is drawn, shape (resamples, n).
+    It is 0 if the values, shape (n,), are equal except for rounding; each is drawn `drawn` times, shape
+    (resamples, n).
     """
     count = drawn.sum(axis=1)
     centred = array - array.mean()  # for the precision of the squares

@@ -54,14 +54,13 @@ class ChangeFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueFigures:
-    """The dialogues of a run.
+    """The dialogues of a run, repetitions included.
 
     Args:
-        dialogues: How many there are, repetitions included.
+        dialogues: How many there are.
         turns: Their turns.
         changes: Turns whose cue differs from that of the turn before them, failed ones included.
-        followed: Per cent of the changes to a cue at which the reply considers it, among those judged or
-            failed.
+        followed: Per cent of the changes to a cue at which the reply considers it, of those judged or failed.
         scores: The change of each score that has a direction.
     """
 

@@ -184,12 +184,9 @@ class RunSummary:
 
 
 def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> RunSummary:
-    """Compute the figures of a run.
+    """Compute the figures of a run, ended or not.
 
-    Args:
-        run: The run, ended or not.
-        scores: Its scores.
-        retime: Recompute the latencies with the current definitions.
+    With `retime`, recompute the latencies with the current definitions.
     """
     warnings: Counter[str] = Counter()
     failures: Counter[str] = Counter()

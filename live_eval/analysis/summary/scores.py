@@ -82,8 +82,7 @@ class ScoreTable:
         columns: The numbers.
         rows: The judgements, by turn and judge.
         problems: Judges that could not run at their last attempt.
-        answers_judged: Whether questions were judged: an answer was scored, or every turn
-            failed.
+        answers_judged: Whether questions were judged: an answer was scored, or every turn failed.
     """
 
     columns: tuple[ScoreColumn, ...]
@@ -193,12 +192,7 @@ def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
-    """Read the scores of a run.
-
-    Args:
-        scores: The run's scores.
-        order: Judges in the requested order; others follow.
-    """
+    """Read the scores of a run, by judge in the requested order; others follow."""
     versions = scores.versions()
     problems = tuple(scores.problems())
     rows: dict[str, dict[str, ScoreRow]] = {}
