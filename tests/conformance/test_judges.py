@@ -162,7 +162,7 @@ class Raw(Asking):
         return ChatRequest(messages=[{"role": "user", "content": b"sound"}], model="toy-1")
 
 
-def test_an_llm_judge_is_held_against_garbage_and_good_answers() -> None:
+def test_an_llm_judge_is_tried_with_garbage_and_good_answers() -> None:
     check_judge(LLM, Asking(), good_answers={'{"score": 4}': 4.0, '{"score": 1.5}': 1.5})
     assert len(GARBAGE) == len(set(GARBAGE))
 
@@ -201,7 +201,7 @@ class Terse(Comparing):
         return Unscored(" ") if "long" in turn.turn_id else None
 
 
-def test_a_pairwise_judge_is_held_to_the_same() -> None:
+def test_a_pairwise_judge_follows_the_same_rules() -> None:
     pairwise = replace(LLM, kind=JudgeKind.PAIRWISE)
     check_judge(pairwise, Comparing(), good_answers={'{"score": 4}': 4.0})
     with pytest.raises(AssertionError, match="expected to be asked about"):

@@ -52,7 +52,7 @@ def test_the_rows_of_an_export(sample_run: Path) -> None:
     assert len(live_eval("export", sample_run, "--to", "csv").splitlines()) >= 5
 
 
-def test_scoring_again_judges_nothing_anew(sample_run: Path) -> None:
+def test_scoring_again_reuses_stored_scores(sample_run: Path) -> None:
     before = shown(sample_run)["scores"]
     live_eval("score", sample_run, "--judges", "bleu,dnsmos", "--json")
     assert shown(sample_run)["scores"] == before

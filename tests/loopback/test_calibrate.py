@@ -80,6 +80,6 @@ async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
         ("moshi", "moshi has one session at a time, but 4 are asked for"),
     ],
 )
-async def test_what_cannot_be_calibrated_is_told(endpoint: str, told: str) -> None:
+async def test_endpoints_that_cannot_be_calibrated_are_refused(endpoint: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         await calibrate(replace(PLAN, endpoint=endpoint))

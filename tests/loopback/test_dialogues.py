@@ -230,7 +230,7 @@ def lose(out: Path, turn_id: str) -> None:
         db.commit()
 
 
-async def test_a_dialogue_that_is_not_whole_is_played_anew(manifest: Path, tmp_path: Path) -> None:
+async def test_an_incomplete_dialogue_is_replayed_from_its_first_turn(manifest: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     async with endpoint(tmp_path) as served:
         settings = values(f"{served.origin}/v1?delay_ms=20&reply_ms=200", manifest)

@@ -341,7 +341,7 @@ async def test_an_address_that_is_none(url: str) -> None:
         await HttpTransport(SystemClock()).connect(Dial(url), 5)
 
 
-async def test_use_before_connect_is_told() -> None:
+async def test_use_before_connect_is_an_error() -> None:
     client = HttpTransport(SystemClock())
     with pytest.raises(RuntimeError, match="connect"):
         await client.send("{}")

@@ -708,7 +708,7 @@ async def test_what_holds_no_judgement_is_not_kept(server: Server) -> None:
     assert KEY not in repr(shelf.answers)
 
 
-async def test_a_kept_answer_that_says_nothing_is_asked_for_anew(server: Server) -> None:
+async def test_a_damaged_cached_answer_is_requested_again(server: Server) -> None:
     shelf = Shelf()
     for _ in range(2):
         async with driver(server, answers=shelf) as llm:
@@ -937,7 +937,7 @@ async def test_a_run_is_scored_by_a_model(server: Server, run: Path) -> None:
     assert (summary.n, summary.calls, summary.cost) == (3, 0, 0.0)
 
 
-async def test_scoring_anew_asks_for_nothing_that_was_answered(server: Server, run: Path) -> None:
+async def test_scoring_again_repeats_no_answered_request(server: Server, run: Path) -> None:
     options: dict[str, Any] = {"base_url": server.base_url, "concurrency": 1}
     server.answers = [kindness(1), kindness(2), kindness(3)]
     await score(run, **options)

@@ -231,7 +231,7 @@ async def vllm_omni(here: Vendor) -> None:
                 )
 
 
-async def test_a_turn_with_vllm_omni_is_at_the_rates_that_are_told() -> None:
+async def test_a_turn_with_vllm_omni_uses_the_rates_it_announces() -> None:
     async with vendor(vllm_omni) as (address, connections):
         record = await one_turn("vllm-omni", f"{address}/v1", TurnMode.MANUAL, model="duplex-model")
     assert record.failure is None

@@ -165,7 +165,7 @@ async def test_a_turn_with_hume_is_pcm_up_and_wav_down() -> None:
     assert 190 * MS < record.timing.first_byte.ns < 600 * MS
 
 
-async def test_who_speaks_over_hume_is_answered_anew() -> None:
+async def test_hume_answers_the_interrupting_utterance() -> None:
     """The user goes on 400 ms after the first words, amid the reply to them."""
     pause = [bytes(2 * 480)] * 20
     speech = frames_of(tone(24_000, 480), 480)

@@ -58,7 +58,7 @@ async def test_gemini_speaks_json_in_binary_messages(version: str) -> None:
         assert json.loads(told)["setupComplete"]["sessionId"]
 
 
-async def test_gemini_tells_a_wrong_key_by_closing() -> None:
+async def test_gemini_closes_on_a_wrong_key() -> None:
     async with endpoint("right") as url:
         async with connect(f"{url}{GEMINI.format('v1')}?key=right") as socket:
             await socket.send('{"setup":{}}')

@@ -171,7 +171,7 @@ async def test_a_client_stops_what_it_hears(tmp_path: Path) -> None:
     assert len(turn.chunk_sent_ns) < 50
 
 
-async def test_what_is_wrong_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
+async def test_errors_are_reported_and_the_session_continues(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served, calling(served.url) as client:
         await client.event("session.created")
         for sent, told in (

@@ -156,7 +156,7 @@ async def test_binary_and_empty_messages_keep_their_kind() -> None:
             assert (await message(transport)).message == sent
 
 
-async def test_the_steps_of_the_setup_are_told() -> None:
+async def test_setup_steps_are_timed() -> None:
     async with connected(Peer()) as transport:
         assert list(transport.setup_ns) == ["offer", "answer", "ice", "dtls", "channel"]
         await speak(transport, tone(3))

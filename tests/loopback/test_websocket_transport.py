@@ -604,6 +604,6 @@ async def test_close_never_raises(code: int) -> None:
             await client.receive()
 
 
-async def test_use_before_connect_is_told() -> None:
+async def test_use_before_connect_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="connect"):
         await transport().receive()

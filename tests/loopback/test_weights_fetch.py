@@ -247,7 +247,7 @@ def test_never_joins_two_versions_of_a_file(publisher: Publisher, change: str) -
     assert fetch_weights(spec(publisher)).path.read_bytes() == OTHER
 
 
-def test_a_file_that_became_shorter_is_fetched_anew(publisher: Publisher) -> None:
+def test_a_file_that_became_shorter_is_fetched_again(publisher: Publisher) -> None:
     publisher.cuts = [2_000_000, 0, 0, 0, 0]
     with pytest.raises(JudgeError, match="was interrupted"):
         fetch_weights(spec(publisher), clock=Hasty())
@@ -310,14 +310,14 @@ def test_what_came_first_is_held_to(publisher: Publisher, folder: Path) -> None:
     assert find_weights(toy).path.read_bytes() == OTHER
 
 
-def test_a_damaged_file_is_mended(publisher: Publisher, folder: Path) -> None:
+def test_a_damaged_file_is_fetched_again(publisher: Publisher, folder: Path) -> None:
     toy = spec(publisher)
     found = fetch_weights(toy)
     (folder / "toy/a.bin").write_bytes(b"damaged")
     assert fetch_weights(toy) == found
 
 
-def test_a_damaged_record_is_mended(publisher: Publisher, folder: Path) -> None:
+def test_a_damaged_record_is_rewritten(publisher: Publisher, folder: Path) -> None:
     found = fetch_weights(spec(publisher))
     (folder / "toy/weights.json").write_text("{")
     assert fetch_weights(spec(publisher)) == found
@@ -457,7 +457,7 @@ def invoke(*arguments: str) -> Result:
 
 
 @pytest.mark.usefixtures("judges")
-def test_the_command_tells_fetches_and_lists(publisher: Publisher, folder: Path) -> None:
+def test_the_command_describes_fetches_and_lists(publisher: Publisher, folder: Path) -> None:
     before = json.loads(invoke("list", "--json").output)
     assert [(row["name"], row["judges"], row["here"], row["sha256"]) for row in before] == [
         ("toy", ["stranger"], False, None)

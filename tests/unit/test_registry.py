@@ -75,7 +75,7 @@ def test_asking_for_one_names_what_there_is() -> None:
         registry.client("absent")
 
 
-def test_what_a_plugin_lacks_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOOD_KEY", raising=False)
     monkeypatch.delenv("WANTING_KEY", raising=False)
     assert registry.missing_requirements(GOOD) == "key in GOOD_KEY"
@@ -107,7 +107,7 @@ def test_what_a_judge_looks_for_on_the_machine_is_counted(monkeypatch: pytest.Mo
     )
 
 
-def test_loading_names_what_is_not_there() -> None:
+def test_loading_names_the_missing_part() -> None:
     assert registry.load("pathlib:Path") is Path
     with pytest.raises(PluginError, match="no_such_module"):
         registry.load("no_such_module:X")

@@ -192,7 +192,7 @@ class TestLocal:
         assert clipped["difference"]["value"] == 0
         assert clipped["n"] == 2 * SCRIPTS
 
-    def test_flat_delivery_is_held_against_the_vocoder(
+    def test_flat_delivery_is_compared_with_the_vocoder(
         self, run: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def quieter(by: float) -> Callable[[Audio], Audio]:
@@ -392,7 +392,7 @@ class TestModels:
         assert found["half_the_words"] == "sees"
         assert found["shuffled_words"] == "does not see"
 
-    def test_a_spent_budget_is_told(self, run: Path) -> None:
+    def test_a_spent_budget_is_reported(self, run: Path) -> None:
         SPECS["toy"] = LLM
         options = replace(OPTIONS, llm=replace(OPTIONS.llm, max_calls=3))
         report = audit_run(run, "toy", AuditPlan(parts=("consistency",)), options=options)
@@ -470,7 +470,7 @@ class TestStored:
         assert report["against"]["judge"] == "bleu"
         assert report["against"]["pairs"][0]["outputs"] == ["toy", "bleu"]
 
-    def test_mistakes_are_told_before_anybody_is_asked(self, run: Path, tmp_path: Path) -> None:
+    def test_mistakes_are_reported_before_any_request(self, run: Path, tmp_path: Path) -> None:
         labels = tmp_path / "people.csv"
         labels.write_text("turn_id,score\n0/target,good\n")
         with pytest.raises(UsageError, match="has no scores of toy in version 7; first: live-eval score"):

@@ -211,11 +211,11 @@ class TestLabels:
             ('turn_id,score\n"t0,1\n', r"labels\.csv:2: expected CSV: "),
         ],
     )
-    def test_what_is_wrong_is_told_with_its_line(self, tmp_path: Path, text: str, problem: str) -> None:
+    def test_errors_name_their_line(self, tmp_path: Path, text: str, problem: str) -> None:
         with pytest.raises(DataError, match=problem):
             read_labels(labels_file(tmp_path, text), SPEC, TURNS)
 
-    def test_a_file_that_is_not_there_or_no_text(self, tmp_path: Path) -> None:
+    def test_a_missing_or_binary_file_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"none\.csv: cannot be read"):
             read_labels(tmp_path / "none.csv", SPEC, TURNS)
         (tmp_path / "bytes.csv").write_bytes(b"turn_id,score\nt0,\xff\n")

@@ -94,7 +94,7 @@ def test_a_script_counts_once_however_often_it_was_spoken() -> None:
     assert found.in_words == "too few to say: fewer than 8 scripts"
 
 
-def test_the_denominator_is_fixed_and_what_lacks_is_counted() -> None:
+def test_the_denominator_is_fixed_and_missing_turns_are_counted() -> None:
     keys = [(f"s{number}/t", 0) for number in range(12)]
     one: dict[tuple[str, int], float | None] = dict.fromkeys(keys, 1.0)
     two: dict[tuple[str, int], float | None] = dict.fromkeys(keys, 2.0)
@@ -235,7 +235,7 @@ def test_runs_of_other_cases_are_compared_only_where_that_is_wanted() -> None:
     assert (found.turns, found.difference.clusters) == (30, 10)
 
 
-def test_other_versions_other_endings_and_lacking_metrics_are_said() -> None:
+def test_different_versions_endings_and_missing_metrics_are_noted() -> None:
     first = made_run("a", {"x": drawn(1), "y": drawn(3)})
     other = made_run("b", {"x": drawn(2), "z": drawn(3)})
     other = replace(

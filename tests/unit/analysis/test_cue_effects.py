@@ -140,7 +140,7 @@ def test_an_endpoint_that_hears_the_source_alone_does_not_hear_the_style() -> No
     assert effect.scripts == 8, "a script with two sources counts once"
 
 
-def test_styles_are_held_against_each_other_within_a_source() -> None:
+def test_styles_are_compared_within_a_source() -> None:
     # By hand, in the human recordings alone: other styles lie 1 apart, repeats 0; so B = 1, and in the
     # synthetic ones 0: between is their mean. Every other script of a source lies 2 apart.
     replies = in_two_sources(replies_of(8, repeats=2))

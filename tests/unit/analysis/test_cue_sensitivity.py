@@ -130,7 +130,7 @@ def test_it_does_not_matter_which_turn_finished_first(tmp_path: Path) -> None:
     assert (found[0].overall, found[0].measures) == (found[1].overall, found[1].measures)
 
 
-def test_transcripts_that_differ_are_told(tmp_path: Path) -> None:
+def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunWriter.create(path, {}) as run:
         for variant in Variant:
@@ -147,7 +147,7 @@ def by_voice(case: Case) -> str:
     return {"target": "hush now", "neutral": "plain words here", "alternative": "wow great"}[case.variant]
 
 
-def test_a_run_of_replies_by_voice_alone_is_told(tmp_path: Path) -> None:
+def test_a_run_of_replies_by_voice_alone_is_noted(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", by_voice)
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     assert told.exit_code == 0, told.output
@@ -193,7 +193,7 @@ def test_only_the_last_version_of_a_judge_counts(tmp_path: Path) -> None:
     assert found.measures["prosody"].estimate.reason == "only 1 of 48 replies have scores of prosody"
 
 
-def test_what_a_measure_lacks_is_said(tmp_path: Path) -> None:
+def test_a_measure_with_too_few_scores_draws_no_conclusion(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", hearing, scored=lambda case: case.script_id in ("id_0", "id_1"))
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     assert "No conclusion: only 12 of 48 replies have scores of prosody." in told.stdout

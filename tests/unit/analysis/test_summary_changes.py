@@ -64,7 +64,7 @@ def figures(run: Path) -> DialogueFigures:
     return found
 
 
-def test_replies_at_the_change_are_held_against_those_before(figures: DialogueFigures) -> None:
+def test_replies_at_the_change_are_compared_with_those_before(figures: DialogueFigures) -> None:
     assert (figures.dialogues, figures.turns, figures.changes) == (11, 32, 11)
     c4 = next(each for each in figures.scores if each.score == "rubric.c4")
     assert c4.before.value == pytest.approx(4.5)

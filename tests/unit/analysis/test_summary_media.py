@@ -67,7 +67,7 @@ def test_without_a_track_nothing_is_said_of_media(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("comparable", [True, False])
-def test_an_endpoint_that_is_not_realtime_is_told_and_not_compared(tmp_path: Path, comparable: bool) -> None:
+def test_an_endpoint_that_is_not_realtime_is_noted_and_not_compared(tmp_path: Path, comparable: bool) -> None:
     realtime = run(tmp_path / "one", [None, None])
     other = run(tmp_path / "two", [None, None], comparable=comparable)
     assert other.as_json()["run"]["comparable"] is comparable

@@ -123,7 +123,7 @@ def of_task(summary: RunSummary, task: Task) -> TaskFigures:
 # -- Tasks -------------------------------------------------------------------------------------------------
 
 
-def test_accuracy_is_told_by_type_and_what_chooses_nothing_is_counted(tmp_path: Path) -> None:
+def test_accuracy_is_reported_by_type_and_replies_without_a_choice_are_counted(tmp_path: Path) -> None:
     kinds = ("gender", "gender", "voice style", "voice style", "voice style", "of their own")
     cases = [case(Task.UNDERSTANDING, number, kind=kind) for number, kind in enumerate(kinds)]
     judgements: list[Judgement] = [
@@ -316,7 +316,7 @@ def test_recordings_without_a_partner_are_counted(tmp_path: Path) -> None:
     assert (gap.difference.n, gap.unpaired) == (SCRIPTS - 1, 1)
 
 
-def test_a_gap_on_few_scripts_is_not_told(tmp_path: Path) -> None:
+def test_a_gap_on_few_scripts_is_not_reported(tmp_path: Path) -> None:
     gap = next(each for each in relate_levels(summary_of(tmp_path / "run", whole(3))).speech_source)
     assert gap.difference.value is None
     assert "too few: 3 scripts" in gap.difference.reason

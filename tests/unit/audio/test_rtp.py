@@ -69,7 +69,7 @@ def test_counters_wrap() -> None:
     assert track.stats.lost == 0
 
 
-def test_another_source_begins_anew() -> None:
+def test_a_new_source_starts_over() -> None:
     placed, track = place(packet(5), packet(900, ssrc=2), packet(901, ssrc=2))
     assert placed == [Placed(0, True), Placed(0, True), Placed(0, False)]
     assert track.stats.lost == 0

@@ -64,7 +64,7 @@ def test_the_weights_are_listed_in_eighty_columns(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_score_is_told_with_its_scale() -> None:
+def test_a_score_is_shown_with_its_scale() -> None:
     shown = CliRunner().invoke(cli, ["judges", "nisqa"]).stdout
     assert "nisqa.mos = overall quality (NISQA) (1 to 5 MOS, higher is better)" in shown
     told = json.loads(CliRunner().invoke(cli, ["judges", "nisqa", "--json"]).stdout)["outputs"][0]

@@ -181,7 +181,7 @@ def test_a_reader_that_has_read_enough_is_no_error(run_folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_page_of_several_runs_lies_beside_the_first_and_leaves_their_own_alone(
+def test_the_page_of_several_runs_is_next_to_the_first_and_keeps_their_own(
     run_folder: Path, slower_run_folder: Path, tmp_path: Path
 ) -> None:
     runs = [
@@ -198,7 +198,7 @@ def test_the_page_of_several_runs_lies_beside_the_first_and_leaves_their_own_alo
     assert not any((run / "report.html").exists() for run in runs)
 
 
-def test_scores_that_the_page_of_a_run_lacks_are_told(run_folder: Path, tmp_path: Path) -> None:
+def test_scores_missing_from_the_page_are_noted(run_folder: Path, tmp_path: Path) -> None:
     run = shutil.copytree(run_folder, tmp_path / "run")
     hint = f"live-eval report {run}\n"
     done = CliRunner().invoke(cli, ["score", str(run), "--judges", "bleu", "--json"])
@@ -217,7 +217,7 @@ def test_scores_that_the_page_of_a_run_lacks_are_told(run_folder: Path, tmp_path
         ("conversation", "basic", []),
     ],
 )
-def test_a_prompt_that_no_session_is_told_is_noted(task: str, prompt: str, notes: list[str]) -> None:
+def test_a_prompt_that_no_session_receives_is_noted(task: str, prompt: str, notes: list[str]) -> None:
     plan = make_plan(validate({"data": {"path": "sample"}, "task": {"name": task, "prompt": prompt}}))
     words = [f"the prompt {name} is only used in conversations, not for the task {task}" for name in notes]
     assert list(_on_prompt(plan)) == words

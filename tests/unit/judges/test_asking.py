@@ -70,7 +70,7 @@ def test_a_prompt_that_cannot_be_used_is_refused(tmp_path: Path, text: bytes, co
         load(file)
 
 
-def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match=r"nowhere\.md: cannot be read as a prompt"):
         load(tmp_path / "nowhere.md")
 

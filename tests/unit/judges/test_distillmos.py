@@ -96,7 +96,7 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         DistillMos()
 
 
-def test_a_device_that_is_not_there_is_said() -> None:
+def test_a_missing_device_is_reported() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(JudgeError, match="finds no CUDA device"):

@@ -237,7 +237,7 @@ def test_what_is_no_emotion_matches_nothing(align: EmoAlign) -> None:
     assert to_other == Unscored("the reference reply's voice has no emotion that the classifier can name")
 
 
-def test_doubt_is_told(align: EmoAlign) -> None:
+def test_low_confidence_is_recorded(align: EmoAlign) -> None:
     sure, doubtful_reply, doubtful_reference = align.score([turn(1.0, 2.0), turn(6.0, 1.0), turn(1.0, 6.0)])
     assert LOW_CONFIDENCE == 0.5
     flags = [

@@ -248,7 +248,7 @@ def real_texts() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_a_refusal_is_told(text: str) -> None:
+def test_a_refusal_is_detected(text: str) -> None:
     assert refused(text)
 
 
@@ -295,7 +295,7 @@ def test_a_long_reply_that_declines_a_part_is_a_reply() -> None:
         ("ฉันเสียใจด้วย คุณอยากคุยเรื่องนี้ไหม", "th"),
     ],
 )
-def test_another_language_is_told(text: str, language: str) -> None:
+def test_another_language_is_detected(text: str, language: str) -> None:
     assert other_language(text, "en-US") == language
     assert other_language(text, language) is None
 

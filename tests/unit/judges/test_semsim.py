@@ -156,7 +156,7 @@ def test_a_text_longer_than_the_model_reads_says_so(judge: SemSim) -> None:
     assert (short.detail["cut_off"], long.detail["cut_off"]) == (False, True)
 
 
-def test_weights_that_are_not_there_or_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(JudgeError, match="gone"):
         SemSim(model=str(tmp_path / "gone"))
     (tmp_path / "odd").mkdir()

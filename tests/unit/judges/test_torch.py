@@ -44,19 +44,19 @@ def test_padding_is_zeros_behind_each_recording() -> None:
     assert padded([], torch.device("cpu"))[0].shape == (0, 0)
 
 
-def test_a_device_that_is_none_is_told() -> None:
+def test_an_unknown_device_is_refused() -> None:
     assert torch_device("cpu").type == "cpu"
     with pytest.raises(JudgeError, match="--device abacus: expected cpu or cuda"):
         torch_device("abacus")
 
 
-def test_a_cuda_device_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cuda_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(JudgeError, match=r"--device cuda: torch .* finds no CUDA device here"):
         torch_device("cuda")
 
 
-def test_float32_proper_is_for_the_time_of_scoring() -> None:
+def test_exact_float32_lasts_only_while_scoring() -> None:
     before = torch.backends.cudnn.allow_tf32
     with exact_inference():
         assert not torch.backends.cudnn.allow_tf32
@@ -86,7 +86,7 @@ def test_torchaudio_can_be_imported_where_its_wheel_looks_for_cuda() -> None:
     assert ran.stdout.split() == ["16000", "True"], ran.stderr
 
 
-def test_an_absent_or_broken_torchaudio_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_broken_torchaudio_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(importlib.util, "find_spec", lambda _: None)
         with pytest.raises(JudgeError, match=r"pip install 'live-eval\[torch\]'"):

@@ -94,7 +94,7 @@ def test_pieces_of_convolutions_join(judge: Utmos, checkpoint: Path) -> None:
     torch.testing.assert_close(pieces, whole, rtol=0, atol=2e-6)
 
 
-def test_a_telephones_band_and_clipping_are_kept_beside_the_score(judge: Utmos) -> None:
+def test_a_telephone_band_and_clipping_are_recorded_with_the_score(judge: Utmos) -> None:
     clear = speechlike(1.0, 8_000)
     clipped = Audio(np.clip(20 * clear.samples, -1, 1), clear.rate_hz)
     for sound, least, most in ((clear, 0.0, 0.0), (clipped, 0.05, 0.5)):
@@ -188,7 +188,7 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_a_device_that_is_not_there_is_told(checkpoint: Path) -> None:
+def test_a_missing_device_is_reported(checkpoint: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(JudgeError, match="--device cuda"):

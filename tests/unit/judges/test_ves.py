@@ -61,7 +61,7 @@ def test_it_hears_the_speaker_where_that_is_chosen_and_there() -> None:
     assert len(parts(ordinary_turn(), speaker_audio="yes")) == 3
 
 
-def test_a_neutral_speaker_is_told_too() -> None:
+def test_a_neutral_speaker_is_described_too() -> None:
     turn = ordinary_turn()
     prompt, *_ = parts(replace(turn, case=replace(turn.case, cue=cue_of("neutral"))))
     assert "state: neutral: a plain voice without any particular cue" in prompt["text"]

@@ -108,7 +108,7 @@ def test_what_cannot_be_heard_is_not_recognised(parrot: type[Parrot], seconds: f
         ("Das tut mir wirklich leid, mein Lieber.", "the reply is in another language (de, expected en)"),
     ],
 )
-def test_a_transcript_that_is_none_is_not_held_against(parrot: type[Parrot], text: str, reason: str) -> None:
+def test_an_unusable_transcript_is_unscored(parrot: type[Parrot], text: str, reason: str) -> None:
     assert said(text) == Unscored(reason)
     assert parrot.heard == []
 
@@ -117,7 +117,7 @@ def test_a_refusal_is_spoken_like_anything_else(parrot: type[Parrot]) -> None:
     assert isinstance(said("I'm sorry, but I can't help with that."), Scored)
 
 
-def test_says_what_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_recogniser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(**_: object) -> None:
         raise UsageError("recognition needs a Whisper model")
 
@@ -144,7 +144,7 @@ def test_a_shared_reply_is_resampled_once() -> None:
     assert turn.reply_at(24_000) is turn.reply
 
 
-def test_what_is_said_back_is_held_against_the_script() -> None:
+def test_a_repetition_is_compared_with_the_script() -> None:
     case = replace(ORDINARY.case, text="The cat sat.")
     said = [replace(ORDINARY, case=case, reply_text=text) for text in ("the cat sat", "It says: the cat sat")]
     exact, framed = WordErrorSaidBack().score(said)

@@ -392,7 +392,7 @@ def test_a_session_goes_on_over_another_connection_as_it_was_when_the_handle_was
     assert len(set(names)) == len(names)
 
 
-def test_it_is_told_when_a_session_can_not_go_on_elsewhere() -> None:
+def test_the_client_learns_whether_a_session_can_be_resumed() -> None:
     client = Client()
     told = client.begin(sessionResumption={})
     assert kinds(told) == ["setupComplete", "sessionResumptionUpdate"]
@@ -419,7 +419,7 @@ def test_the_shelf_forgets_the_oldest() -> None:
     assert all(shelf.get(handle) is not None for handle in handles)
 
 
-def test_faults_are_told_in_the_dialects_own_words() -> None:
+def test_faults_use_the_dialects_own_events() -> None:
     client = Client(fault=Fault.UNKNOWN_EVENT)
     client.begin()
     assert "interpretiveDance" in kinds(client.whole_turn())
@@ -456,7 +456,7 @@ MESSAGE = st.one_of(
 
 
 @given(st.lists(MESSAGE, max_size=6), st.booleans())
-def test_no_message_breaks_the_face(messages: list[Any], manual: bool) -> None:
+def test_no_message_breaks_the_protocol(messages: list[Any], manual: bool) -> None:
     client = Client()
     client.begin(realtimeInputConfig=MANUAL if manual else {})
     for message in messages:

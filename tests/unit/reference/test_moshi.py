@@ -176,14 +176,14 @@ def test_a_session_expires() -> None:
         (Fault.FAILED_RESPONSE, bytes([ERROR])),
     ],
 )
-def test_faults_are_told_in_the_dialects_own_words(fault: Fault, beginning: bytes) -> None:
+def test_faults_use_the_dialects_own_events(fault: Fault, beginning: bytes) -> None:
     frames = Client(fault=fault).speak()
     (odd,) = (frame for frame in frames if frame[0] not in (AUDIO, TEXT))
     assert odd.startswith(beginning)
 
 
 @given(st.lists(st.text() | st.binary() | st.binary().map(lambda data: b"\x01" + data), max_size=6))
-def test_no_message_breaks_the_face(messages: list[str | bytes]) -> None:
+def test_no_message_breaks_the_protocol(messages: list[str | bytes]) -> None:
     client = Client()
     for message in messages:
         client.take(client.protocol.received(message, 0))

@@ -559,7 +559,7 @@ def test_truncation_forgets_what_was_not_heard_and_refuses_more_than_was_sent() 
 
 
 @pytest.mark.parametrize("kind", ["truncate", "delete", "retrieve"])
-def test_an_item_that_is_not_there(kind: str) -> None:
+def test_a_missing_item_is_an_error(kind: str) -> None:
     extra = {"content_index": 0, "audio_end_ms": 0} if kind == "truncate" else {}
     error = error_of(Client().send(f"conversation.item.{kind}", item_id="item_none", **extra))
     assert (error["code"], error["param"]) == (f"item_{kind}_invalid_item_id", "item_id")

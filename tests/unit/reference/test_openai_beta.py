@@ -108,7 +108,7 @@ def test_the_session_is_flat() -> None:
     }
 
 
-def test_an_update_is_told_back_and_reaches_the_engine() -> None:
+def test_an_update_is_confirmed_and_reaches_the_engine() -> None:
     client = Client()
     told = client.update(
         modalities=["audio", "text"],

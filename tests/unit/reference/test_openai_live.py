@@ -108,7 +108,7 @@ def types(events: list[Json]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def test_a_session_starts_and_tells_what_was_agreed() -> None:
+def test_a_session_starts_and_confirms_its_settings() -> None:
     client = Client()
     (started,) = client.start(instructions="Be brief.", delegation={"type": "client"}, store=False)
     assert started["type"] == "session.started"
@@ -259,7 +259,7 @@ def test_nothing_is_done_before_the_start() -> None:
     assert types(client.start()) == ["session.started"]
 
 
-def test_faults_are_told_in_the_dialects_own_words() -> None:
+def test_faults_use_the_dialects_own_events() -> None:
     for fault, kinds in (
         (Fault.ERROR_EVENT, ["error"]),
         (Fault.UNKNOWN_EVENT, ["session.interpretive_dance.delta"]),
@@ -283,7 +283,7 @@ COMMAND = st.fixed_dictionaries(
 
 
 @given(st.lists(COMMAND | st.text() | st.binary() | st.lists(st.integers()), max_size=8), st.booleans())
-def test_no_message_breaks_the_face(messages: list[Any], started: bool) -> None:
+def test_no_message_breaks_the_protocol(messages: list[Any], started: bool) -> None:
     client = Client()
     if started:
         client.start()

@@ -69,7 +69,7 @@ def test_a_frame_is_due_at_every_tick_and_missed_ones_are_made_up_for() -> None:
     assert session.wake_ns is None  # the next tick lies beyond what the last audio pays for
 
 
-def test_the_stream_stops_where_the_users_audio_does_and_begins_anew_with_it() -> None:
+def test_the_stream_stops_and_restarts_with_the_users_audio() -> None:
     session = engine()
     session.audio(bytes(960), 0)
     while session.wake_ns is not None:

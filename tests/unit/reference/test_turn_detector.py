@@ -43,7 +43,7 @@ def test_speech_goes_on_below_the_threshold_by_hysteresis() -> None:
     assert len(changes([VOICED] * 3 + [0.34] * 50)) == 3
 
 
-def test_a_pause_is_told_once_and_again_after_more_speech() -> None:
+def test_a_pause_is_reported_once_and_again_after_more_speech() -> None:
     found = changes([VOICED] * 3 + [SILENT] * 8 + [VOICED] + [SILENT] * 8)
     assert [edge.kind for edge in found] == [
         SpeechChangeKind.STARTED,

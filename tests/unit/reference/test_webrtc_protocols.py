@@ -43,7 +43,7 @@ def spoken(of: Engine, audio_ms: int = 900) -> ServerResponse:
 
 
 @pytest.mark.parametrize("state", [PlaybackState.STARTED, PlaybackState.STOPPED])
-def test_playback_is_told(state: PlaybackState) -> None:
+def test_playback_is_reported(state: PlaybackState) -> None:
     speaker = protocol()
     (event,) = said([*speaker.playback(TrackPlayback(state, spoken(speaker.engine), 0))])
     assert event["type"] == f"output_audio_buffer.{state}"

@@ -136,7 +136,7 @@ def test_show_prints_json_that_is_stable(run_folder: Path) -> None:
     assert json.loads(again.stdout) == told
 
 
-def test_show_tells_a_person_what_matters(run_folder: Path) -> None:
+def test_show_prints_what_matters(run_folder: Path) -> None:
     console = Console(file=io.StringIO(), width=120)
     with RunReader.open(run_folder) as run:
         print_summary(run, console=console)

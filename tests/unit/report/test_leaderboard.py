@@ -506,7 +506,7 @@ def test_runs_at_addresses_of_ones_own_are_models_of_their_own(tmp_path: Path) -
         assert "hidden" not in made
 
 
-def test_a_run_without_turns_tells_no_source(tmp_path: Path) -> None:
+def test_a_run_without_turns_has_no_source(tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "empty", at(None)).close()
     [run] = build_board([tmp_path / "empty"]).runs
     assert run.cells[-2:] == (
@@ -524,9 +524,7 @@ def test_a_gateway_may_have_a_model_at_each_path(tmp_path: Path) -> None:
     ], "none takes the place of another as the better prompt"
 
 
-def test_the_table_of_runs_tells_data_turns_and_whether_they_ended(
-    runs: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_the_table_of_runs_shows_data_turns_and_completion(runs: Mapping[str, Path], tmp_path: Path) -> None:
     cut = written(tmp_path / "cut", manifest=at(None), unanswered=3, ended=False)
     board = build_board([runs["basic"], cut])
     assert [run.cells for run in board.runs] == [

@@ -278,7 +278,7 @@ def test_nothing_but_the_runs_own_files_gets_into_the_page(run_folder: Path, tmp
 # -- several runs ------------------------------------------------------------------------------------------
 
 
-def test_several_runs_are_held_against_the_first_paired_by_case(
+def test_several_runs_are_compared_with_the_first_paired_by_case(
     run_folder: Path, slower_run_folder: Path
 ) -> None:
     with open_runs([run_folder, slower_run_folder]) as opened:
@@ -390,7 +390,7 @@ def test_a_pipe_is_written_to_and_not_replaced(run_folder: Path, tmp_path: Path)
     assert pipe.is_fifo()
 
 
-def test_wrong_use_is_told(run_folder: Path, tmp_path: Path) -> None:
+def test_wrong_use_is_refused(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least one run"):
         write_report([])
     with pytest.raises(UsageError, match="is named twice"):
@@ -401,7 +401,7 @@ def test_wrong_use_is_told(run_folder: Path, tmp_path: Path) -> None:
         write_report([run_folder], tmp_path / "no" / "report.html")
 
 
-def test_the_licence_of_the_recordings_is_told() -> None:
+def test_the_licence_of_the_recordings_is_shown() -> None:
     kind = {"kind": "echomind"}
     assert "CC BY-NC-SA 4.0" in licence_note({"data": kind, "config": {"data": {"path": "/x"}}})
     assert "Apache-2.0" in licence_note({"data": kind, "config": {"data": {"path": "sample"}}})

@@ -67,7 +67,7 @@ def run(tmp_path: Path) -> Path:
     return path
 
 
-def test_turns_by_cue_are_told_for_each_task_with_what_they_rest_on(run: Path) -> None:
+def test_turns_by_cue_are_shown_for_each_task_with_their_counts(run: Path) -> None:
     with open_runs([run]) as opened:
         asked, reasoned, said = cue_tables([opened[0].view])
     assert [table.title for table in (asked, reasoned, said)] == [
@@ -122,7 +122,7 @@ def test_judges_are_named_with_version_and_model(run: Path, tmp_path: Path) -> N
     assert told == [f"Judges of mine: {words}.", "Judges of other: bleu, version 2."]
 
 
-def test_a_run_that_has_not_ended_is_told_everywhere(run: Path) -> None:
+def test_an_incomplete_run_is_marked_everywhere(run: Path) -> None:
     words = "incomplete: 12 of 20 turns recorded"
     for form in ("html", "md"):
         text = write_report([run], form="html" if form == "html" else "md")

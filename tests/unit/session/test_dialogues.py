@@ -254,7 +254,7 @@ class Knowing(TalkingDialect):
         return [EndpointProblem(FailureKind.SESSION_EXPIRED, "its time was up", True, retry_after_s=12.0)]
 
 
-async def test_what_a_dialect_knows_of_an_end_between_turns_is_told() -> None:
+async def test_an_end_between_turns_keeps_the_dialects_reason() -> None:
     async def leaves(stage: Stage) -> None:
         await stage.spoken(1)
         stage.reply("a")

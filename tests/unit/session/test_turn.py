@@ -252,7 +252,7 @@ def test_a_fatal_problem_ends_the_turn_at_once_and_the_first_failure_stays() -> 
     assert turn.retry_after_s == 3.0
 
 
-def test_oddities_are_warnings_and_unknown_types_are_told_once() -> None:
+def test_oddities_are_warnings_and_unknown_types_are_reported_once() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (2, UnknownEvent("new.thing")), (2, UnknownEvent("new.thing")), (2, UnknownEvent("other")))
@@ -276,7 +276,7 @@ def test_a_malformed_message_fails_the_turn_at_its_end_and_keeps_the_reply() -> 
     assert len(turn.responses[0].chunks) == 1
 
 
-def test_rate_limits_are_the_last_told() -> None:
+def test_rate_limits_are_the_latest() -> None:
     turn = state()
     feed(turn, (1, RateLimits((RateLimit("requests", 10, 9, 1.0),))))
     feed(turn, (2, RateLimits((RateLimit("requests", 10, 8, 1.0),))))

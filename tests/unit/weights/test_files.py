@@ -273,7 +273,7 @@ JUDGE = JudgeSpec(
 )
 
 
-def test_a_judge_lacks_what_was_chosen_and_is_not_here(tmp_path: Path) -> None:
+def test_the_chosen_weights_of_a_judge_are_missing(tmp_path: Path) -> None:
     assert missing_requirements(JUDGE) is None
     assert missing_requirements(JUDGE, {"how": "slowly"}) is None
     assert missing_requirements(JUDGE, {"model": "one"}) == "weights one (live-eval weights fetch one)"
@@ -291,7 +291,7 @@ def test_a_judge_lacks_what_was_chosen_and_is_not_here(tmp_path: Path) -> None:
     assert "expected a file of the weights one" in (missing_requirements(JUDGE, {"model": "one"}) or "")
 
 
-def test_a_judge_lacks_the_weights_of_its_default() -> None:
+def test_the_weights_of_a_judges_default_are_missing() -> None:
     option = OptionSpec(name="weights", help="which", default="one", weights=(ONE,))
     assert (
         missing_requirements(replace(JUDGE, options=(option,))) == "weights one (live-eval weights fetch one)"
