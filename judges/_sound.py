@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 import numpy as np
@@ -10,7 +11,7 @@ from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Unscored
 from live_eval.timing import AUDIBLE_DBFS, audible_onset
 
-__all__ = ["SHORTEST_S", "recording_detail", "thread_count", "unrateable"]
+__all__ = ["SHORTEST_S", "fingerprint", "recording_detail", "thread_count", "unrateable", "unusable"]
 
 SHORTEST_S = 0.5
 """Shorter replies are not rated. Networks with longer windows invent the rest: DNSMOS would rate a buzz of at
@@ -42,15 +43,30 @@ def recording_detail(turn: JudgedTurn) -> dict[str, float]:
 
 def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
     """Return why a judge of sound cannot rate the reply, or None if it can."""
-    reply = turn.reply
-    if reply is None:
-        return Unscored("no reply audio")
-    if not np.isfinite(reply.samples).all():
-        return Failed("the reply has samples that are not finite")
-    seconds = len(reply.samples) / reply.rate_hz
-    if seconds < SHORTEST_S:
-        return Unscored(f"the reply is shorter than {SHORTEST_S} s")
-    moving = Audio(reply.samples - reply.samples.mean(), reply.rate_hz)  # a constant offset is not audible
-    if audible_onset(moving.int16(), reply.rate_hz) is None:
-        return Unscored(f"the reply is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
+    return unusable(turn.reply, "reply", "the reply")
+
+
+def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | None:
+    """Return why a recording cannot be rated, or None if it can.
+
+    Args:
+        audio: The recording, or None.
+        kind: Its kind, for the reason if there is none ("no reply audio").
+        name: Its name in the other reasons ("the reply").
+    """
+    if audio is None or len(audio.samples) == 0:
+        return Unscored(f"no {kind} audio")
+    if not np.isfinite(audio.samples).all():
+        return Failed(f"{name} has samples that are not finite")
+    if len(audio.samples) < SHORTEST_S * audio.rate_hz:
+        return Unscored(f"{name} is shorter than {SHORTEST_S} s")
+    moving = Audio(audio.samples - audio.samples.mean(), audio.rate_hz)  # a constant offset is not audible
+    if audible_onset(moving.int16(), audio.rate_hz) is None:
+        return Unscored(f"{name} is silent: nothing above {AUDIBLE_DBFS:.0f} dBFS")
     return None
+
+
+def fingerprint(audio: Audio) -> bytes:
+    """Return what identifies a recording's sound."""
+    content = np.ascontiguousarray(audio.samples)
+    return hashlib.blake2b(content.data, digest_size=16, salt=audio.rate_hz.to_bytes(8, "big")).digest()

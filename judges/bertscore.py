@@ -15,13 +15,12 @@ from typing import Any
 from live_eval.errors import JudgeError
 from live_eval.judges.networks._torch import (
     import_torchaudio,
-    judged_together,
     torch_device,
     without_remarks,
 )
 from live_eval.judges.specs.text import BERT_WEIGHTS
 from live_eval.judges.text._reply import incomparable, reply_and_reference
-from live_eval.judging import JudgedTurn, Judgement, Scored
+from live_eval.judging import JudgedTurn, Judgement, Scored, judged_together
 from live_eval.weights import find_weights, package_folder, weights_at
 
 __all__ = ["BertScore", "baseline_file"]

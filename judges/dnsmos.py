@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judges._sound import recording_detail, thread_count, unrateable
-from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
+from live_eval.judging import JudgedTurn, Judgement, Scored, judged_together
 from live_eval.weights import packaged_file
 
 if TYPE_CHECKING:
@@ -143,27 +143,23 @@ class Dnsmos:
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Rate each reply; the windows of all replies share one queue."""
-        plans = [_plan(turn) for turn in batch]
+        return judged_together(batch, unrateable, self._judge)
+
+    def _judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+        clips = [rated_clip(at_rated_rate(turn.reply)) for turn in turns if turn.reply is not None]
         with ThreadPoolExecutor(self._workers, thread_name_prefix="dnsmos") as pool:
             pieces = [
-                [pool.submit(self._front_piece, plan, *piece) for piece in _pieces(plan)]
-                if isinstance(plan, RatedClip)
-                else []
-                for plan in plans
+                [pool.submit(self._front_piece, clip, *piece) for piece in _pieces(clip)] for clip in clips
             ]
             windows: list[list[Future[dict[str, float]]]] = []
-            for plan, futures in zip(plans, pieces, strict=True):
-                windows.append([])
-                if isinstance(plan, RatedClip):
-                    quarters = np.concatenate([future.result() for future in futures], axis=1)
-                    windows[-1] = [
-                        pool.submit(self._rate_window, plan, quarters, start) for start in plan.starts_s
-                    ]
+            for clip, futures in zip(clips, pieces, strict=True):
+                quarters = np.concatenate([future.result() for future in futures], axis=1)
+                windows.append(
+                    [pool.submit(self._rate_window, clip, quarters, start) for start in clip.starts_s]
+                )
             return [
-                _scored(turn, plan, [future.result() for future in futures])
-                if isinstance(plan, RatedClip)
-                else plan
-                for turn, plan, futures in zip(batch, plans, windows, strict=True)
+                _scored(turn, clip, [future.result() for future in futures])
+                for turn, clip, futures in zip(turns, clips, windows, strict=True)
             ]
 
     def _front_piece(self, clip: RatedClip, begin: int, end: int) -> NDArray[np.float32]:
@@ -283,15 +279,6 @@ def _mel_filters() -> NDArray[np.float32]:
     falling = (edges[None, 2:] - bins[:, None]) / np.diff(edges)[None, 1:]
     triangles = np.maximum(0, np.minimum(rising, falling))
     return np.asarray(triangles * (2 / (edges[2:] - edges[:-2])), dtype=np.float32)
-
-
-def _plan(turn: JudgedTurn) -> RatedClip | Unscored | Failed:
-    """Return the clip to rate, or why the reply cannot be rated."""
-    problem = unrateable(turn)
-    if problem is not None:
-        return problem
-    assert turn.reply is not None
-    return rated_clip(at_rated_rate(turn.reply))
 
 
 def _scored(turn: JudgedTurn, clip: RatedClip, windows: Sequence[dict[str, float]]) -> Scored:

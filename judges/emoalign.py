@@ -17,7 +17,6 @@ reply against (unscored), and a reply of these matches nothing.
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,15 +24,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judges._emotions import EMOTIONS, FITTING
-from live_eval.judges._sound import SHORTEST_S, unrateable
+from live_eval.judges._sound import fingerprint, unrateable, unusable
 from live_eval.judges.networks._emotion2vec import RATE_HZ, Emotion2vec
 from live_eval.judges.networks._torch import torch_device
 from live_eval.judges.specs.emotion import EMOTION2VEC_WEIGHTS
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
-from live_eval.timing import audible_onset
 from live_eval.types import Cue
 from live_eval.weights import chosen_weights
 
@@ -123,11 +120,14 @@ class EmoAlign:
     def _reference(self, turn: JudgedTurn) -> _Reference | Unscored | Failed:
         if self._by_cue:
             return _of_cue(turn.case.cue)
-        return _unusable(turn.reference) or _of_voice(self._reference_voice(turn))
+        return unusable(turn.reference, "reference", "the reference reply") or _of_voice(
+            self._reference_voice(turn)
+        )
 
     def _reference_voice(self, turn: JudgedTurn) -> Probabilities:
         """Return the probabilities of the reference reply, which is classified once for all its turns."""
-        key = _content(turn)
+        assert turn.reference is not None  # otherwise it is unusable
+        key = fingerprint(turn.reference)
         if key not in self._references:
             self._references[key] = self._model.probabilities(turn.reference_at(RATE_HZ).samples)
             if len(self._references) > _MOST_REFERENCES:
@@ -153,26 +153,6 @@ def _of_cue(cue: Cue | None) -> _Reference | Unscored:
         return Unscored("the cue alone does not say which emotion fits")
     detail = {"source": "cue", "cue": cue.attribute, "emotions": sorted(fitting.emotions)}
     return _Reference(fitting.emotions, None, detail)
-
-
-def _unusable(reference: Audio | None) -> Unscored | Failed | None:
-    """Return why a reference reply's voice cannot be classified."""
-    if reference is None or len(reference.samples) == 0:
-        return Unscored("no reference audio")
-    if not np.isfinite(reference.samples).all():
-        return Failed("the reference reply has samples that are not finite")
-    if len(reference.samples) < SHORTEST_S * reference.rate_hz:
-        return Unscored(f"the reference reply is shorter than {SHORTEST_S} s")
-    if audible_onset(reference.int16(), reference.rate_hz) is None:
-        return Unscored("the reference reply is silent")
-    return None
-
-
-def _content(turn: JudgedTurn) -> bytes:
-    """Return what identifies a reference reply's sound."""
-    assert turn.reference is not None
-    samples = np.ascontiguousarray(turn.reference.samples)
-    return hashlib.sha256(turn.reference.rate_hz.to_bytes(4) + samples.tobytes()).digest()
 
 
 def _top(probabilities: Probabilities) -> str:

@@ -7,8 +7,6 @@ number is defined in docs/prosody.md.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,17 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from live_eval.audio import Audio
 from live_eval.errors import JudgeError
 from live_eval.judges._prosody import RATE_HZ, ProsodyMeasures, measure
-from live_eval.judges._sound import unrateable
+from live_eval.judges._sound import fingerprint, thread_count, unrateable
 from live_eval.judges.text._reply import other_language
 from live_eval.judges.text._syllables import syllables
 from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, missing
 
 __all__ = ["Prosody", "syllable_rate"]
 
-_MOST_WORKERS = 16
 _KEPT_SPEAKERS = 4096
 # Slower and faster than anybody speaks: then the text is not what was said.
 _SLOWEST, _FASTEST = 1.0, 10.0
@@ -52,7 +48,7 @@ class Prosody:
             self._detector = SwiftF0(threads=1, spin=False)
         except Exception as error:  # onnxruntime's errors have no common base
             raise JudgeError(f"expected the network of the package swift-f0: {error}") from error
-        self._workers = workers or min(_MOST_WORKERS, os.cpu_count() or 1)
+        self._workers = workers or thread_count()
         self._speakers: OrderedDict[bytes, ProsodyMeasures | None] = OrderedDict()
         self._lock = Lock()
 
@@ -107,7 +103,7 @@ class Prosody:
         assert turn.speaker is not None
         if not np.isfinite(turn.speaker.samples).all():
             return "samples that are not finite"
-        key = _fingerprint(turn.speaker)
+        key = fingerprint(turn.speaker)
         with self._lock:
             if key in self._speakers:
                 self._speakers.move_to_end(key)
@@ -140,8 +136,3 @@ def syllable_rate(text: str | None, measures: ProsodyMeasures) -> float | None:
 
 def _step(reply: float | None, speaker: float | None) -> float | None:
     return None if reply is None or speaker is None else reply - speaker
-
-
-def _fingerprint(audio: Audio) -> bytes:
-    content = np.ascontiguousarray(audio.samples)
-    return hashlib.blake2b(content.data, digest_size=16, salt=audio.rate_hz.to_bytes(8, "big")).digest()

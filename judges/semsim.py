@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from live_eval.errors import JudgeError
 from live_eval.judges.networks._torch import (
     import_torchaudio,
-    judged_together,
     torch_device,
     without_remarks,
 )
 from live_eval.judges.specs.text import PACKAGED_EMBEDDING, QWEN_EMBEDDING_WEIGHTS
 from live_eval.judges.text._reply import incomparable, reply_and_reference
 from live_eval.judges.text._said import SaidWords, what_was_said
-from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
+from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored, judged_together
 from live_eval.text.wording import plain_typography
 from live_eval.weights import FoundWeights, find_weights, packaged_file, weights_at
 

@@ -30,13 +30,12 @@ from live_eval.judges.networks._torch import (
     batches_by_length,
     exact_inference,
     fill,
-    judged_together,
     padded,
     read_tensors,
     torch_device,
 )
 from live_eval.judges.specs.sound import UTMOS_WEIGHTS
-from live_eval.judging import JudgedTurn, Judgement, Scored
+from live_eval.judging import JudgedTurn, Judgement, Scored, judged_together
 from live_eval.weights import chosen_weights
 
 if TYPE_CHECKING:

@@ -31,6 +31,8 @@ from live_eval.text.wording import plain_typography
 
 __all__ = ["WordErrorHeard", "WordErrorSaidBack", "WordErrorSpoken"]
 
+_NORMALISER = EnglishTextNormalizer()
+
 
 class WordErrorHeard:
     """Word errors of the vendor's transcript of the input against the script's text.
@@ -39,14 +41,10 @@ class WordErrorHeard:
     transcriber heard, not what the answering model understood. An empty transcript is 100 % of errors.
     """
 
-    def __init__(self) -> None:
-        self._normalise = EnglishTextNormalizer()
-
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Count the word errors of each turn's heard text."""
         return [
-            _foreign(turn)
-            or _word_errors(self._normalise, turn.case.text or "", turn.heard_text or "", "the script")
+            _foreign(turn) or _word_errors(turn.case.text or "", turn.heard_text or "", "the script")
             for turn in batch
         ]
 
@@ -59,9 +57,6 @@ class WordErrorSaidBack:
     the transcription ("The speaker says: …") are insertions, a refusal and another language are errors.
     """
 
-    def __init__(self) -> None:
-        self._normalise = EnglishTextNormalizer()
-
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Count the word errors of each reply."""
         return [_foreign(turn) or self._judge(turn) for turn in batch]
@@ -71,7 +66,7 @@ class WordErrorSaidBack:
         if isinstance(said, Unscored):
             return said
         detail = {"said": said.source}
-        return _word_errors(self._normalise, turn.case.text or "", said.text, "the script", detail)
+        return _word_errors(turn.case.text or "", said.text, "the script", detail)
 
 
 class WordErrorSpoken:
@@ -91,7 +86,6 @@ class WordErrorSpoken:
             self._recogniser = Recogniser(threads=os.cpu_count() or 1)
         except UsageError as error:
             raise JudgeError(str(error)) from error
-        self._normalise = EnglishTextNormalizer()
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Recognise each reply and count the word errors."""
@@ -103,7 +97,6 @@ class WordErrorSpoken:
     def _judge(self, turn: JudgedTurn) -> Judgement:
         transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language="en")
         return _word_errors(
-            self._normalise,
             turn.reply_text or "",
             transcript.text,
             "the reply's transcript",
@@ -119,7 +112,6 @@ def _foreign(turn: JudgedTurn) -> Unscored | None:
 
 
 def _word_errors(
-    normalise: EnglishTextNormalizer,
     reference: str,
     heard: str,
     name: str,
@@ -130,7 +122,7 @@ def _word_errors(
     reference, heard = plain_typography(reference), plain_typography(heard)
     for how, wanted, got in (
         ("raw", reference, heard),
-        ("normalized", normalise(reference), normalise(heard)),
+        ("normalized", _NORMALISER(reference), _NORMALISER(heard)),
     ):
         if not wanted.strip():
             return Unscored(f"{name} has no words{' after normalisation' if how == 'normalized' else ''}")

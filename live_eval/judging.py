@@ -12,7 +12,7 @@ should have scored the turn and could not). The last two carry a reason. A score
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -42,6 +42,7 @@ __all__ = [
     "SelectiveJudge",
     "Unscored",
     "check_judgement",
+    "judged_together",
     "missing",
     "score_name",
 ]
@@ -428,6 +429,23 @@ def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
     }
     absent = [need.value.replace("_", " ") for need in Need if need in needs and not present[need]]
     return f"no {', no '.join(absent)}" if absent else None
+
+
+def judged_together(
+    batch: Sequence[JudgedTurn],
+    problem_of: Callable[[JudgedTurn], Unscored | Failed | None],
+    judge: Callable[[Sequence[JudgedTurn]], Sequence[Judgement]],
+) -> list[Judgement]:
+    """Return the problem of each turn that has one, and the judgement of each other turn, in order.
+
+    Args:
+        batch: The turns.
+        problem_of: Returns why a turn cannot be judged, or None if it can.
+        judge: Judges all turns without a problem.
+    """
+    problems = [problem_of(turn) for turn in batch]
+    judged = iter(judge([turn for turn, problem in zip(batch, problems, strict=True) if problem is None]))
+    return [next(judged) if problem is None else problem for problem in problems]
 
 
 def check_judgement(spec: JudgeSpec, judgement: Judgement) -> Judgement:

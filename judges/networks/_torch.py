@@ -10,7 +10,7 @@ import sys
 import types
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import JudgeError
-from live_eval.judging import Failed, JudgedTurn, Judgement, Unscored
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +27,6 @@ __all__ = [
     "exact_inference",
     "fill",
     "import_torchaudio",
-    "judged_together",
     "padded",
     "read_tensors",
     "torch_device",
@@ -72,23 +70,6 @@ def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[in
         else:
             batches.append([position])
     return batches
-
-
-def judged_together(
-    batch: Sequence[JudgedTurn],
-    problem_of: Callable[[JudgedTurn], Unscored | Failed | None],
-    judge: Callable[[Sequence[JudgedTurn]], Sequence[Judgement]],
-) -> list[Judgement]:
-    """Return the problem of each turn that has one, and the judgement of each other turn, in order.
-
-    Args:
-        batch: The turns.
-        problem_of: Returns why a turn cannot be judged, or None if it can.
-        judge: Judges all turns without a problem.
-    """
-    problems = [problem_of(turn) for turn in batch]
-    judged = iter(judge([turn for turn, problem in zip(batch, problems, strict=True) if problem is None]))
-    return [next(judged) if problem is None else problem for problem in problems]
 
 
 def padded(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from live_eval.errors import JudgeError
@@ -39,15 +38,14 @@ def find_wordnet(chosen: str) -> Path:
         return found
     if recorded_weights(WORDNET) is not None:
         return find_weights(WORDNET).path
-    for place in (*_nltk_places(), DEBIAN_FOLDER):
-        if (found := _at(place)) is not None:
-            return found
-    if (packaged := _packaged()) is not None:
-        sha256 = weights_at(packaged).sha256
-        if sha256 != _PACKAGE_SHA256:
-            raise JudgeError(f"{packaged}: expected WordNet with SHA-256 {_PACKAGE_SHA256}, found {sha256}")
-        return packaged
-    raise JudgeError(f"METEOR needs WordNet: {HOW_TO_GET_IT}")
+    if (found := _installed()) is not None:
+        return found
+    if (packaged := _packaged()) is None:
+        raise JudgeError(f"METEOR needs WordNet: {HOW_TO_GET_IT}")
+    sha256 = weights_at(packaged).sha256
+    if sha256 != _PACKAGE_SHA256:
+        raise JudgeError(f"{packaged}: expected WordNet with SHA-256 {_PACKAGE_SHA256}, found {sha256}")
+    return packaged
 
 
 def wordnet_lacks(wordnet: str = "") -> str | None:
@@ -59,12 +57,10 @@ def wordnet_lacks(wordnet: str = "") -> str | None:
     try:
         if wordnet:
             return None if _at(Path(wordnet)) else f"WordNet at {wordnet} ({_SHORTLY})"
-        there = recorded_weights(WORDNET) or _at(DEBIAN_FOLDER) or _packaged()
+        found = recorded_weights(WORDNET) or _packaged() or _installed()
     except JudgeError as error:
         return f"WordNet ({error})"
-    if there or any(_at(place) for place in _nltk_places()):
-        return None
-    return f"WordNet ({_SHORTLY})"
+    return None if found else f"WordNet ({_SHORTLY})"
 
 
 def _at(place: Path) -> Path | None:
@@ -74,12 +70,13 @@ def _at(place: Path) -> Path | None:
     return place if place.suffix == ".zip" and place.is_file() else None
 
 
-def _nltk_places() -> Iterator[Path]:
+def _installed() -> Path | None:
+    """Return where nltk's or Debian's files are."""
     import nltk.data
 
-    for folder in nltk.data.path:
-        yield Path(folder) / "corpora" / "wordnet"
-        yield Path(folder) / "corpora" / "wordnet.zip"
+    corpora = [Path(folder) / "corpora" for folder in nltk.data.path]
+    places = [corpus / name for corpus in corpora for name in ("wordnet", "wordnet.zip")]
+    return next((found for place in (*places, DEBIAN_FOLDER) if (found := _at(place))), None)
 
 
 def _packaged() -> Path | None:

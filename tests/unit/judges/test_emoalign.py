@@ -280,7 +280,7 @@ def test_references_that_cannot_be_heard(align: EmoAlign) -> None:
     assert judgements[:4] == [
         Unscored("no reference audio"),
         Unscored("the reference reply is shorter than 0.5 s"),
-        Unscored("the reference reply is silent"),
+        Unscored("the reference reply is silent: nothing above -50 dBFS"),
         Failed("the reference reply has samples that are not finite"),
     ]
     assert isinstance(judgements[4], Unscored)
