@@ -102,7 +102,7 @@ def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
         return None
     speech = _speech(powers, level)
     low, high = _PITCH_HZ
-    # The network takes what is faint for unvoiced: all recordings are shown to it at one level.
+    # The network takes faint sound for unvoiced, so it gets all recordings at one level.
     gain = np.float32(10 ** ((_SHOWN_DBFS - level) / 20))
     found = detector.detect(gain * audio.samples, RATE_HZ, fmin=low, fmax=high)
     semitones = 12 * np.log2(found.pitch_hz / 100.0)
@@ -155,7 +155,7 @@ def _blocks(samples: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.float64],
 
 
 def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
-    """Tell speech from pauses by level."""
+    """Separate speech from pauses by level."""
     window = np.ones(_FRAME_HOPS) / (_FRAME_HOPS * _HOP)
     levels = 10 * np.log10(np.maximum(np.convolve(energies, window, "same"), 1e-12))
     threshold = level + _SPEECH_DB

@@ -130,7 +130,7 @@ def _positions(config: Any) -> int | None:
 
 
 def _config(folder: str) -> Any:
-    """Return what a model says of itself."""
+    """Return a model's configuration."""
     from transformers import AutoConfig
 
     try:

@@ -11,8 +11,8 @@ With p(c) the reply's probabilities and q(c) the reference reply's, over the cla
 - ``mass``: 100 times the sum of p over the reference's emotions;
 - ``cosine``: p·q / (|p| |q|) over the seven emotions; left out against the table, which has no q.
 
-Higher is better. The classes ``other`` and ``unk`` are no emotions: a reference of these is nothing to hold a
-reply against (unscored), and a reply of these matches nothing.
+Higher is better. The classes ``other`` and ``unk`` are no emotions: a turn whose reference has one of them
+is unscored, and a reply that has one matches nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Reference:
 
 
 class EmoAlign:
-    """Holds the emotion of the reply's voice against the one that fits: ``top1``, ``mass``, ``cosine``.
+    """Compare the emotion of the reply's voice with the one that fits: ``top1``, ``mass``, ``cosine``.
 
     Whole utterances at 16 kHz. Unscored are replies and reference replies without an audible sample or of
     less than 0.5 s, turns without what the reference is taken from, and references without an emotion. The

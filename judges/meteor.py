@@ -51,7 +51,7 @@ class Meteor:
         wordnet: A folder with WordNet's files; empty to look for it.
 
     Raises:
-        JudgeError: There is no WordNet; says how to come by one.
+        JudgeError: There is no WordNet; the message says how to get it.
     """
 
     def __init__(self, *, wordnet: str = "") -> None:
@@ -141,7 +141,7 @@ class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
 
 
 class _NoOtherLanguages:
-    """Stands where WordNet's translations would, without nltk's warning that there are none."""
+    """Replace WordNet's translations, so that nltk does not warn that there are none."""
 
     def fileids(self) -> list[str]:
         return []

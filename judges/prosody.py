@@ -31,7 +31,7 @@ _SLOWEST, _FASTEST = 1.0, 10.0
 
 
 class Prosody:
-    """Measures each reply, and each speaker's recording once.
+    """Measure each reply, and each speaker's recording once.
 
     Args:
         workers: Threads that measure; None for one per core, at most 16. The network runs on one thread in

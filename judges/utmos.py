@@ -263,7 +263,7 @@ def load_network(path: Path) -> torch.nn.Module:
     with warnings.catch_warnings():
         # Its positional convolution uses torch's older weight norm, which torch deprecates.
         warnings.simplefilter("ignore", FutureWarning)
-        # Without storage, for to draw 100 million random weights takes longer than to read them.
+        # Without storage: drawing 100 million random weights takes longer than reading them.
         with torch.device("meta"):
             network: torch.nn.Module = UTMOSModel()
         network = network.to_empty(device="cpu")

@@ -2,8 +2,9 @@
 
 Source: Ma, Zheng, Ye, Li, Gao, Zhang and Chen, "emotion2vec: Self-Supervised Pre-Training for Speech Emotion
 Representation" (ACL Findings 2024). funasr runs the network, one recording after the other. Its attention
-takes memory with the square of the length (14 GB a layer for five minutes), so a recording of more than
-`LONGEST_S` is cut into windows of equal length, and its probabilities are the mean of theirs.
+takes memory with the square of the length (14 GB a layer for five minutes; 60 s take 4.4 GB, the network
+included), so a recording of more than `LONGEST_S` is cut into windows of equal length, whose probabilities are
+averaged.
 
 Only the loading is ours: funasr's loader leaves tensors that are missing from a checkpoint at random values;
 here they are an error. Nothing is downloaded: only the files of a folder are read.
@@ -126,7 +127,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
     path = folder / "model.pt"
     tensors = read_tensors(path)
     try:
-        # Without storage, for to draw 300 million random weights takes longer than to read them.
+        # Without storage: drawing 300 million random weights takes longer than reading them.
         with torch.device("meta"):
             network = make(model_conf=config.model_conf, vocab_size=classes)
     except (AttributeError, TypeError, ValueError, RuntimeError, LookupError) as error:

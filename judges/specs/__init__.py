@@ -1,4 +1,4 @@
-"""What our judges say of themselves. Light: an implementation is loaded when it is used."""
+"""Specifications of our judges. Light: an implementation is loaded when it is used."""
 
 from live_eval.judges.specs.emotion import EMOALIGN, PROSODY
 from live_eval.judges.specs.models import ARENA, RUBRIC, VES
