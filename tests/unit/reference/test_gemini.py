@@ -14,11 +14,6 @@ from live_eval.reference.engine.conversation import ItemContent, Role
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import (
     CloseConnection,
-    DetectSpeech,
-    FindReply,
-    Output,
-    RecogniseSpeech,
-    SendMessage,
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
@@ -26,6 +21,7 @@ from live_eval.reference.engine.turn_detector import WINDOW_MS
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol, SessionStore
 from live_eval.reference.server.connection import packed
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from tests.support.protocol_client import ProtocolClient
 
 MS = 1_000_000
 VOICED, SILENT = 0.9, 0.0
@@ -35,47 +31,14 @@ MANUAL = {"automaticActivityDetection": {"disabled": True}}
 Json = dict[str, Any]
 
 
-class Client:
-    """Talks to a face and plays its host."""
-
+class Client(ProtocolClient[GeminiProtocol]):
     def __init__(
         self, shelf: SessionStore | None = None, session_id: str = "sess_first", **settings: Any
     ) -> None:
         engine = Engine(session_id, ReferenceSettings(**settings), GEMINI_CONFIG, waits_for_words=True)
         self.shelf = shelf or SessionStore()
-        self.protocol = GeminiProtocol(engine, self.shelf)
-        self.at_ns = 0
-        self.epoch = 0
-        self.answers: list[FindReply] = []
-        self.listens: list[RecogniseSpeech] = []
-        self.closed: CloseConnection | None = None
-        assert self.protocol.opened() == ()
-
-    @property
-    def engine(self) -> Engine:
-        return self.protocol.engine
-
-    def take(self, outputs: Sequence[Output]) -> list[Json]:
-        messages: list[Json] = []
-        for output in outputs:
-            match output:
-                case CloseConnection():
-                    self.closed = output
-                case SendMessage(message=message):
-                    messages.append(json.loads(message))
-                case DetectSpeech(epoch=epoch):
-                    self.epoch = epoch
-                case RecogniseSpeech():
-                    self.listens.append(output)
-                case FindReply():
-                    self.answers.append(output)
-                case _:
-                    for told in self.protocol.render(output):  # type: ignore[arg-type]  # no Work is left
-                        if isinstance(told, CloseConnection):
-                            self.closed = told
-                        else:
-                            messages.append(json.loads(told))
-        return messages
+        super().__init__(GeminiProtocol(engine, self.shelf))
+        assert self.greeting == []
 
     def send(self, **message: Any) -> list[Json]:
         return self.take(self.protocol.received(json.dumps(message), self.at_ns))

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, CodecName, frames_of
 from live_eval.audio.codecs import Decoder, OggOpusEncoder
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import CloseConnection, FindReply, Output, ResponseCreated, SendMessage
+from live_eval.reference.engine.events import CloseConnection, FindReply, ResponseCreated
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.protocols.moshi import MOSHI_CONFIG, MoshiProtocol
 from live_eval.reference.server.connection import packed
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.timing import audible_onset
+from tests.support.protocol_client import ProtocolClient
 
 MS = 1_000_000
 FRAME_MS = 80
@@ -27,9 +28,7 @@ FRAME_SAMPLES = 1_920
 HANDSHAKE, AUDIO, TEXT, METADATA, ERROR = 0, 1, 2, 4, 5
 
 
-class Client:
-    """Talks to a face and plays its host."""
-
+class Client(ProtocolClient[MoshiProtocol]):
     def __init__(self, **settings: Any) -> None:
         engine = Engine(
             "sess_0123456789abcdef",
@@ -37,34 +36,24 @@ class Client:
             MOSHI_CONFIG,
             waits_for_words=False,
         )
-        self.protocol = MoshiProtocol(engine)
         self.at_ms = 0
-        self.closed: CloseConnection | None = None
         self.responses: list[ResponseCreated] = []
         self._voice = OggOpusEncoder(24_000)
         self._unsent = self._voice.headers()
         self._ears = Decoder(Codec(CodecName.OGG_OPUS, 48_000))
-        self.greeting = self.take(self.protocol.opened())
+        super().__init__(MoshiProtocol(engine))
 
-    def take(self, outputs: Sequence[Output]) -> list[bytes]:
-        frames: list[bytes] = []
-        for output in outputs:
-            match output:
-                case CloseConnection():
-                    self.closed = output
-                case SendMessage(message=message):
-                    frames.append(message)
-                case FindReply():
-                    tone = calibration_reply(400)
-                    wire = packed(GeneratedReply("A tone.", tone, 0), self.protocol, output.codec)
-                    frames += self.take(self.protocol.engine.reply(output.response_id, wire, self.at_ms * MS))
-                case _:
-                    if isinstance(output, ResponseCreated):
-                        self.responses.append(output)
-                    for told in self.protocol.render(output):  # type: ignore[arg-type]  # no Work is left
-                        assert isinstance(told, bytes)
-                        frames.append(told)
-        return frames
+    def parsed(self, message: bytes) -> bytes:
+        return message
+
+    def rendered(self, event: Any) -> list[bytes]:
+        if isinstance(event, ResponseCreated):
+            self.responses.append(event)
+        return super().rendered(event)
+
+    def find(self, request: FindReply) -> list[bytes]:
+        wire = packed(GeneratedReply("A tone.", calibration_reply(400), 0), self.protocol, request.codec)
+        return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
 
     def append(self, frame: bytes) -> list[bytes]:
         """Say a frame as its last sample is spoken, and take what is due by then."""

@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,6 @@ from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import conversation
 from live_eval.reference.engine.conversation import ItemContent, Role
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import (
-    CloseConnection,
-    DetectSpeech,
-    DropUnplayed,
-    FindReply,
-    Output,
-    RecogniseSpeech,
-    SendMessage,
-)
 from live_eval.reference.engine.reply_plan import WireChunk, WireReply
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.engine.turn_detector import WINDOW_MS
@@ -32,6 +22,7 @@ from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_schema import CLIENT_EVENTS, EAGERNESS_SILENCE_MS
 from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from tests.support.protocol_client import ProtocolClient
 
 SERVER_EVENT: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
 MS = 1_000_000
@@ -46,47 +37,17 @@ def wire_reply(text: str = "Hello there, how are you?", chunks: int = 10) -> Wir
     return WireReply(text, tuple(WireChunk(payload, 2_400) for _ in range(chunks)), 24_000, 0, "constructed")
 
 
-class Client:
-    """Talks to a face and plays its host; every message must be an event that the official SDK knows."""
+class Client(ProtocolClient[OpenAiProtocol]):
+    """Every message must be an event that the official SDK knows."""
 
     def __init__(self, *, waits_for_words: bool = True, model: str = "some-model", **settings: Any) -> None:
         engine = Engine(
             "sess_0123456789abcdef", ReferenceSettings(**settings), waits_for_words=waits_for_words
         )
-        self.protocol = OpenAiProtocol(engine, model, expires_at=2_000_000_000)
-        self.at_ns = 0
-        self.answers: list[FindReply] = []
-        self.listens: list[RecogniseSpeech] = []
-        self.closed: CloseConnection | None = None
-        self.epoch = 0
         self.raw: list[bytes] = []
-        self.greeting = self.take(self.protocol.opened())
+        super().__init__(OpenAiProtocol(engine, model, expires_at=2_000_000_000))
 
-    @property
-    def engine(self) -> Engine:
-        return self.protocol.engine
-
-    def take(self, outputs: Sequence[Output]) -> list[Json]:
-        events: list[Json] = []
-        for output in outputs:
-            match output:
-                case DetectSpeech(epoch=epoch):
-                    self.epoch = epoch
-                case RecogniseSpeech():
-                    self.listens.append(output)
-                case FindReply():
-                    self.answers.append(output)
-                case CloseConnection():
-                    self.closed = output
-                case SendMessage(message=message):
-                    events.append(self._parsed(message))
-                case DropUnplayed():
-                    raise AssertionError("there is no track to hush")
-                case _:
-                    events += map(self._parsed, self.protocol.render(output))
-        return [event for event in events if event]
-
-    def _parsed(self, message: bytes) -> Json:
+    def parsed(self, message: bytes) -> Json:
         self.raw.append(message)
         try:
             event: Json = json.loads(message)

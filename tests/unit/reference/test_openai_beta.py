@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,48 +9,21 @@ import pytest
 from live_eval.audio import CodecName
 from live_eval.reference.engine.conversation import ItemContent, Role
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import (
-    CloseConnection,
-    DetectSpeech,
-    FindReply,
-    Output,
-    RecogniseSpeech,
-    SendMessage,
-)
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
 from live_eval.reference.server.connection import packed
 from live_eval.reference.settings import ReferenceSettings
+from tests.support.protocol_client import ProtocolClient
 
 Json = dict[str, Any]
 
 
-class Client:
-    """Talks to a face and plays its host."""
-
+class Client(ProtocolClient[OpenAiBetaProtocol]):
     def __init__(self, **settings: Any) -> None:
         engine = Engine("sess_0123456789abcdef", ReferenceSettings(**settings), waits_for_words=False)
-        self.protocol = OpenAiBetaProtocol(engine, "some-model", expires_at=2_000_000_000)
-        self.answers: list[FindReply] = []
-        (self.created,) = self.take(self.protocol.opened())
-
-    def take(self, outputs: Sequence[Output]) -> list[Json]:
-        events: list[Json] = []
-        for output in outputs:
-            match output:
-                case SendMessage(message=message):
-                    events.append(json.loads(message))
-                case FindReply():
-                    self.answers.append(output)
-                case DetectSpeech() | RecogniseSpeech() | CloseConnection():
-                    pass
-                case _:
-                    events += [
-                        json.loads(message)
-                        for message in self.protocol.render(output)  # type: ignore[arg-type]  # no Work is left
-                    ]
-        return events
+        super().__init__(OpenAiBetaProtocol(engine, "some-model", expires_at=2_000_000_000))
+        (self.created,) = self.greeting
 
     def send(self, kind: str, **fields: Any) -> list[Json]:
         return self.take(self.protocol.received(json.dumps({"type": kind, **fields}), 0))

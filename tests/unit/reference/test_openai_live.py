@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,7 @@ from live_eval.audio import CodecName
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import (
     CloseConnection,
-    DetectSpeech,
     FindReply,
-    Output,
-    RecogniseSpeech,
-    SendMessage,
     Silence,
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
@@ -28,6 +23,7 @@ from live_eval.reference.engine.signals import calibration_reply, calibration_sp
 from live_eval.reference.protocols.openai_live import COMMANDS, OpenAiLiveProtocol
 from live_eval.reference.server.connection import packed
 from live_eval.reference.settings import Fault, ReferenceSettings
+from tests.support.protocol_client import ProtocolClient
 
 SERVER_EVENT: TypeAdapter[Any] = TypeAdapter(ServerEvent)
 MS = 1_000_000
@@ -36,38 +32,22 @@ PCM = {"type": "audio/pcm", "rate": 24_000}
 Json = dict[str, Any]
 
 
-class Client:
-    """Talks to a face and plays its host; every message must be an event that the official SDK knows."""
+class Client(ProtocolClient[OpenAiLiveProtocol]):
+    """Every message must be an event that the official SDK knows."""
 
     def __init__(self, **settings: Any) -> None:
         settings = {"calibrate": True, "chunk_ms": 40, **settings}
         engine = Engine("sess_0123456789abcdef", ReferenceSettings(**settings), waits_for_words=False)
-        self.protocol = OpenAiLiveProtocol(engine, expires_at=2_000_000_000)
         self.at_ms = 0
-        self.closed: CloseConnection | None = None
-        assert self.protocol.opened() == ()
+        super().__init__(OpenAiLiveProtocol(engine, expires_at=2_000_000_000))
+        assert self.greeting == []
 
-    def take(self, outputs: Sequence[Output]) -> list[Json]:
-        events: list[Json] = []
-        for output in outputs:
-            match output:
-                case CloseConnection():
-                    self.closed = output
-                case SendMessage(message=message):
-                    events.append(parsed(message))
-                case FindReply():
-                    tone = calibration_reply(100)
-                    wire = packed(GeneratedReply("A tone.", tone, 0), self.protocol, output.codec)
-                    events += self.take(self.protocol.engine.reply(output.response_id, wire, self.at_ms * MS))
-                case DetectSpeech() | RecogniseSpeech():
-                    pass
-                case _:
-                    events += [
-                        parsed(message)
-                        for message in self.protocol.render(output)  # type: ignore[arg-type]  # no Work is left
-                        if isinstance(message, bytes)
-                    ]
-        return [event for event in events if event]
+    def parsed(self, message: bytes) -> Json:
+        return parsed(message)
+
+    def find(self, request: FindReply) -> list[Json]:
+        wire = packed(GeneratedReply("A tone.", calibration_reply(100), 0), self.protocol, request.codec)
+        return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
 
     def send(self, kind: str, **fields: Any) -> list[Json]:
         message = json.dumps({"type": kind, "event_id": "mine", **fields})
