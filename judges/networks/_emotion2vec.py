@@ -3,8 +3,8 @@
 Source: Ma, Zheng, Ye, Li, Gao, Zhang and Chen, "emotion2vec: Self-Supervised Pre-Training for Speech Emotion
 Representation" (ACL Findings 2024). funasr runs the network, one recording after the other. Its attention
 takes memory with the square of the length (14 GB a layer for five minutes; 60 s take 4.4 GB, the network
-included), so a recording of more than `LONGEST_S` is cut into windows of equal length, whose probabilities are
-averaged.
+included), so a recording of more than `LONGEST_S` is cut into windows of equal length, whose probabilities
+are averaged.
 
 Only the loading is ours: funasr's loader leaves tensors that are missing from a checkpoint at random values;
 here they are an error. Nothing is downloaded: only the files of a folder are read.
