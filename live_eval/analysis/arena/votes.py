@@ -13,7 +13,7 @@ __all__ = ["Vote", "Votes", "read_votes"]
 
 _NEEDED = ("case_id", "first", "second", "winner")
 _OPTIONAL = ("rater",)
-_TOLD_ROWS = 8
+_SHOWN_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
         else:
             votes.votes.append(Vote(case, scripts[case], first, second, verdict, rater))
     if wrong:
-        more = [f"and {len(wrong) - _TOLD_ROWS} more rows"] if len(wrong) > _TOLD_ROWS else []
-        raise DataError("\n".join([*wrong[:_TOLD_ROWS], *more]))
+        more = [f"and {len(wrong) - _SHOWN_ROWS} more rows"] if len(wrong) > _SHOWN_ROWS else []
+        raise DataError("\n".join([*wrong[:_SHOWN_ROWS], *more]))
     if not votes.votes:
         known = ", ".join(runs)
         raise DataError(

@@ -31,7 +31,7 @@ __all__ = [
     "latencies_differ",
 ]
 
-_TOLD_CASES = 5
+_SHOWN_CASES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +215,9 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
 def _cases(keys: Sequence[TurnKey]) -> str:
     """Return the number of turns, and the names of the first ones."""
     shown = ", ".join(
-        case if repeat == 0 else f"{case} (repetition {repeat + 1})" for case, repeat in keys[:_TOLD_CASES]
+        case if repeat == 0 else f"{case} (repetition {repeat + 1})" for case, repeat in keys[:_SHOWN_CASES]
     )
-    more = ", …" if len(keys) > _TOLD_CASES else ""
+    more = ", …" if len(keys) > _SHOWN_CASES else ""
     return f"{counted(len(keys), 'turn')} ({shown}{more})"
 
 

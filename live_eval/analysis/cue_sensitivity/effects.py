@@ -162,12 +162,12 @@ def usable_scripts(replies: Sequence[Reply]) -> int:
 def why_too_few(measure: Measure, replies: Sequence[Reply]) -> str:
     """Return why fewer than `FEWEST_SCRIPTS` scripts contribute, and what would help."""
     if usable_scripts(replies) >= FEWEST_SCRIPTS:
-        lacking = [
+        missing = [
             f"only {count} of {len(replies)} replies have {what}"
             for what, count in measure.needs.items()
             if count < len(replies)
         ]
-        return ", ".join(lacking) or f"fewer than {FEWEST_SCRIPTS} scripts share a style with other scripts"
+        return ", ".join(missing) or f"fewer than {FEWEST_SCRIPTS} scripts share a style with other scripts"
     groups = _groups(replies, range(len(replies)))
     styled = {
         script_id

@@ -37,7 +37,9 @@ from live_eval.types import Task
 
 __all__ = ["CueSensitivity", "cue_sensitivity"]
 
-_TOLD_APART = "its session's prompt differs between the styles of its script: run with --prompt no or basic"
+_PROMPT_DIFFERS = (
+    "its session's prompt differs between the styles of its script: run with --prompt no or basic"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,10 @@ def cue_sensitivity(
     `no_embedder` says why there is none.
     """
     captured, left_out = _captured(run)
-    replies = _told_alike(captured)
+    replies = _same_prompt(captured)
     if len(replies) < len(captured):
-        left_out[_TOLD_APART] = len(captured) - len(replies)
-    told_apart = usable_scripts(replies) < FEWEST_SCRIPTS <= usable_scripts(captured)
+        left_out[_PROMPT_DIFFERS] = len(captured) - len(replies)
+    prompt_differs = usable_scripts(replies) < FEWEST_SCRIPTS <= usable_scripts(captured)
 
     rows = {
         (judge, turn_id): row
@@ -113,7 +115,9 @@ def cue_sensitivity(
     scripts = {measure.name: scripts_of(measure, replies, seed=seed) for measure in (together, *measures)}
     effects = {
         measure.name: effect_over(
-            scripts[measure.name], _TOLD_APART if told_apart else why_too_few(measure, replies), seed=seed
+            scripts[measure.name],
+            _PROMPT_DIFFERS if prompt_differs else why_too_few(measure, replies),
+            seed=seed,
         )
         for measure in (together, *measures)
     }
@@ -165,7 +169,7 @@ def _captured(run: RunReader) -> tuple[list[Reply], Counter[str]]:
     return replies, left_out
 
 
-def _told_alike(replies: Sequence[Reply]) -> list[Reply]:
+def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
     """Return the replies to scripts whose styles were all played in sessions with the same prompt.
 
     Otherwise the effect of the prompt would pass for the effect of the voice.

@@ -174,8 +174,8 @@ def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
     for rows in table.rows.values():
         for judge, row in rows.items():
             if row.status != "unscored":
-                told = row.detail.get("answered_by") or row.detail.get("model")
-                models.setdefault(judge, Counter()).update([told] if isinstance(told, str) else [])
+                model = row.detail.get("answered_by") or row.detail.get("model")
+                models.setdefault(judge, Counter()).update([model] if isinstance(model, str) else [])
     return tuple(
         JudgeFacts(judge, version, tuple(dict(models[judge].most_common())))
         for judge, version in versions.items()
@@ -213,8 +213,8 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
         outputs = {output.name: output for output in spec.outputs} if spec is not None else {}
         # Another version of a judge may have given other outputs than its specification has today.
         names = list(given.get(judge, ())) or list(outputs) or [""]
-        told = list(outputs)
-        names.sort(key=lambda name: told.index(name) if name in told else len(told))
+        specified = list(outputs)
+        names.sort(key=lambda name: specified.index(name) if name in specified else len(specified))
         columns.extend(_column(judge, known[judge], name, outputs.get(name), spec) for name in names)
     asking = {column.judge for column in columns if column.role is JudgeRole.MULTIPLE_CHOICE}
     answers = [row for by_judge in rows.values() for judge, row in by_judge.items() if judge in asking]
