@@ -427,7 +427,7 @@ def test_no_message_breaks_the_protocol(messages: list[Any], manual: bool) -> No
 
 
 @given(st.text() | st.binary())
-def test_no_text_breaks_the_face(message: str | bytes) -> None:
+def test_no_text_breaks_the_protocol(message: str | bytes) -> None:
     client = Client()
     client.take(client.protocol.received(message, 0))
 

@@ -1,4 +1,4 @@
-"""The faces whose audio travels on a track: what they say of it, and what they make of what clears it."""
+"""The protocols whose audio travels on a track: playback events, and what clears the track."""
 
 from typing import Any
 
