@@ -19,7 +19,6 @@ __all__ = [
     "DropUnplayed",
     "Event",
     "FindReply",
-    "InjectFault",
     "InputTranscribed",
     "ItemAdded",
     "Output",
@@ -250,13 +249,6 @@ class ResponseEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class InjectFault:
-    """Inject a fault, in the dialect's own way."""
-
-    fault: Fault
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """A request of the client is refused; the session continues. `message`: what was expected, what came."""
 
@@ -307,7 +299,7 @@ Event: TypeAlias = (
     | AudioPiece
     | Silence
     | ResponseEnded
-    | InjectFault
+    | Fault
     | Problem
 )
 Output: TypeAlias = Work | Event | SendMessage

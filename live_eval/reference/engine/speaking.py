@@ -9,7 +9,6 @@ from live_eval.reference.engine.conversation import Item, ItemStatus, Part, Part
 from live_eval.reference.engine.events import (
     AudioPiece,
     CloseConnection,
-    InjectFault,
     Output,
     ResponseEnded,
     ServerResponse,
@@ -118,16 +117,14 @@ class Speaking:
     def _do(self, step: Step, playing: _Playing) -> Output:
         response = playing.response
         match step.does:
-            case Fault() as fault:
-                return InjectFault(fault)
+            case Fault() | CloseConnection() as output:
+                return output
             case str(text):
                 return self._write(response, text)
             case WireChunk() as chunk:
                 return self._sound(response, chunk, playing.reply)
             case ReplyEnd() as end:
                 return self.end(end)
-            case CloseConnection() as close:
-                return close
 
     def _write(self, response: ServerResponse, text: str) -> TextPiece:
         part = _spoken(response)

@@ -27,7 +27,6 @@ from live_eval.reference.engine.events import (
     AudioPiece,
     CloseConnection,
     Event,
-    InjectFault,
     InputTranscribed,
     Output,
     Problem,
@@ -67,6 +66,12 @@ GEMINI_REFUSALS = {
     ),
 }
 """Close codes for refused clients, by HTTP status: the handshake succeeds first."""
+
+_FAULTS: Mapping[Fault, bytes | CloseConnection] = {
+    Fault.MALFORMED_JSON: b'{"serverContent":{"modelTurn":',
+    Fault.UNKNOWN_EVENT: b'{"interpretiveDance":{"move":"pirouette"}}',
+    Fault.ERROR_EVENT: CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
+}
 
 _MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame holds 125 bytes, two of them the code
 _RATES_HZ = range(8_000, 48_001)
@@ -257,8 +262,8 @@ class GeminiProtocol(ServerProtocol):
                 return self._resumable(resumable=False)
             case ResponseEnded(response=response):
                 return self._ended(response)
-            case InjectFault(fault=fault):
-                return (_misbehaviour(fault),)
+            case Fault():
+                return (_FAULTS[event],)
             case Problem(message=message):
                 return (_refusal(message),)
             case _:
@@ -317,14 +322,6 @@ def _content(**content: Any) -> bytes:
 
 def _refusal(reason: str) -> CloseConnection:
     return CloseConnection(_BAD_MESSAGE, reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore"))
-
-
-def _misbehaviour(fault: Fault) -> bytes | CloseConnection:
-    if fault is Fault.MALFORMED_JSON:
-        return b'{"serverContent":{"modelTurn":'
-    if fault is Fault.UNKNOWN_EVENT:
-        return orjson.dumps({"interpretiveDance": {"move": "pirouette"}})
-    return CloseConnection(_INTERNAL, "This endpoint reports an error on purpose.")
 
 
 def _usage(response: ServerResponse) -> dict[str, Any]:

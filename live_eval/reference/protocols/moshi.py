@@ -22,7 +22,6 @@ from live_eval.reference.engine.events import (
     AudioPiece,
     CloseConnection,
     Event,
-    InjectFault,
     Output,
     Problem,
     ResponseEnded,
@@ -53,7 +52,11 @@ MOSHI_PARAMETERS = frozenset(
 """URL parameters that clients send for a model."""
 
 _HANDSHAKE, _AUDIO, _TEXT, _METADATA, _ERROR, _PING = (bytes([kind]) for kind in (0, 1, 2, 4, 5, 6))
-_UNKNOWN_KIND = b"\x2a"
+_FAULTS = {
+    Fault.MALFORMED_JSON: _METADATA + b'{"instance_name":',
+    Fault.UNKNOWN_EVENT: b"\x2apirouette",
+    Fault.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
+}
 _VERSIONS = bytes(8)  # protocol and model, each an u32
 # Opus smears an onset backwards: at this rate by at most 1 ms, at its usual rates by 5 ms.
 _BITS_PER_S = 128_000
@@ -63,6 +66,7 @@ _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 class MoshiProtocol(ServerProtocol):
     """One session."""
 
+    audio_in_base64 = False  # the encoder is stateful: frames are encoded when they are sent
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 
     def __init__(self, engine: Engine) -> None:
@@ -80,11 +84,6 @@ class MoshiProtocol(ServerProtocol):
         """Close the session: its time is up."""
         body = "the session has lasted as long as it may"
         return [SendMessage(_ERROR + body.encode()), CloseConnection(_CLOSE_GOING_AWAY, body)]
-
-    @staticmethod
-    def encode(audio: bytes) -> bytes:
-        """Return audio unchanged: the encoder is stateful, so frames are encoded when they are sent."""
-        return audio
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
         """Handle a frame; like Kyutai's servers, ignore kinds that are not for a server."""
@@ -112,8 +111,8 @@ class MoshiProtocol(ServerProtocol):
                 return (_TEXT + text.encode(),)
             case ResponseEnded(response=response) if response.status is ResponseStatus.FAILED:
                 return (_ERROR + response.error_message.encode(),)
-            case InjectFault(fault=fault):
-                return (_misbehaviour(fault),)
+            case Fault():
+                return (_FAULTS[event],)
             case Problem(message=message):
                 return (_ERROR + message.encode(),)
             case _:
@@ -122,11 +121,3 @@ class MoshiProtocol(ServerProtocol):
     def _sound(self, pcm: bytes) -> Sequence[bytes]:
         pages, self._unsent = self._unsent + self._voice.encode(pcm), b""
         return (_AUDIO + pages,)
-
-
-def _misbehaviour(fault: Fault) -> bytes:
-    if fault is Fault.MALFORMED_JSON:
-        return _METADATA + b'{"instance_name":'
-    if fault is Fault.UNKNOWN_EVENT:
-        return _UNKNOWN_KIND + b"pirouette"
-    return _ERROR + b"this endpoint reports an error on purpose"

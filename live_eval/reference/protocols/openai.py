@@ -104,7 +104,7 @@ class OpenAiProtocol(ClientEventProtocol):
         """Close the session: its time is up."""
         message = f"Your session hit the maximum duration of {self.engine.settings.session_limit_s} seconds."
         return [
-            SendMessage(self._words.error("session_expired", message)),
+            SendMessage(self._words.error(Problem("session_expired", message))),
             CloseConnection(_CLOSE_GOING_AWAY, "session expired"),
         ]
 
@@ -210,4 +210,4 @@ class OpenAiProtocol(ClientEventProtocol):
         return self._say(kind, session=self._words.session(self._session.shown))
 
     def _error(self, problem: Problem, event_id: str | None) -> SendMessage:
-        return SendMessage(self._words.error(problem.code, problem.message, problem.param, event_id))
+        return SendMessage(self._words.error(problem, event_id))

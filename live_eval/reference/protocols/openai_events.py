@@ -6,6 +6,7 @@ Message shapes follow the official SDK's types (openai.types.realtime.realtime_s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import orjson
@@ -15,7 +16,6 @@ from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
 from live_eval.reference.engine.events import (
     AudioPiece,
     Event,
-    InjectFault,
     InputTranscribed,
     ItemAdded,
     Problem,
@@ -32,7 +32,10 @@ from live_eval.reference.protocols.openai_session import DEFAULT_VOICE, format_o
 from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
-__all__ = ["EventEncoder"]
+__all__ = ["ERROR_ON_PURPOSE", "EventEncoder"]
+
+ERROR_ON_PURPOSE = Problem("reference_fault", "This endpoint reports an error on purpose.")
+"""The error of `Fault.ERROR_EVENT`."""
 
 # This endpoint has no limits; the numbers are placeholders.
 _REQUESTS_LIMIT = 1_000_000
@@ -78,16 +81,10 @@ class EventEncoder:
         }
 
     def error(
-        self,
-        code: str,
-        message: str,
-        param: str | None = None,
-        client_event_id: str | None = None,
-        kind: str = "invalid_request_error",
+        self, problem: Problem, client_event_id: str | None = None, kind: str = "invalid_request_error"
     ) -> bytes:
         """Encode an ``error`` event, with the id of the client's event that caused it."""
-        body = {"type": kind, "code": code, "message": message, "param": param, "event_id": client_event_id}
-        return self.say("error", error=body)
+        return self.say("error", error={"type": kind, **asdict(problem), "event_id": client_event_id})
 
     def render(self, event: Event) -> Sequence[bytes]:
         """Encode an event as messages, in order."""
@@ -115,10 +112,14 @@ class EventEncoder:
                 return self._ended(response)
             case Silence():
                 return ()
-            case InjectFault(fault=fault):
-                return (self._misbehaviour(fault),)
-            case Problem(code=code, message=message, param=param):
-                return (self.error(code, message, param),)
+            case Fault.MALFORMED_JSON:
+                return (b'{"type":"response.output_audio.delta","delta":',)
+            case Fault.UNKNOWN_EVENT:
+                return (self.say("response.interpretive_dance.delta", delta="pirouette"),)
+            case Fault():
+                return (self.error(ERROR_ON_PURPOSE, kind="server_error"),)
+            case Problem():
+                return (self.error(event),)
 
     def _audio(self, piece: AudioPiece) -> bytes:
         """Build a delta from parts: its audio is already encoded and needs no escaping."""
@@ -226,15 +227,6 @@ class EventEncoder:
         if with_audio and part.audio:
             body["audio"] = pybase64.b64encode(part.audio).decode()
         return body
-
-    def _misbehaviour(self, fault: Fault) -> bytes:
-        if fault is Fault.MALFORMED_JSON:
-            return b'{"type":"response.output_audio.delta","delta":'
-        if fault is Fault.UNKNOWN_EVENT:
-            return self.say("response.interpretive_dance.delta", delta="pirouette")
-        return self.error(
-            "reference_fault", "This endpoint reports an error on purpose.", kind="server_error"
-        )
 
 
 def _place(response: ServerResponse) -> dict[str, Any]:

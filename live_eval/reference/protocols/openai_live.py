@@ -10,7 +10,7 @@ word, their times are estimates; usage is reported after each reply.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
@@ -23,7 +23,6 @@ from live_eval.reference.engine.events import (
     AudioPiece,
     CloseConnection,
     Event,
-    InjectFault,
     InputTranscribed,
     Output,
     Problem,
@@ -35,8 +34,9 @@ from live_eval.reference.engine.events import (
     UserSpeechStopped,
 )
 from live_eval.reference.protocols.openai import ClientEventProtocol
-from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, Model, VoiceName
-from live_eval.reference.protocols.openai_session import G711, MODEL
+from live_eval.reference.protocols.openai_events import ERROR_ON_PURPOSE
+from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, G711Format, Model, VoiceName
+from live_eval.reference.protocols.openai_session import G711, MODEL, format_of
 from live_eval.reference.protocols.payloads import MessageError, decoded
 from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
@@ -45,7 +45,7 @@ __all__ = ["COMMANDS", "OpenAiLiveProtocol"]
 
 _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
-_MULAW_SILENCE, _ALAW_SILENCE = b"\xff", b"\xd5"
+_SILENT_BYTE = {CodecName.PCM16: b"\x00", CodecName.PCMU: b"\xff", CodecName.PCMA: b"\xd5"}
 _ROLES = {"developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 # Context length, for the reported usage ratio.
 _CONTEXT_S = 3_600
@@ -57,20 +57,15 @@ _MOST_INSTRUCTIONS = 1_000_000
 
 
 class _LivePcmFormat(Model):
-    """16-bit little-endian PCM."""
-
     type: Literal["audio/pcm"]
     rate: Literal[16000, 24000]
 
 
-class _G711Format(Model):
-    """G.711 at 8 kHz."""
-
-    type: Literal["audio/pcmu", "audio/pcma"]
+class _LiveG711Format(G711Format):
     rate: Literal[8000] = 8000
 
 
-_Format: TypeAlias = Annotated[_LivePcmFormat | _G711Format, Field(discriminator="type")]
+_Format: TypeAlias = Annotated[_LivePcmFormat | _LiveG711Format, Field(discriminator="type")]
 
 
 class _Output(Model):
@@ -232,7 +227,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
             "model": MODEL,
             **config.model_dump(mode="json", exclude_unset=True),
             "audio": {
-                "format": _format(codec),
+                "format": {**format_of(codec), "rate": codec.rate_hz},
                 "output": {"voice": voice if isinstance(voice, str) else _DEFAULT_VOICE},
             },
         }
@@ -281,12 +276,17 @@ class OpenAiLiveProtocol(ClientEventProtocol):
                 context = {"usage_ratio": round(min(1.0, self._now_ms / 1000 / _CONTEXT_S), 6)}
                 out = [self._say("session.usage.updated", usage=self._usage, context_window=context)]
                 if response.status is ResponseStatus.FAILED:
-                    out.append(self._problem("server_error", response.error_code, response.error_message))
+                    problem = Problem(response.error_code, response.error_message)
+                    out.append(self._problem(problem, kind="server_error"))
                 return out
-            case InjectFault(fault=fault):
-                return (self._misbehaviour(fault),)
-            case Problem(code=code, message=message, param=param):
-                return (self._problem("invalid_request_error", code, message, param),)
+            case Fault.MALFORMED_JSON:
+                return (b'{"type":"session.output_audio.delta","delta":',)
+            case Fault.UNKNOWN_EVENT:
+                return (self._say("session.interpretive_dance.delta", delta="pirouette"),)
+            case Fault():
+                return (self._problem(ERROR_ON_PURPOSE, kind="server_error"),)
+            case Problem():
+                return (self._problem(event),)
             case _:
                 return ()
 
@@ -311,19 +311,13 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         return self._say(f"session.{side}_transcript.delta", delta=text, start_ms=start_ms, end_ms=end_ms)
 
     def _problem(
-        self, kind: str, code: str, message: str, param: str | None = None, cause: str | None = None
+        self, problem: Problem, cause: str | None = None, kind: str = "invalid_request_error"
     ) -> bytes:
-        body = {"type": kind, "code": code, "message": message}
-        if param is not None:
-            body["param"] = param
-        if cause is not None:
-            body["client_event_id"] = cause
-        return self._say("error", error=body)
+        body = {"type": kind, **asdict(problem), "client_event_id": cause}
+        return self._say("error", error={name: value for name, value in body.items() if value is not None})
 
     def _error(self, problem: Problem, event_id: str | None) -> SendMessage:
-        return SendMessage(
-            self._problem("invalid_request_error", problem.code, problem.message, problem.param, event_id)
-        )
+        return SendMessage(self._problem(problem, event_id))
 
     def _closed(self, reason: str, cause: str | None) -> Sequence[Output]:
         if self._session is None:
@@ -331,23 +325,10 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         closed = self._event("session.closed", cause, reason=reason, session=self._session, usage=self._usage)
         return [closed, CloseConnection(_CLOSE_NORMAL, reason)]
 
-    def _misbehaviour(self, fault: Fault) -> bytes:
-        if fault is Fault.MALFORMED_JSON:
-            return b'{"type":"session.output_audio.delta","delta":'
-        if fault is Fault.UNKNOWN_EVENT:
-            return self._say("session.interpretive_dance.delta", delta="pirouette")
-        return self._problem("server_error", "reference_fault", "This endpoint reports an error on purpose.")
-
 
 def _delta(payload: bytes) -> bytes:
     return b'{"type":"session.output_audio.delta","delta":"%b"}' % payload
 
 
-def _format(codec: Codec) -> dict[str, Any]:
-    names = {name: kind for kind, name in G711.items()}
-    return {"type": names.get(codec.name, "audio/pcm"), "rate": codec.rate_hz}
-
-
 def _silence(codec: Codec, length: int) -> bytes:
-    silent = {CodecName.PCMU: _MULAW_SILENCE, CodecName.PCMA: _ALAW_SILENCE}
-    return silent.get(codec.name, b"\x00") * length
+    return _SILENT_BYTE[codec.name] * length

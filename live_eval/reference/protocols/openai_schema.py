@@ -21,6 +21,7 @@ __all__ = [
     "AudioContent",
     "ClientEvent",
     "Empty",
+    "G711Format",
     "ItemCreate",
     "ItemFields",
     "ItemName",
@@ -67,13 +68,13 @@ class PcmFormat(Model):
     rate: Literal[24000] = 24000
 
 
-class _G711Format(Model):
+class G711Format(Model):
     """G.711 at 8 kHz."""
 
     type: Literal["audio/pcmu", "audio/pcma"]
 
 
-_Format: TypeAlias = Annotated[PcmFormat | _G711Format, Field(discriminator="type")]
+_Format: TypeAlias = Annotated[PcmFormat | G711Format, Field(discriminator="type")]
 
 
 class Transcription(Model):

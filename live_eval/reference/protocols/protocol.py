@@ -24,6 +24,9 @@ class ServerProtocol(ABC):
     decoder_delay_samples: ClassVar[int] = 0
     """Delay of a listener's decoder, in samples at the output's rate: of codecs with look-ahead."""
 
+    audio_in_base64: ClassVar[bool] = True
+    """Whether messages contain audio as base64."""
+
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
@@ -47,10 +50,10 @@ class ServerProtocol(ABC):
     def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
         """Encode an event as messages, in order; `CloseConnection` where the dialect closes instead."""
 
-    @staticmethod
-    def encode(audio: bytes) -> bytes:
-        """Encode a chunk of audio for `AudioPiece.payload`: by default as base64. Thread-safe."""
-        return pybase64.b64encode(audio)
+    @classmethod
+    def encode(cls, audio: bytes) -> bytes:
+        """Encode a chunk of audio for `AudioPiece.payload`. Thread-safe."""
+        return pybase64.b64encode(audio) if cls.audio_in_base64 else audio
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
         """Report playback of a response on a media track; the rest of a cleared one was not heard.

@@ -67,13 +67,9 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
     """One session with OpenAI's events; packets are sent as they are."""
 
     client_events: ClassVar[Mapping[str, type[ClientEvent]]] = {**CLIENT_EVENTS, _CLEAR: Empty}
+    audio_in_base64 = False
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
     retrieves_audio = False  # messages on a data channel are limited, to 256 KiB in browsers
-
-    @staticmethod
-    def encode(audio: bytes) -> bytes:
-        """Return a packet unchanged."""
-        return audio
 
     def begin(self, session: object) -> None:
         """Apply the settings from the offer.
@@ -121,12 +117,8 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
 class WebRtcBotProtocol(ServerProtocol):
     """One session with a bot."""
 
+    audio_in_base64 = False
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
-
-    @staticmethod
-    def encode(audio: bytes) -> bytes:
-        """Return a packet unchanged."""
-        return audio
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
         """Answer a greeting; ignore any other message."""
