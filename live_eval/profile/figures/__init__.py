@@ -1,0 +1,1 @@
+"""Figures of the runs of a campaign, computed from stored turns; pure functions."""
