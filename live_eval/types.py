@@ -17,6 +17,7 @@ __all__ = [
     "Question",
     "Secret",
     "SpeechBoundaries",
+    "StampKind",
     "Task",
     "TurnMode",
     "Usage",
@@ -74,6 +75,15 @@ class Modality(StrEnum):
 
     AUDIO = "audio"
     TEXT = "text"
+
+
+class StampKind(StrEnum):
+    """Who stamps what arrives."""
+
+    KERNEL = "kernel"
+    """The kernel, when a packet comes off the network."""
+    USER = "user"
+    """This process, when it reads."""
 
 
 @dataclass(frozen=True, slots=True)

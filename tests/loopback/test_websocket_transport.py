@@ -9,8 +9,11 @@ import hashlib
 import logging
 import socket
 import ssl
+import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -27,6 +30,7 @@ from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import SystemClock
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.types import StampKind
 
 KEY = "sk-test-5e4f1b"
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -474,12 +478,24 @@ async def test_an_endpoint_that_is_slow_to_pong_is_not_given_up() -> None:
         await client.close()
 
 
-async def test_no_pings_where_none_are_wanted() -> None:
-    async with endpoint(echo) as port:
-        client = transport(ping_interval_s=None)
-        await client.connect(dial(port), 5)
-        assert client._connection is not None
-        assert client._connection.keepalive_task is None
+@pytest.mark.parametrize(
+    ("interval_s", "keepalive", "pings"), [(0.01, True, True), (None, True, False), (0.01, False, False)]
+)
+async def test_no_pings_where_none_are_wanted(
+    interval_s: float | None, keepalive: bool, pings: bool
+) -> None:
+    received = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(handshake(await reader.readuntil(b"\r\n\r\n")))
+        while data := await reader.read(1024):
+            received.extend(data)
+
+    async with raw_server(listen) as port:
+        client = transport(ping_interval_s=interval_s, close_timeout_s=0.1)
+        await client.connect(replace(dial(port), keepalive=keepalive), 5)
+        await asyncio.sleep(0.1)
+        assert (b"\x89\x80" in received) is pings
         await client.close()
 
 
@@ -534,12 +550,106 @@ async def test_cancelling_receive_loses_nothing() -> None:
     assert cancelled > 5
 
 
+@contextlib.contextmanager
+def sending_thread(tls: ssl.SSLContext | None) -> Iterator[tuple[int, list[int]]]:
+    """Serve one client from a thread: one message after 50 ms. Yield the port and when it was sent."""
+    sent_ns: list[int] = []
+
+    def serve_one() -> None:
+        raw, _ = listening.accept()
+        with tls.wrap_socket(raw, server_side=True) if tls is not None else raw as sock:
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += sock.recv(1024)
+            sock.sendall(handshake(request))
+            time.sleep(0.05)
+            sent_ns.append(time.monotonic_ns())
+            sock.sendall(b"\x81\x7e\x04\x00" + b"x" * 1024)
+            sock.recv(1024)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve_one)
+        thread.start()
+        yield listening.getsockname()[1], sent_ns
+        thread.join()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps what arrives")
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_busy_loop_does_not_move_the_stamps(encrypted: bool) -> None:
+    authority = trustme.CA()
+    serving, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(serving)
+    authority.configure_trust(trusting)
+
+    async def converse(port: int) -> tuple[int, StampKind]:
+        client = WebSocketTransport(SystemClock(), tls=trusting)
+        await client.connect(dial(port, "wss" if encrypted else "ws"), 5)
+        time.sleep(0.25)  # the loop is held up
+        at_ns = (await client.receive()).at_ns
+        await client.close()
+        return at_ns, client.stamps
+
+    with sending_thread(serving if encrypted else None) as (port, sent_ns):
+        at_ns, kind = asyncio.run(converse(port))
+    assert kind is StampKind.KERNEL
+    assert 0 < at_ns - sent_ns[0] < 100e6
+
+
+@contextlib.asynccontextmanager
+async def proxy(target: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """Run an HTTP proxy that connects every host to `target`; yield its port and the requests."""
+    requests: list[bytes] = []
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        if b"refuse.test" in requests[-1]:
+            writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+            return
+        up, down = await asyncio.open_connection("127.0.0.1", target)
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):
+                while data := await source.read(65536):
+                    sink.write(data)
+            sink.close()
+
+        await asyncio.gather(copy(reader, down), copy(up, writer))
+
+    async with await asyncio.start_server(forward, "127.0.0.1", 0, ssl=tls) as server:
+        yield server.sockets[0].getsockname()[1], requests
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, encrypted: bool) -> None:
+    authority = trustme.CA()
+    serving, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("model.test").configure_cert(serving)
+    authority.configure_trust(trusting)
+    scheme = "wss" if encrypted else "ws"
+    async with endpoint(echo, serving if encrypted else None) as target, proxy(target) as (port, requests):
+        monkeypatch.setenv(f"{'https' if encrypted else 'http'}_proxy", f"http://me:word@127.0.0.1:{port}")
+        client = WebSocketTransport(SystemClock(), tls=trusting)
+        await client.connect(dial(443, scheme, "model.test"), 5)
+        await client.send("through")
+        assert (await client.receive()).message == "through"
+        assert list(client.setup_ns)[0] == "proxy"
+        await client.close()
+        assert requests[0].startswith(b"CONNECT model.test:443 ")
+        error = await refusal(dial(443, scheme, "refuse.test"))
+    assert error.kind is FailureKind.CONNECT_FAILED
+    assert "proxy" in error.message
+    assert "403" in error.message
+
+
 async def test_small_messages_are_not_held_back() -> None:
     async with endpoint(echo) as port:
         client = transport()
         await client.connect(dial(port), 5)
         assert client._connection is not None
-        raw = client._connection.transport.get_extra_info("socket")
+        raw = client._connection._transport.get_extra_info("socket")
         assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         await client.close()
 

@@ -1,0 +1,1 @@
+"""Sockets whose reads carry the kernel's time stamps, for both ends of a connection."""

@@ -1,0 +1,121 @@
+"""UDP whose datagrams are stamped by the kernel, for libraries that ask the event loop for an endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from live_eval.sockets.stamps import ANCILLARY_BYTES, ArrivalStamps, Stamp
+
+__all__ = ["StampedDatagram", "stamped_datagrams"]
+
+_DATAGRAM_BYTES = 65_536
+_MOST_READS = 32
+
+
+class StampedDatagram(bytes):
+    """A datagram that knows when it arrived."""
+
+    stamp: Stamp
+
+
+@contextlib.contextmanager
+def stamped_datagrams(stamps: ArrivalStamps) -> Iterator[None]:
+    """Make the running loop's new UDP endpoints hand their protocols each datagram as `StampedDatagram`.
+
+    aioice asks the loop for its sockets and takes none of ours, so the loop's method is replaced meanwhile.
+
+    Args:
+        stamps: Stamps the reads.
+    """
+    loop = asyncio.get_running_loop()
+    original = loop.create_datagram_endpoint
+
+    async def create(
+        factory: Callable[[], asyncio.DatagramProtocol],
+        local_addr: tuple[str, int] | None = None,
+        **options: Any,
+    ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
+        if local_addr is None or options:
+            return await original(factory, local_addr, **options)
+        ((family, kind, proto, _, address), *_) = await loop.getaddrinfo(*local_addr, type=socket.SOCK_DGRAM)
+        sock = socket.socket(family, kind, proto)
+        try:
+            sock.bind(address)
+        except OSError:
+            sock.close()
+            raise
+        protocol = factory()
+        return _Datagrams(sock, stamps, protocol), protocol
+
+    vars(loop)["create_datagram_endpoint"] = create
+    try:
+        yield
+    finally:
+        del vars(loop)["create_datagram_endpoint"]
+
+
+class _Datagrams(asyncio.DatagramTransport):
+    """A UDP socket; a datagram that the kernel does not take at once is lost, as on the network."""
+
+    def __init__(
+        self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.DatagramProtocol
+    ) -> None:
+        super().__init__({"socket": sock, "sockname": sock.getsockname()})
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._stamps = stamps
+        self._protocol = protocol
+        self._closing = False
+        sock.setblocking(False)
+        stamps.enable(sock)
+        self._loop.add_reader(sock.fileno(), self._readable)
+        protocol.connection_made(self)
+
+    def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
+        """Send a datagram at once."""
+        if self._closing:
+            return
+        try:
+            self._sock.sendto(data, addr)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._protocol.error_received(error)
+
+    def is_closing(self) -> bool:
+        """Return whether the socket is closed or about to be."""
+        return self._closing
+
+    def close(self) -> None:
+        """Close the socket."""
+        if not self._closing:
+            self._closing = True
+            self._loop.remove_reader(self._sock.fileno())
+            self._loop.call_soon(self._finish)
+
+    def abort(self) -> None:
+        """Close the socket."""
+        self.close()
+
+    def _readable(self) -> None:
+        for _ in range(_MOST_READS):
+            try:
+                data, ancillary, _, address = self._sock.recvmsg(_DATAGRAM_BYTES, ANCILLARY_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._protocol.error_received(error)
+                return
+            datagram = StampedDatagram(data)
+            datagram.stamp = self._stamps.stamp(ancillary)
+            self._protocol.datagram_received(datagram, address)
+            if self._closing:
+                return
+
+    def _finish(self) -> None:
+        self._sock.close()
+        self._protocol.connection_lost(None)

@@ -1,0 +1,101 @@
+"""The kernel's receive stamps, mapped to the monotonic clock.
+
+Linux stamps each packet when it comes off the network (`SO_TIMESTAMPNS`, socket(7)), long before a busy
+process reads it. The stamp is on the wall clock. It is mapped by its age: monotonic now, minus (wall now −
+stamp). The two clocks are read within a bracket whose width bounds the error; where the wall clock was set
+since the previous reading, that age is wrong, and the read is stamped in user space instead.
+
+TCP gives the stamp of the last segment that a read took bytes of, so a read should not go past the end of a
+message. One case remains: segments that wait in the socket are joined by the kernel as they come
+(`tcp_try_coalesce`), and carry the stamp of the last one then. So where a process reads late and several
+messages have come meanwhile, the first of them may be stamped late, by as much as the read was late at most.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from live_eval.clock import Clock
+from live_eval.types import StampKind
+
+__all__ = ["ANCILLARY_BYTES", "ArrivalStamps", "Stamp"]
+
+# Not among Python's constants; the same on all architectures of Linux but PA-RISC and SPARC.
+_SO_TIMESTAMPNS = 35
+_TIMESPEC = struct.Struct("@qq" if sys.maxsize > 2**32 else "@ll")
+ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
+"""How much ancillary data a read must have room for."""
+
+_BRACKET_NS = 20_000
+_TRIES = 3
+_SLEW = 0.000_5  # how fast NTP may adjust the wall clock (adjtime(3))
+_STEP_NS = 200_000
+_OLDEST_NS = 600_000_000_000
+
+
+class Stamp(NamedTuple):
+    """When bytes arrived, on the monotonic clock, and who says so."""
+
+    at_ns: int
+    kind: StampKind
+
+
+class ArrivalStamps:
+    """Stamps the reads of one clock's sockets.
+
+    Args:
+        clock: The clock that stamps are mapped to.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.steps = 0
+        """How often the wall clock was set."""
+        self.error_ns = 0
+        """Widest error of the mapping."""
+        self._read_ns, self._offset_ns, _ = self._reading()
+
+    def enable(self, sock: socket.socket) -> None:
+        """Ask the kernel to stamp what a socket receives; on other systems it does not."""
+        if sys.platform == "linux":
+            sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+    def stamp(self, ancillary: Iterable[tuple[int, int, bytes]]) -> Stamp:
+        """Return the stamp of a read that has just returned.
+
+        Args:
+            ancillary: As `socket.recvmsg` returns it.
+        """
+        now_ns, offset_ns, width_ns = self._reading()
+        drift_ns = abs(offset_ns - self._offset_ns)
+        stepped = drift_ns > _STEP_NS + width_ns + _SLEW * (now_ns - self._read_ns)
+        self._read_ns, self._offset_ns = now_ns, offset_ns
+        if stepped:
+            self.steps += 1
+            return Stamp(now_ns, StampKind.USER)
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
+                seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+                age_ns = now_ns + offset_ns - (seconds * 1_000_000_000 + nanoseconds)
+                if -width_ns <= age_ns < _OLDEST_NS:
+                    self.error_ns = max(self.error_ns, width_ns // 2)
+                    return Stamp(now_ns - max(0, age_ns), StampKind.KERNEL)
+        return Stamp(now_ns, StampKind.USER)
+
+    def _reading(self) -> tuple[int, int, int]:
+        """Return the monotonic time, wall minus monotonic, and how far apart the readings were."""
+        best = (0, 0, sys.maxsize)
+        for _ in range(_TRIES):
+            before_ns = self._clock.now_ns()
+            wall_ns = self._clock.wall_ns()
+            width_ns = self._clock.now_ns() - before_ns
+            if width_ns < best[2]:
+                middle_ns = before_ns + width_ns // 2
+                best = (middle_ns, wall_ns - middle_ns, width_ns)
+            if width_ns <= _BRACKET_NS:
+                break
+        return best

@@ -1,0 +1,396 @@
+"""A TCP connection whose reads are stamped by the kernel, and TLS over it; both are asyncio transports.
+
+asyncio's own transports read with `recv`, which drops the stamps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Iterable
+from typing import Any, cast
+
+from live_eval.sockets.framing import Framing, TlsFraming
+from live_eval.sockets.stamps import ANCILLARY_BYTES, ArrivalStamps, Stamp
+
+__all__ = ["StampedTransport", "StreamTransport", "TlsTransport", "encrypted"]
+
+_READ_BYTES = 65_536
+_MOST_READS = 32  # in a row, before others have their turn
+_HIGH_WATER_BYTES = 65_536
+
+
+class StreamTransport(asyncio.Transport):
+    """A transport that knows when the bytes arrived that its protocol is being given."""
+
+    stamp: Stamp
+
+
+class StampedTransport(StreamTransport):
+    """A connected TCP socket.
+
+    Args:
+        sock: The socket; closed with the transport.
+        stamps: Stamps its reads.
+        protocol: Is given what arrives, as asyncio's transports do.
+    """
+
+    def __init__(self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.Protocol) -> None:
+        super().__init__({"socket": sock, "peername": sock.getpeername(), "sockname": sock.getsockname()})
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._stamps = stamps
+        self._protocol = protocol
+        self._unsent = bytearray()
+        self._partial = bytearray()
+        self._reading = self._closing = self._lost = False
+        self._ends_writing = self._protocol_paused = False
+        self._high, self._low = _HIGH_WATER_BYTES, _HIGH_WATER_BYTES // 4
+        self.framing: Framing | None = None
+        """Where frames end; None to read whatever is there. Frames are passed on whole, if not too long."""
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stamps.enable(sock)
+        self.stamp = stamps.stamp(())
+        protocol.connection_made(self)
+        self.resume_reading()
+
+    # -- Reading -----------------------------------------------------------------------------------------
+
+    def is_reading(self) -> bool:
+        """Return whether arrivals are read."""
+        return self._reading
+
+    def pause_reading(self) -> None:
+        """Leave arrivals in the kernel, which stamps them all the same."""
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._sock.fileno())
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if not self._reading and not self._closing:
+            self._reading = True
+            self._loop.add_reader(self._sock.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        for _ in range(_MOST_READS):
+            framing = self.framing
+            wanted = _READ_BYTES if framing is None else min(framing.wanted, _READ_BYTES)
+            try:
+                data, ancillary, _, _ = self._sock.recvmsg(wanted, ANCILLARY_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._lose(error)
+                return
+            stamp = self._stamps.stamp(ancillary)
+            if stamp.at_ns > self.stamp.at_ns:  # the mapping may be off by less than a microsecond
+                self.stamp = stamp
+            if not data:
+                self._end()
+                return
+            if framing is not None:
+                ends = framing.took(data, self.stamp)
+                if not ends and len(self._partial) < _READ_BYTES:
+                    self._partial += data
+                    continue
+            self._pass_on(data)
+            if not self._reading:
+                return
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._partial:
+            data = bytes(self._partial + data)
+            self._partial.clear()
+        self._protocol.data_received(data)
+
+    def _end(self) -> None:
+        """Handle the end of what the other side sends."""
+        if self._partial:
+            self._pass_on(b"")
+        self.pause_reading()
+        if not self._protocol.eof_received():
+            self.close()
+
+    # -- Writing -----------------------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Hand bytes to the kernel at once; what it does not take waits."""
+        if self._lost or self._ends_writing or not data:
+            return
+        if not self._unsent:
+            try:
+                sent = self._sock.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                self._lose(error)
+                return
+            if sent == len(data):
+                return
+            data = memoryview(data)[sent:]
+            self._loop.add_writer(self._sock.fileno(), self._writable)
+        self._unsent += data
+        if len(self._unsent) > self._high and not self._protocol_paused:
+            self._protocol_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Hand several pieces to the kernel."""
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        """Return True: TCP can be closed in one direction."""
+        return True
+
+    def write_eof(self) -> None:
+        """End our direction once all is sent."""
+        if not self._ends_writing:
+            self._ends_writing = True
+            if not self._unsent:
+                self._shut_down()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes the kernel has not taken yet."""
+        return len(self._unsent)
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """Return at how many waiting bytes the protocol goes on, and at how many it is to pause."""
+        return self._low, self._high
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set at how many waiting bytes the protocol is to pause, and at how many it goes on."""
+        self._high = _HIGH_WATER_BYTES if high is None else high
+        self._low = self._high // 4 if low is None else low
+
+    def _writable(self) -> None:
+        try:
+            sent = self._sock.send(self._unsent)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        del self._unsent[:sent]
+        if self._protocol_paused and len(self._unsent) <= self._low:
+            self._protocol_paused = False
+            self._protocol.resume_writing()
+        if not self._unsent:
+            self._loop.remove_writer(self._sock.fileno())
+            if self._ends_writing:
+                self._shut_down()
+            if self._closing:
+                self._lose(None)
+
+    def _shut_down(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+
+    # -- Ending ------------------------------------------------------------------------------------------
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Return who is given what arrives."""
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Give what arrives to another protocol from now on."""
+        self._protocol = cast(asyncio.Protocol, protocol)
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed or about to be."""
+        return self._closing
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self.pause_reading()
+        if not self._closing:
+            self._closing = True
+            if not self._unsent:
+                self._lose(None)
+
+    def abort(self) -> None:
+        """Close at once; what is not sent is dropped."""
+        self._lose(None)
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._lost:
+            return
+        self.pause_reading()
+        self._lost = self._closing = True
+        if self._unsent:
+            self._unsent.clear()
+            self._loop.remove_writer(self._sock.fileno())
+        self._loop.call_soon(self._finish, error)
+
+    def _finish(self, error: Exception | None) -> None:
+        self._sock.close()
+        self._protocol.connection_lost(error)
+
+
+class TlsTransport(StreamTransport, asyncio.Protocol):
+    """TLS over a stream transport, whose protocol it is. Made by `encrypted`."""
+
+    def __init__(
+        self, lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
+    ) -> None:
+        super().__init__()
+        self._lower = lower
+        self._protocol = protocol
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._shaken: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
+        if isinstance(lower, StampedTransport):
+            lower.framing = TlsFraming()
+        lower.set_protocol(self)
+
+    @property
+    def stamp(self) -> Stamp:  # type: ignore[override]
+        """Arrival of the record that is being handled."""
+        return self._lower.stamp
+
+    async def handshake(self) -> None:
+        """Agree on keys.
+
+        Raises:
+            OSError: They could not; `ssl.SSLError` where TLS says why.
+        """
+        assert self._shaken is not None
+        self._shake_hands()
+        await self._shaken
+        self._shaken = None
+        self._protocol.connection_made(self)
+        self._read()  # what came along with the end of the handshake
+
+    def _shake_hands(self) -> None:
+        assert self._shaken is not None
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except OSError as error:
+            if not self._shaken.done():
+                self._shaken.set_exception(error)
+        else:
+            if not self._shaken.done():
+                self._shaken.set_result(None)
+        self._flush()
+
+    # -- The side of the network -------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypt what arrived."""
+        self._incoming.write(data)
+        if self._shaken is None:
+            self._read()
+        elif not self._shaken.done():
+            self._shake_hands()
+
+    def eof_received(self) -> None:
+        """Handle the end of the stream, with or without a word of TLS."""
+        if self._shaken is None:
+            self._protocol.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
+        if self._shaken is None:
+            self._protocol.connection_lost(exc)
+        elif not self._shaken.done():
+            self._shaken.set_exception(exc or ConnectionResetError("the connection ended"))
+
+    def pause_writing(self) -> None:
+        """Pass on that too much waits to be sent."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that little waits to be sent."""
+        self._protocol.resume_writing()
+
+    def _read(self) -> None:
+        try:
+            while data := self._tls.read(_READ_BYTES):
+                self._protocol.data_received(data)
+            self._protocol.eof_received()
+            self._lower.close()
+        except ssl.SSLWantReadError:
+            self._flush()  # an answer of TLS itself, such as to a new key
+        except ssl.SSLError:
+            self._flush()  # what was wrong
+            self._lower.abort()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending:
+            self._lower.write(self._outgoing.read())
+
+    # -- The side of the protocol ------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt bytes and hand them on."""
+        if data and not self._lower.is_closing():
+            self._tls.write(data)
+            self._flush()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Encrypt and hand on several pieces."""
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        """Return False: TLS is closed in both directions at once."""
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many encrypted bytes wait to be sent."""
+        return self._lower.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the connection below knows."""
+        return self._lower.get_extra_info(name, default)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Return who is given what arrives."""
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Give what arrives to another protocol from now on."""
+        self._protocol = cast(asyncio.Protocol, protocol)
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed or about to be."""
+        return self._lower.is_closing()
+
+    def close(self) -> None:
+        """Say that this is the end, and close once that is sent."""
+        if not self._lower.is_closing():
+            with contextlib.suppress(ssl.SSLError):
+                self._tls.unwrap()
+            self._flush()
+        self._lower.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._lower.abort()
+
+
+async def encrypted(
+    lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
+) -> TlsTransport:
+    """Set TLS up over a connection, as its client.
+
+    Args:
+        lower: The connection.
+        context: TLS settings.
+        host: Whose certificate is expected.
+        protocol: Is given what arrives.
+
+    Raises:
+        OSError: The handshake failed; `ssl.SSLError` where TLS says why. The connection is closed then.
+    """
+    transport = TlsTransport(lower, context, host, protocol)
+    try:
+        await transport.handshake()
+    except BaseException:
+        lower.abort()
+        raise
+    return transport
