@@ -1,7 +1,7 @@
 """WebRTC transport: audio on a track and messages on a data channel, over aiortc.
 
-The endpoint's packets are returned as they came, stamped in the socket's callback
-(`live_eval.audio.rtp_tap`); nothing is decoded here, and no jitter buffer holds them back. The user's frames
+The endpoint's packets are returned as they came, with the kernel's stamps (`live_eval.audio.rtp_tap`);
+nothing is decoded here, and no jitter buffer holds them back. The user's frames
 are encoded and sent as they are handed over (`live_eval.clients.transports._webrtc_track`).
 """
 
@@ -23,7 +23,10 @@ from live_eval.clients.transports._webrtc_track import UserTrack
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.sockets.datagrams import stamped_datagrams
+from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
+from live_eval.types import StampKind
 
 __all__ = ["WebRtcTransport"]
 
@@ -66,6 +69,11 @@ class WebRtcTransport:
     def setup_ns(self) -> Mapping[str, int]:
         """The duration of each step of the setup, by name."""
         return self._setup_ns
+
+    @property
+    def stamps(self) -> StampKind:
+        """Who stamped what has arrived so far."""
+        return self._tap.stamps if self._tap is not None else StampKind.USER
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: offer and answer, ICE, DTLS, and the data channel if there is one.
@@ -150,7 +158,8 @@ class WebRtcTransport:
             self._channel.on("message", self._on_message)
             self._channel.on("open", self._on_state)
             self._channel.on("close", self._on_channel_closed)
-        await connection.setLocalDescription()
+        with stamped_datagrams(ArrivalStamps(self._clock)):
+            await connection.setLocalDescription()
         self._stepped("offer", "answer")
         offer = connection.localDescription.sdp
         async with await http_session(address) as http:

@@ -1,9 +1,9 @@
 """The tap on aiortc's receive path: packets as they arrive, not as its jitter buffer lets them out.
 
 aiortc hands out decoded frames after a jitter buffer that waits for four packets, hides what was late and
-does not say when anything came. The tap takes each datagram's stamp where the socket delivers it, before
-decryption and parsing, and each packet of a receiver before that buffer; neither aiortc's buffer nor its
-decoder sees it. Receiver reports (RTCP) go on. It reaches into names that aiortc does not promise, so aiortc
+does not say when anything came. The tap takes each datagram's stamp, before decryption and parsing, and each
+packet of a receiver before that buffer; neither aiortc's buffer nor its decoder sees it. The stamp is the
+kernel's where candidates were gathered within `stamped_datagrams` and no relay lies between. Receiver reports (RTCP) go on. It reaches into names that aiortc does not promise, so aiortc
 is pinned to one version, and a test says which.
 """
 
@@ -23,6 +23,9 @@ from aiortc.rtp import RtpPacket as WirePacket
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import RtpPacket
 from live_eval.errors import PluginError
+from live_eval.sockets.datagrams import StampedDatagram
+from live_eval.sockets.stamps import Stamp
+from live_eval.types import StampKind
 
 __all__ = ["RTC_CODECS", "TAPPED_VERSION", "RtcTap", "check_aiortc"]
 
@@ -67,6 +70,8 @@ class RtcTap:
         self, receiver: RTCRtpReceiver, now_ns: Callable[[], int], heard: Callable[[RtpPacket], None]
     ) -> None:
         self._now_ns = now_ns
+        self.stamps = StampKind.KERNEL
+        """Who stamped all datagrams so far."""
         self._heard = heard
         self._connecting: set[asyncio.Task[Any]] = set()
         self.at_ns = now_ns()
@@ -102,9 +107,10 @@ class RtcTap:
         await asyncio.to_thread(self._stop_decoder)  # nothing is decoded, and the thread would wait for ever
 
     def _datagram(self, data: bytes, component: int) -> None:
-        stamped = _Datagram(data)
-        stamped.at_ns = self._now_ns()
-        self._queue(stamped, component)
+        if not isinstance(data, StampedDatagram):  # a relay unpacked it
+            data = StampedDatagram(data)
+            data.stamp = Stamp(self._now_ns(), StampKind.USER)
+        self._queue(data, component)
 
     async def _datagram_handled(self) -> bytes:
         try:
@@ -112,8 +118,10 @@ class RtcTap:
         except ConnectionError:
             self.path_lost = True
             raise
-        assert isinstance(data, _Datagram)
-        self.at_ns = data.at_ns
+        assert isinstance(data, StampedDatagram)
+        self.at_ns = data.stamp.at_ns
+        if data.stamp.kind is StampKind.USER:
+            self.stamps = StampKind.USER
         return data
 
     async def _packet(self, packet: WirePacket, arrival_time_ms: int) -> None:
@@ -136,9 +144,3 @@ class RtcTap:
                     ssrc=packet.ssrc,
                 )
             )
-
-
-class _Datagram(bytes):
-    """A datagram that knows when it arrived."""
-
-    at_ns: int

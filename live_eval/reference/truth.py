@@ -1,8 +1,8 @@
 """The true times of each turn, logged by the endpoint, to compare a client's measurements with.
 
 Everything is on the machine's monotonic clock, which all processes of a machine share. Arrivals are stamped
-in the first statement after a message was received, sends in the last statement before it is passed to the
-socket. What lies between is the network and the client.
+by the kernel (`live_eval.sockets`), sends right before the message is handed to it. What lies between is the
+network and the client.
 
 On a media track, packets are stamped. The reply's onset is the first audible sample of the decoded packets,
 played from their send times. Opus delays every sample by 6.5 ms, which a listener hears too, so those 6.5 ms
@@ -148,7 +148,7 @@ class TruthKeeper:
         return self._complete(response_id, turn)
 
     def sent(self, event: Event, at_ns: int) -> TrueTurn | None:
-        """Note that an event is about to be sent; return the turn's truth if this completes it."""
+        """Note that an event was sent; return the turn's truth if this completes it."""
         match event:
             case AudioPiece(response=response):
                 turn = self._open.get(response.response_id)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from live_eval.sockets.stamps import ANCILLARY_BYTES, ArrivalStamps, Stamp
@@ -24,38 +25,44 @@ class StampedDatagram(bytes):
 
 @contextlib.contextmanager
 def stamped_datagrams(stamps: ArrivalStamps) -> Iterator[None]:
-    """Make the running loop's new UDP endpoints hand their protocols each datagram as `StampedDatagram`.
+    """Make new UDP endpoints hand their protocols each datagram as `StampedDatagram`.
 
-    aioice asks the loop for its sockets and takes none of ours, so the loop's method is replaced meanwhile.
+    aioice asks the loop for its sockets and takes none of ours. So the running loop's method is replaced by
+    one that, within this context, opens them itself.
 
     Args:
         stamps: Stamps the reads.
     """
-    loop = asyncio.get_running_loop()
-    original = loop.create_datagram_endpoint
-
-    async def create(
-        factory: Callable[[], asyncio.DatagramProtocol],
-        local_addr: tuple[str, int] | None = None,
-        **options: Any,
-    ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-        if local_addr is None or options:
-            return await original(factory, local_addr, **options)
-        ((family, kind, proto, _, address), *_) = await loop.getaddrinfo(*local_addr, type=socket.SOCK_DGRAM)
-        sock = socket.socket(family, kind, proto)
-        try:
-            sock.bind(address)
-        except OSError:
-            sock.close()
-            raise
-        protocol = factory()
-        return _Datagrams(sock, stamps, protocol), protocol
-
-    vars(loop)["create_datagram_endpoint"] = create
+    methods = vars(asyncio.get_running_loop())
+    methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
+    token = _wanted.set(stamps)
     try:
         yield
     finally:
-        del vars(loop)["create_datagram_endpoint"]
+        _wanted.reset(token)
+
+
+_wanted: ContextVar[ArrivalStamps | None] = ContextVar("_wanted", default=None)
+
+
+async def _create_datagram_endpoint(
+    factory: Callable[[], asyncio.DatagramProtocol],
+    local_addr: tuple[str, int] | None = None,
+    **options: Any,
+) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
+    """As the event loop's own, but for sockets that are bound and nothing else, where they are wanted."""
+    loop, stamps = asyncio.get_running_loop(), _wanted.get()
+    if stamps is None or local_addr is None or options:
+        return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
+    ((family, kind, proto, _, address), *_) = await loop.getaddrinfo(*local_addr, type=socket.SOCK_DGRAM)
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    protocol = factory()
+    return _Datagrams(sock, stamps, protocol), protocol
 
 
 class _Datagrams(asyncio.DatagramTransport):

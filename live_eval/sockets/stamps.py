@@ -59,6 +59,10 @@ class ArrivalStamps:
         """Widest error of the mapping."""
         self._read_ns, self._offset_ns, _ = self._reading()
 
+    def now_ns(self) -> int:
+        """Return the time in user space."""
+        return self._clock.now_ns()
+
     def enable(self, sock: socket.socket) -> None:
         """Ask the kernel to stamp what a socket receives; on other systems it does not."""
         if sys.platform == "linux":

@@ -54,6 +54,8 @@ class StampedTransport(StreamTransport):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stamps.enable(sock)
         self.stamp = stamps.stamp(())
+        self.written_ns = self.stamp.at_ns
+        """When bytes were last handed to the kernel."""
         protocol.connection_made(self)
         self.resume_reading()
 
@@ -122,6 +124,7 @@ class StampedTransport(StreamTransport):
         if self._lost or self._ends_writing or not data:
             return
         if not self._unsent:
+            self.written_ns = self._stamps.now_ns()
             try:
                 sent = self._sock.send(data)
             except (BlockingIOError, InterruptedError):

@@ -481,9 +481,7 @@ async def test_an_endpoint_that_is_slow_to_pong_is_not_given_up() -> None:
 @pytest.mark.parametrize(
     ("interval_s", "keepalive", "pings"), [(0.01, True, True), (None, True, False), (0.01, False, False)]
 )
-async def test_no_pings_where_none_are_wanted(
-    interval_s: float | None, keepalive: bool, pings: bool
-) -> None:
+async def test_no_pings_where_none_are_wanted(interval_s: float | None, keepalive: bool, pings: bool) -> None:
     received = bytearray()
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

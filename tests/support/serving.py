@@ -11,9 +11,11 @@ from typing import Any
 
 from aiohttp import web
 
+from live_eval.clock import SystemClock
 from live_eval.reference.responders.responder import Responder, ToneResponder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.app import Endpoint
+from live_eval.reference.server.site import StampedSite
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TruthFile
 from live_eval.types import Secret
@@ -34,7 +36,8 @@ async def listening(
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock())
+    await (plain if tls is None else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)).start()
     try:
         yield f"127.0.0.1:{runner.addresses[0][1]}"
     finally:

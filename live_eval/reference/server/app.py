@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import groupby
 
 import orjson
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSCloseCode, web
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
@@ -31,13 +31,15 @@ from live_eval.reference.server.connection_limits import Connections
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
 from live_eval.reference.server.signalling import WebRtcSessions
+from live_eval.reference.server.site import SocketChannel, StampedSite
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.reference.truth import TrueTurn, TruthFile
 from live_eval.session.event_loop import LoopProbe
-from live_eval.transport import Arrival
+from live_eval.sockets.framing import WebSocketFraming
+from live_eval.sockets.stream import StampedTransport
 from live_eval.types import Secret
 
-__all__ = ["MODEL", "Endpoint", "SocketChannel", "is_loopback", "serve"]
+__all__ = ["MODEL", "Endpoint", "is_loopback", "serve"]
 
 _log = logging.getLogger(__name__)
 
@@ -45,36 +47,6 @@ _log = logging.getLogger(__name__)
 _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _CLOSE_TIMEOUT_S = 2.0
-
-
-class SocketChannel:
-    """An open WebSocket as a `Channel`. Each message is stamped on arrival; `binary` is what is sent."""
-
-    def __init__(self, socket: web.WebSocketResponse[bool], clock: Clock, *, binary: bool) -> None:
-        self._socket = socket
-        self._clock = clock
-        self._kind = WSMsgType.BINARY if binary else WSMsgType.TEXT
-
-    async def receive(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended."""
-        try:
-            message = await self._socket.receive()
-        except ConnectionError:  # a pong could not be sent any more
-            return None
-        at_ns = self._clock.now_ns()
-        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            return Arrival(message.data, at_ns)
-        return None
-
-    async def send(self, message: bytes) -> None:
-        """Send a message; do nothing if the connection has ended."""
-        # `receive` reports the end of the connection; drop what cannot be sent.
-        with contextlib.suppress(ConnectionError):
-            await self._socket.send_frame(message, self._kind)
-
-    async def close(self, code: int, reason: str) -> None:
-        """Close the connection; `receive` returns None from then on."""
-        await self._socket.close(code=code, message=reason.encode())
 
 
 class Endpoint:
@@ -220,6 +192,9 @@ class Endpoint:
         )
         if not socket.can_prepare(request).ok:
             return refused(RefusedError(426, "upgrade_required", "Expected a WebSocket handshake."))
+        stream = request.transport
+        assert isinstance(stream, StampedTransport)
+        framing = stream.framing = WebSocketFraming()
         await socket.prepare(request)
         if refusal is not None:
             await socket.close(code=refusal.code, message=refusal.reason.encode())
@@ -231,7 +206,7 @@ class Endpoint:
                 opening = SessionRequest(request.query, self._stored_sessions, self.expires_at(settings))
                 # A protocol may load its codec.
                 protocol = await asyncio.to_thread(route.protocol, engine, opening)
-                await self.hold(SocketChannel(socket, self.clock, binary=route.binary), protocol)
+                await self.hold(SocketChannel(socket, framing, stream, binary=route.binary), protocol)
         finally:
             self._open.discard(socket)
             if not self._open and not gc.isenabled():
@@ -288,7 +263,7 @@ async def serve(
     runner = web.AppRunner(endpoint.application(), access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
+        site = StampedSite(runner, host, port, endpoint.clock)
         try:
             await site.start()
         except OSError as error:

@@ -54,8 +54,8 @@ class Channel(Protocol):
         """Wait for the next message; None once the connection has ended."""
         ...
 
-    async def send(self, message: bytes) -> None:
-        """Send a message; do nothing if the connection has ended."""
+    async def send(self, message: bytes) -> int:
+        """Send a message, or drop it if the connection has ended; return when."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
@@ -243,14 +243,14 @@ class ServerSession:
             if await self._player.push(event):
                 self._truths.queued(event)
             return
-        messages = self._protocol.render(event)
-        truth = self._truths.sent(event, self._clock.now_ns())
-        for message in messages:
+        sent_ns: int | None = None
+        for message in self._protocol.render(event):
             if isinstance(message, CloseConnection):
                 await self._channel.close(message.code, message.reason)
             else:
-                await self._channel.send(message)
-        self._known(truth)
+                at_ns = await self._channel.send(message)
+                sent_ns = at_ns if sent_ns is None else sent_ns
+        self._known(self._truths.sent(event, self._clock.now_ns() if sent_ns is None else sent_ns))
         if isinstance(event, UserSpeechStarted) and self._engine.config.interrupt_response:
             await self._hush()
         if isinstance(event, ResponseEnded):

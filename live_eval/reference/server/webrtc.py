@@ -1,6 +1,6 @@
 """One WebRTC connection of the reference endpoint, with aiortc: a channel and a media track.
 
-The user's packets are stamped in the socket's callback (`live_eval.audio.rtp_tap`) and decoded; lost ones
+The user's packets carry the kernel's stamps (`live_eval.audio.rtp_tap`) and are decoded; lost ones
 become silence. Our packets are stamped just before aiortc's sender takes them.
 """
 
@@ -36,6 +36,8 @@ from live_eval.clock import Clock
 from live_eval.errors import AudioError, LiveEvalError
 from live_eval.reference.server.output_buffer import InputPacket
 from live_eval.reference.settings import Fault
+from live_eval.sockets.datagrams import stamped_datagrams
+from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
 
 __all__ = ["OfferError", "RtcConnection"]
@@ -103,7 +105,8 @@ class RtcConnection:
                 if other is not transceiver:
                     other.direction = "inactive"
             self._tap = RtcTap(transceiver.receiver, self._clock.now_ns, self._heard)
-            await self._peer.setLocalDescription()
+            with stamped_datagrams(ArrivalStamps(self._clock)):
+                await self._peer.setLocalDescription()
         except OfferError:
             await self._peer.close()
             raise
@@ -169,10 +172,12 @@ class RtcConnection:
         """Wait for the next message; None once the connection has ended."""
         return await self._messages.get()
 
-    async def send(self, message: bytes) -> None:
-        """Send a message, once the channel is open."""
+    async def send(self, message: bytes) -> int:
+        """Send a message, once the channel is open; return when."""
+        at_ns = self._clock.now_ns()
         self._unsent.append(message.decode())
         self._flush()
+        return at_ns
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection once sent messages have arrived; `receive` returns None from then on."""

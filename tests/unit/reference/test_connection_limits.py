@@ -4,8 +4,12 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.reference.server.app import SocketChannel
 from live_eval.reference.server.connection_limits import Connections
+<<<<<<< HEAD
+=======
+from live_eval.reference.server.site import SocketChannel
+from live_eval.sockets.framing import WebSocketFraming
+>>>>>>> be18478 (The reference endpoint stamps its truth by the kernel; WebRTC datagrams too)
 from live_eval.testing.clock import FakeClock
 
 SECOND_NS = 1_000_000_000
@@ -58,4 +62,5 @@ async def test_a_ping_that_cannot_be_answered_ends_the_session() -> None:
             raise ConnectionResetError("Cannot write to closing transport")
 
     socket: Any = Gone()
-    assert await SocketChannel(socket, FakeClock(), binary=False).receive() is None
+    stream: Any = None
+    assert await SocketChannel(socket, WebSocketFraming(), stream, binary=False).receive() is None
