@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.types import SpeechBoundaries, Usage
+from live_eval.types import SpeechBoundaries, StampKind, Usage
 
 __all__ = [
     "AUDIBLE_DBFS",
@@ -139,6 +139,7 @@ class TurnTrace:
         continuous: Media without a start event: `first_byte` has no meaning.
         setup_ns: How long each step of the connection's setup took, by name; empty where the transport
             does not break it down.
+        stamps: Who stamped what arrived; ``user`` where this process did of any of it.
     """
 
     dial_ns: int
@@ -158,6 +159,7 @@ class TurnTrace:
     probe_lag_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     continuous: bool = False
     setup_ns: Mapping[str, int] = field(default_factory=dict)
+    stamps: StampKind = StampKind.USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,8 +516,8 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
     """Return the largest lateness that could have moved a latency.
 
     That of the frames that could have decided when the endpoint answered: from 200 ms before the end of
-    speech, and at least the one that holds it, until the response began. And that of the probed event loop
-    until the reply was audible.
+    speech, and at least the one that holds it, until the response began. And, where the kernel did not stamp
+    what arrived, that of the probed event loop until the reply was audible.
     """
     late = np.zeros(1, np.int64)
     if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
@@ -528,6 +530,8 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
             decides &= due <= began_ns
         decides[holds] = True
         late = np.append(late, (trace.frame_sent_ns - due)[decides])
+    if trace.stamps is StampKind.KERNEL:
+        return int(late.max())
     probed = trace.probe_lag_ns
     if audible_ns is not None:
         probed = probed[trace.probe_at_ns <= audible_ns]

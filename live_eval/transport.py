@@ -41,6 +41,10 @@ class Transport(Protocol):
     """A connection to an endpoint. Constructed with a `Clock`; used for one connection.
 
     `receive` may be awaited by one task while another sends. Cancelling it loses nothing.
+
+    One whose arrivals are stamped by the kernel has an attribute ``stamps`` as well, a
+    `live_eval.types.StampKind`: who stamped all that has arrived so far. `live_eval.sockets` holds what it
+    takes.
     """
 
     @property

@@ -26,6 +26,7 @@ from live_eval.dialect import (
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.session.timeline import Timeline
 from live_eval.transport import Transport
+from live_eval.types import StampKind
 
 __all__ = ["TICK_NS", "Connection"]
 
@@ -75,6 +76,11 @@ class Connection:
     def setup_ns(self) -> Mapping[str, int]:
         """How long each step took of setting up the first connection, even if another has replaced it."""
         return self._first.setup_ns if self._first is not None else {}
+
+    @property
+    def stamps(self) -> StampKind:
+        """Who stamped what has arrived; this process, where a transport does not say."""
+        return getattr(self._transport, "stamps", StampKind.USER) if self._first else StampKind.USER
 
     async def sent_stats(self) -> MediaStats | None:
         """Return what is known of the packets that we sent; None where there is no track."""

@@ -354,4 +354,5 @@ class Session:
         return turn.captured(
             manual=self._turn_mode is TurnMode.MANUAL,
             setup_ns=self._connection.setup_ns if number == 0 else {},
+            stamps=self._connection.stamps,
         )

@@ -32,7 +32,7 @@ from live_eval.session.speaker import (
 )
 from live_eval.session.turn import TurnState
 from live_eval.timing import SPEECH_TAIL_NS, TurnTrace
-from live_eval.types import Failure, SpeechBoundaries
+from live_eval.types import Failure, SpeechBoundaries, StampKind
 
 __all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "SessionTurn", "Timeline"]
 
@@ -94,12 +94,13 @@ class SessionTurn:
             return self.begun_ns
         return self.t0_ns if self.voice_end_ns is None else self.voice_end_ns - SPEECH_TAIL_NS
 
-    def captured(self, *, manual: bool, setup_ns: Mapping[str, int]) -> TurnCapture:
+    def captured(self, *, manual: bool, setup_ns: Mapping[str, int], stamps: StampKind) -> TurnCapture:
         """Return what is kept of the turn.
 
         Args:
             manual: Whether we commit the user's turns.
             setup_ns: How long each step of the connection's setup took; empty for a later turn.
+            stamps: Who stamped what arrived.
         """
         trace = TurnTrace(
             dial_ns=self.begun_ns,
@@ -112,6 +113,7 @@ class SessionTurn:
             frame_sent_ns=np.asarray(self.sent, np.int64),
             barge_in_ns=self.barge_in_ns,
             setup_ns=dict(setup_ns),
+            stamps=stamps,
         )
         if self.reading is not None:
             trace = replace(trace, probe_at_ns=self.reading.at_ns, probe_lag_ns=self.reading.lag_ns)

@@ -5,11 +5,8 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.reference.server.connection_limits import Connections
-<<<<<<< HEAD
-=======
 from live_eval.reference.server.site import SocketChannel
 from live_eval.sockets.framing import WebSocketFraming
->>>>>>> be18478 (The reference endpoint stamps its truth by the kernel; WebRTC datagrams too)
 from live_eval.testing.clock import FakeClock
 
 SECOND_NS = 1_000_000_000
