@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import heapq
+import itertools
+import os
+import sys
 import time
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 __all__ = ["Clock", "Pacer", "SystemClock", "Tick"]
+
+
+_T = TypeVar("_T")
 
 
 class Clock(Protocol):
@@ -18,16 +28,32 @@ class Clock(Protocol):
         ...
 
     def wall_ns(self) -> int:
-        """Return nanoseconds since the Unix epoch; read once per session, as an anchor."""
+        """Return nanoseconds since the Unix epoch."""
         ...
 
     async def sleep_until(self, at_ns: int) -> None:
         """Return at or just after `at_ns`; at once, but not before yielding to others, if it is past."""
         ...
 
+    async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
+        """Call `action` at `at_ns`, before any task goes on that waits for the same moment.
+
+        Returns:
+            What it returned. What it raises is raised here.
+        """
+        ...
+
+    def catch_up(self) -> None:
+        """Call the actions that are due. Whoever has much to do calls it in between."""
+        ...
+
 
 class SystemClock:
-    """The machine's monotonic clock, and the event loop's sleep."""
+    """The machine's monotonic clock.
+
+    All of an event loop's sleepers share one timer of the kernel, since the loop's own timers are a
+    millisecond off: asyncio rounds them up to the next one, uvloop to the nearest.
+    """
 
     __slots__ = ()
 
@@ -40,15 +66,124 @@ class SystemClock:
         return time.time_ns()
 
     async def sleep_until(self, at_ns: int) -> None:
-        """Sleep on the event loop until `at_ns`.
+        """Sleep on the event loop until `at_ns`."""
+        if at_ns <= time.monotonic_ns():
+            await asyncio.sleep(0)
+        else:
+            await _timetable().add(at_ns, _nothing)
 
-        Its timers may fire early: uvloop's round to milliseconds.
-        """
-        while True:
-            left_ns = at_ns - time.monotonic_ns()
-            await asyncio.sleep(max(0, left_ns) / 1e9)
-            if time.monotonic_ns() >= at_ns:
-                return
+    async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
+        """As `Clock.run_at`."""
+        return await _timetable().add(at_ns, action)
+
+    def catch_up(self) -> None:
+        """As `Clock.catch_up`."""
+        _timetable().run_due()
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Timetable:
+    """What an event loop has to do and when, and the timer that wakes it for the next entry."""
+
+    def __init__(self, timer: _Timer) -> None:
+        self._timer = timer
+        self._entries: list[tuple[int, int, Callable[[], Any], asyncio.Future[Any]]] = []
+        self._order = itertools.count()
+
+    def add(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Return what `action` will return once it is called at `at_ns`."""
+        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        entry = (at_ns, next(self._order), action, future)
+        heapq.heappush(self._entries, entry)
+        if self._entries[0] is entry:
+            self._timer.set(at_ns)
+        return future
+
+    def run_due(self) -> None:
+        """Call what is due, in the order of its times."""
+        entries = self._entries
+        if not entries or entries[0][0] > time.monotonic_ns():
+            return
+        while entries and entries[0][0] <= time.monotonic_ns():
+            _, _, action, future = heapq.heappop(entries)
+            if future.done():  # nobody waits for it any more
+                continue
+            try:
+                future.set_result(action())
+            except Exception as error:
+                future.set_exception(error)
+        self._timer.set(entries[0][0] if entries else None)
+
+
+class _Timer(Protocol):
+    def set(self, at_ns: int | None) -> None:
+        """Wake the loop at `at_ns` and not before, in place of what was set; None for never."""
+        ...
+
+
+class _KernelTimer:
+    """timerfd_create(2)."""
+
+    class _Itimerspec(ctypes.Structure):
+        _fields_ = tuple((name, ctypes.c_long) for name in ("every_s", "every_ns", "at_s", "at_ns"))
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._settime = libc.timerfd_settime
+        self._descriptor = libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._descriptor < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create")
+        weakref.finalize(self, os.close, self._descriptor)
+        self._spec = self._Itimerspec()
+        self._reference = ctypes.byref(self._spec)
+        asyncio.get_running_loop().add_reader(self._descriptor, wake)
+
+    def set(self, at_ns: int | None) -> None:
+        # Zero disarms. Setting the timer also withdraws that it has fired, so it is never read.
+        self._spec.at_s, self._spec.at_ns = divmod(at_ns or 0, 1_000_000_000)
+        self._settime(self._descriptor, _ABSOLUTE, self._reference, None)
+
+
+class _LoopTimer:
+    """The event loop's own timer, where the kernel has none."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, at_ns: int | None) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        if at_ns is not None:
+            left_s = max(0, at_ns - time.monotonic_ns()) / 1e9
+            self._handle = asyncio.get_running_loop().call_later(left_s, self._fire, at_ns)
+
+    def _fire(self, at_ns: int) -> None:
+        if time.monotonic_ns() < at_ns:  # too early
+            self.set(at_ns)
+        else:
+            self._wake()
+
+
+_ABSOLUTE = 1  # TFD_TIMER_ABSTIME
+_timetables: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Timetable] = weakref.WeakKeyDictionary()
+
+
+def _timetable() -> _Timetable:
+    """Return the running loop's timetable."""
+    loop = asyncio.get_running_loop()
+    timetable = _timetables.get(loop)
+    if timetable is None:
+
+        def wake() -> None:
+            _timetables[asyncio.get_running_loop()].run_due()
+
+        timer = _KernelTimer(wake) if sys.platform == "linux" else _LoopTimer(wake)
+        timetable = _timetables[loop] = _Timetable(timer)
+    return timetable
 
 
 @dataclass(frozen=True, slots=True)

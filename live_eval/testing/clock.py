@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections.abc import Callable
+from typing import TypeVar
 
 __all__ = ["FakeClock"]
 
 _QUIET_CYCLES = 25
+_T = TypeVar("_T")
 
 
 class FakeClock:
@@ -50,6 +53,15 @@ class FakeClock:
         if self._jumper is None or self._jumper.done():
             self._jumper = asyncio.create_task(self._jump())
         await waiter
+
+    async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
+        """Wait until the time is `at_ns`, and return what `action` then returns."""
+        if at_ns > self._now_ns:
+            await self.sleep_until(at_ns)
+        return action()
+
+    def catch_up(self) -> None:
+        """Do nothing: no time passes while a task is at work."""
 
     async def _jump(self) -> None:
         while self._sleepers:
