@@ -188,16 +188,14 @@ def _timetable() -> _Timetable:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The moment at which one frame leaves.
+    """The moment at which one frame is to leave.
 
     Args:
         deadline_ns: When the frame's last sample is spoken.
-        late_ns: How long after the deadline the pacer woke; zero where it was in time.
         skipped: Frames of silence that were skipped before this one.
     """
 
     deadline_ns: int
-    late_ns: int
     skipped: int = 0
 
 
@@ -212,7 +210,7 @@ class Pacer:
     that was not read would, and the deadlines stay on the grid. Both are counted.
 
     Args:
-        clock: The clock to sleep on.
+        clock: The clock.
         t0_ns: When sample 0 is spoken.
         frame_ns: Length of a frame.
     """
@@ -227,22 +225,19 @@ class Pacer:
 
     @property
     def next_ns(self) -> int:
-        """When the first sample of the frame is spoken that the next call to `wait` releases."""
+        """When the first sample of the next frame is spoken."""
         return self._t0_ns + self._next * self._frame_ns
 
     def restart(self, t0_ns: int) -> None:
         """Begin a new grid: the next frame's first sample is spoken at `t0_ns`. The counters go on."""
         self._t0_ns, self._next = t0_ns, 0
 
-    async def wait(self, *, speech: bool) -> Tick:
-        """Sleep until the next frame is due.
+    def next(self, *, speech: bool) -> Tick:
+        """Return when the next frame is to leave.
 
         Args:
             speech: Whether the frame is part of the recording; silence that is more than one frame late
                 is skipped.
-
-        Returns:
-            The frame's deadline and how late it was.
         """
         skipped = 0
         if not speech:
@@ -250,13 +245,16 @@ class Pacer:
             skipped = max(0, overdue_ns // self._frame_ns)
             self._next += skipped
             self.skipped_silence_frames += skipped
-        deadline_ns = self._deadline_ns(self._next)
-        await self._clock.sleep_until(deadline_ns)
-        late_ns = max(0, self._clock.now_ns() - deadline_ns)
+        tick = Tick(self._deadline_ns(self._next), skipped)
+        self._next += 1
+        return tick
+
+    def left(self, tick: Tick, at_ns: int, *, speech: bool) -> int:
+        """Count a frame that left at `at_ns`, and return how late that was."""
+        late_ns = max(0, at_ns - tick.deadline_ns)
         if speech and late_ns > self._frame_ns:
             self.late_speech_frames += 1
-        self._next += 1
-        return Tick(deadline_ns, late_ns, skipped)
+        return late_ns
 
     def _deadline_ns(self, index: int) -> int:
         return self._t0_ns + (index + 1) * self._frame_ns

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.dialect import Dial, Message
 
-__all__ = ["Arrival", "AudioTrack", "Transport"]
+__all__ = ["Arrival", "AudioTrack", "EncodesFramesAhead", "EncodesMessagesAhead", "Transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,32 @@ class Arrival:
 
     message: Message
     at_ns: int
+
+
+@runtime_checkable
+class EncodesMessagesAhead(Protocol):
+    """What a transport has on top that can encode a message before it is due."""
+
+    def prepare(self, message: Message) -> Callable[[], bool]:
+        """Encode a message.
+
+        Returns:
+            What hands it to the network, at once, and returns whether the connection was still open.
+        """
+        ...
+
+    async def drained(self) -> None:
+        """Wait while the network takes no more."""
+        ...
+
+
+@runtime_checkable
+class EncodesFramesAhead(Protocol):
+    """What a track has on top that can encode a frame before it is due."""
+
+    def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
+        """Encode a frame, as `AudioTrack.send` does; return what hands it to the network, at once."""
+        ...
 
 
 class AudioTrack(Protocol):

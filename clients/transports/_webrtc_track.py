@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
-from aiortc import RTCPeerConnection
+from aiortc import RTCPeerConnection, RTCRtpSender
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
+from aiortc.rtp import is_rtcp
 from aiortc.stats import RTCOutboundRtpStreamStats, RTCRemoteInboundRtpStreamStats
 from av import AudioCodecContext, AudioFrame, Packet
 from av.stream import Stream
@@ -27,6 +30,7 @@ _G711_RATE_HZ = 8_000
 _G711 = {CodecName.PCMU: "pcm_mulaw", CodecName.PCMA: "pcm_alaw"}
 _DOWN = INPUT_RATE_HZ // _G711_RATE_HZ
 _TAPS = 193
+_COMPONENT = 1  # RFC 8839: RTP, and RTCP with it
 
 
 class _Encoder(Protocol):
@@ -34,9 +38,10 @@ class _Encoder(Protocol):
 
 
 class UserTrack(MediaStreamTrack):
-    """Encodes frames and passes them to aiortc's sender; an `AudioTrack`.
+    """Encodes frames ahead and sends them when they are due; an `AudioTrack`, and `EncodesFramesAhead`.
 
-    aiortc sends what `recv` returns at once. Encoded packets it neither encodes again nor hands to a thread.
+    aiortc's sender takes what `recv` returns, neither encodes it again nor hands it to a thread, and passes
+    it to its transport as RTP. There it is encrypted and kept until its moment.
 
     Args:
         connection: The connection that the track is to be added to.
@@ -47,18 +52,40 @@ class UserTrack(MediaStreamTrack):
     def __init__(self, connection: RTCPeerConnection) -> None:
         super().__init__()
         self._connection = connection
+        self._ice: Any = None  # from `begin` on
+        self._datagrams: deque[bytes] = deque()
+        self._owed = 0
         self._packets: asyncio.Queue[Packet[Stream]] = asyncio.Queue()
         self._encoder: _Encoder | None = None
         self._rate_hz = INPUT_RATE_HZ
         self._at = 0
 
-    def begin(self, codec: Codec) -> None:
-        """Start to send with the codec that the endpoint chose."""
+    def begin(self, codec: Codec, sender: RTCRtpSender) -> None:
+        """Start to send with the codec that the endpoint chose.
+
+        Args:
+            codec: The codec.
+            sender: The track's sender.
+        """
         self._rate_hz = codec.rate_hz
         self._encoder = OpusEncoder(INPUT_RATE_HZ) if codec.name is CodecName.OPUS else _G711Encoder(codec)
+        secured: Any = sender.transport
+        self._ice = secured.transport
+        send_at_once = secured._send_rtp
 
-    def send(self, pcm: bytes, skipped: int = 0) -> None:
-        """Encode a frame and pass it to the sender.
+        async def keep(data: bytes) -> None:
+            if is_rtcp(data) or secured.state != "connected":
+                await send_at_once(data)
+                return
+            self._datagrams.append(secured._tx_srtp.protect(data))
+            while self._owed and self._datagrams:
+                self._owed -= 1
+                self._let_go()
+
+        vars(secured)["_send_rtp"] = keep
+
+    def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
+        """Encode a frame; return what sends it.
 
         Args:
             pcm: int16 little-endian mono, 20 ms at 48 kHz.
@@ -66,15 +93,36 @@ class UserTrack(MediaStreamTrack):
                 those of a sender do that sends nothing while it is silent (RFC 3550, 5.1).
         """
         if self._encoder is None or self.readyState != "live":
-            return
+            return lambda: None
         samples = len(pcm) // 2
         self._at += skipped * samples
-        for data in self._encoder.encode(pcm):
+        packets = self._encoder.encode(pcm)
+        for data in packets:
             packet: Packet[Stream] = Packet(data)
             packet.pts = self._at * self._rate_hz // INPUT_RATE_HZ
             packet.time_base = Fraction(1, self._rate_hz)
             self._packets.put_nowait(packet)
         self._at += samples
+
+        def leave() -> None:
+            for _ in packets:
+                if self._datagrams:
+                    self._let_go()
+                else:  # aiortc's sender has not come to it yet
+                    self._owed += 1
+
+        return leave
+
+    def send(self, pcm: bytes, skipped: int = 0) -> None:
+        """Encode a frame and send it as soon as it is encrypted; the arguments are those of `prepare_frame`."""
+        self.prepare_frame(pcm, skipped)()
+
+    def _let_go(self) -> None:
+        """Send the next datagram."""
+        data = self._datagrams.popleft()
+        path = self._ice._connection._nominated.get(_COMPONENT)
+        if path is not None:
+            path.protocol.transport.sendto(data, path.remote_addr)
 
     async def recv(self) -> Packet[Stream]:
         """Wait for the next packet; called by aiortc's sender."""

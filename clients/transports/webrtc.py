@@ -2,7 +2,7 @@
 
 The endpoint's packets are returned as they came, with the kernel's stamps (`live_eval.audio.rtp_tap`);
 nothing is decoded here, and no jitter buffer holds them back. The user's frames
-are encoded and sent as they are handed over (`live_eval.clients.transports._webrtc_track`).
+are encoded ahead and sent when they are due (`live_eval.clients.transports._webrtc_track`).
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ class WebRtcTransport:
         except Exception as error:  # aiortc raises all sorts of errors for bad descriptions
             why = f"expected a usable session description, but {type(error).__name__}: {error}"
             raise address.failure(FailureKind.SDP_REFUSED, why) from None
-        self._track.begin(answer.codec)
+        (sender,) = self._connection.getSenders()
+        self._track.begin(answer.codec, sender)
 
     async def _until_up(self, address: Address) -> None:
         """Wait until audio and messages can flow."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import aiohappyeyeballs
 from websockets.asyncio.client import HTTPProxyConnection, connect_socks_proxy
@@ -134,6 +135,15 @@ class WebSocketTransport:
         if not connection.write(connection.frame(message)):
             raise self._ended(connection)
         await connection.drained()
+
+    def prepare(self, message: Message) -> Callable[[], bool]:
+        """Encode a message; return what sends it, and returns whether the connection was still open."""
+        connection = self._opened()
+        return functools.partial(connection.write, connection.frame(message))
+
+    async def drained(self) -> None:
+        """Wait while the network takes no more."""
+        await self._opened().drained()
 
     async def receive(self) -> Arrival:
         """Wait for the next message.

@@ -7,7 +7,9 @@ a turn is over: it reports what happens to the timeline.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.clock import Clock, Tick
@@ -25,7 +27,7 @@ from live_eval.dialect import (
 )
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.session.timeline import Timeline
-from live_eval.transport import Transport
+from live_eval.transport import EncodesFramesAhead, EncodesMessagesAhead, Transport
 from live_eval.types import StampKind
 
 __all__ = ["TICK_NS", "Connection"]
@@ -33,6 +35,27 @@ __all__ = ["TICK_NS", "Connection"]
 TICK_NS = 20_000_000
 """How often timers are looked at while no frame is due."""
 _FAREWELL_NS = 5_000_000_000
+
+
+@dataclass(slots=True)
+class Departure:
+    """A frame that is encoded and waits for its moment.
+
+    Args:
+        transport: What it is encoded for; None where the connection has ended.
+        deadline_ns: Its moment.
+        writes: What hands it to the network; each returns False where the connection has ended.
+        messages: What it consists of, where audio travels in messages.
+        others: What else the dialect wants done.
+        left_ns: When it was handed to the network; None before, and where it was not.
+    """
+
+    transport: Transport | None
+    deadline_ns: int
+    writes: list[Callable[[], bool | None]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    others: list[Output] = field(default_factory=list)
+    left_ns: int | None = None
 
 
 class Connection:
@@ -60,6 +83,7 @@ class Connection:
         self._new_transport = transport
         self._first: Transport | None = None
         self._transport: Transport  # from `connect` on
+        self._ahead: EncodesMessagesAhead | EncodesFramesAhead | None = None
         self._clock = clock
         self._connect_s = connect_s
         self._timeline = timeline
@@ -93,8 +117,16 @@ class Connection:
         Raises:
             ConnectError: It could not be opened.
         """
-        self._first = self._transport = self._new_transport(self._clock)
-        await self._transport.connect(dial, self._connect_s)
+        self._first = transport = self._new_transport(self._clock)
+        self._transport = transport
+        await transport.connect(dial, self._connect_s)
+        self._use(transport)
+
+    def _use(self, transport: Transport) -> None:
+        """Send over a transport that is connected."""
+        self._transport = transport
+        by = transport if transport.track is None else transport.track
+        self._ahead = by if isinstance(by, EncodesMessagesAhead | EncodesFramesAhead) else None
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
         """Listen from now on, and ask for the session.
@@ -106,25 +138,51 @@ class Connection:
         self._listening = tasks.create_task(self._listen())
         await self._opened()
 
-    async def frame(self, pcm: bytes, tick: Tick) -> bool:
-        """Send a frame of the user's audio, which is due.
+    def prepare(self, pcm: bytes, tick: Tick) -> Departure:
+        """Encode a frame of the user's audio, so that at its moment one write remains."""
+        if self._listening.done():
+            return Departure(None, tick.deadline_ns)
+        departure = Departure(self._transport, tick.deadline_ns)
+        track, ahead = self._transport.track, self._ahead
+        if isinstance(ahead, EncodesFramesAhead):
+            departure.writes.append(ahead.prepare_frame(pcm, tick.skipped))
+        elif track is not None:
+            departure.writes.append(functools.partial(track.send, pcm, tick.skipped))
+        else:
+            self._timeline.called("frame", tick.deadline_ns, pcm=pcm)
+            for output in self._dialect.frame(pcm, tick.deadline_ns):
+                if not isinstance(output, Send):
+                    departure.others.append(output)
+                    continue
+                departure.messages.append(output.message)
+                if isinstance(ahead, EncodesMessagesAhead):
+                    departure.writes.append(ahead.prepare(output.message))
+        return departure
+
+    def hand_over(self, departure: Departure) -> None:
+        """Hand a frame to the network, now."""
+        if departure.writes and departure.transport is self._transport:
+            written = [write() for write in departure.writes]
+            if False not in written:
+                departure.left_ns = self._clock.now_ns()
+
+    async def settle(self, departure: Departure) -> bool:
+        """Do what remains to be done for a frame whose moment has come.
 
         Returns:
             Whether the connection was still there.
         """
-        if self._listening.done():
+        if departure.transport is None:
             return False
-        track = self._transport.track
-        if track is not None:
-            track.send(pcm, tick.skipped)
-            return True
-        self._timeline.called("frame", tick.deadline_ns, pcm=pcm)
-        for output in self._dialect.frame(pcm, tick.deadline_ns):
-            if isinstance(output, Send):
-                if not await self._send(output.message):  # not logged: its times say all there is
+        if departure.left_ns is None:  # not encoded, or for a connection that was replaced since
+            for message in departure.messages:
+                if not await self._send(message):  # not logged: its times say all there is
                     return False
-            else:
-                await self._carry_out((output,), tick.deadline_ns)
+            departure.left_ns = self._clock.now_ns()
+        elif isinstance(self._ahead, EncodesMessagesAhead):
+            await self._ahead.drained()
+        if departure.others:
+            await self._carry_out(departure.others, departure.deadline_ns)
         return True
 
     async def end_turn(self) -> None:
@@ -202,6 +260,7 @@ class Connection:
         """Receive until the connection ends."""
         while True:
             transport = self._transport
+            self._clock.catch_up()
             try:
                 arrival = await transport.receive()
             except TransportClosedError as end:
@@ -241,7 +300,8 @@ class Connection:
             self._redialling = False
             self._wake()
             return
-        old, self._transport = self._transport, transport
+        old = self._transport
+        self._use(transport)
         await old.close()
         self._redialling = False
         await self._opened()

@@ -300,14 +300,26 @@ class Session:
             await self._connection.fire_timers()
         else:
             self._on_grid = True
-            tick = await self._pacer.wait(speech=frame.speech)
-            if await self._connection.frame(frame.pcm, tick):
-                self._timeline.frame_sent(tick.deadline_ns, self._clock.now_ns())
-                await self._connection.fire_timers()
+            await self._send(frame)
         if frame.ended is not None and self._timeline.failure is None:
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.end_turn()
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
+
+    async def _send(self, frame: Frame) -> None:
+        """Encode a frame, wait for its moment, and let it leave."""
+        pacer, connection = self._pacer, self._connection
+        tick = pacer.next(speech=frame.speech)
+        departure = connection.prepare(frame.pcm, tick)
+
+        def leave() -> None:
+            connection.hand_over(departure)
+            pacer.left(tick, self._clock.now_ns(), speech=frame.speech)
+
+        await self._clock.run_at(tick.deadline_ns, leave)
+        if await connection.settle(departure) and departure.left_ns is not None:
+            self._timeline.frame_sent(tick.deadline_ns, departure.left_ns)
+            await connection.fire_timers()
 
     @property
     def _flows(self) -> bool:

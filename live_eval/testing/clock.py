@@ -56,8 +56,7 @@ class FakeClock:
 
     async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
         """Wait until the time is `at_ns`, and return what `action` then returns."""
-        if at_ns > self._now_ns:
-            await self.sleep_until(at_ns)
+        await self.sleep_until(at_ns)
         return action()
 
     def catch_up(self) -> None:

@@ -78,10 +78,10 @@ def pitch_hz(pcm: NDArray[np.int16], rate_hz: int) -> float:
 async def speak(transport: WebRtcTransport, frames: list[bytes]) -> None:
     clock = SystemClock()
     pacer = Pacer(clock, clock.now_ns(), FRAME_NS)
+    assert transport.track is not None
     for frame in frames:
-        await pacer.wait(speech=True)
-        assert transport.track is not None
-        transport.track.send(frame)
+        tick = pacer.next(speech=True)
+        await clock.run_at(tick.deadline_ns, transport.track.prepare_frame(frame))
 
 
 async def packets(transport: WebRtcTransport, count: int) -> list[RtpPacket]:

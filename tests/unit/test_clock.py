@@ -1,5 +1,7 @@
 import asyncio
+import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -11,10 +13,23 @@ uvloop = pytest.importorskip("uvloop")
 FRAME = 20_000_000
 
 
+class Left(NamedTuple):
+    deadline_ns: int
+    skipped: int
+    late_ns: int
+
+
+async def leave(clock: FakeClock, pacer: Pacer, *, speech: bool) -> Left:
+    """Let a frame leave as a session does."""
+    tick = pacer.next(speech=speech)
+    at_ns = await clock.run_at(tick.deadline_ns, clock.now_ns)
+    return Left(tick.deadline_ns, tick.skipped, pacer.left(tick, at_ns, speech=speech))
+
+
 async def test_a_frame_leaves_when_its_last_sample_is_spoken() -> None:
     clock = FakeClock(start_ns=0)
     pacer = Pacer(clock, t0_ns=100, frame_ns=FRAME)
-    ticks = [await pacer.wait(speech=True) for _ in range(3)]
+    ticks = [await leave(clock, pacer, speech=True) for _ in range(3)]
     assert [tick.deadline_ns for tick in ticks] == [100 + FRAME, 100 + 2 * FRAME, 100 + 3 * FRAME]
     assert clock.now_ns() == 100 + 3 * FRAME
     assert pacer.late_speech_frames == 0
@@ -23,9 +38,9 @@ async def test_a_frame_leaves_when_its_last_sample_is_spoken() -> None:
 async def test_late_speech_catches_up_without_losing_a_frame() -> None:
     clock = FakeClock(start_ns=0)
     pacer = Pacer(clock, t0_ns=0, frame_ns=FRAME)
-    await pacer.wait(speech=True)
+    await leave(clock, pacer, speech=True)
     clock.advance(5 * FRAME)  # the process was stopped
-    ticks = [await pacer.wait(speech=True) for _ in range(6)]
+    ticks = [await leave(clock, pacer, speech=True) for _ in range(6)]
     assert [tick.deadline_ns for tick in ticks] == [k * FRAME for k in range(2, 8)]
     assert [tick.late_ns for tick in ticks] == [4 * FRAME, 3 * FRAME, 2 * FRAME, FRAME, 0, 0]
     assert pacer.late_speech_frames == 3
@@ -35,13 +50,13 @@ async def test_late_speech_catches_up_without_losing_a_frame() -> None:
 async def test_late_silence_is_given_up_and_stays_on_the_grid() -> None:
     clock = FakeClock(start_ns=0)
     pacer = Pacer(clock, t0_ns=0, frame_ns=FRAME)
-    await pacer.wait(speech=True)
+    await leave(clock, pacer, speech=True)
     clock.advance(5 * FRAME + 7)
-    tick = await pacer.wait(speech=False)
+    tick = await leave(clock, pacer, speech=False)
     assert tick.skipped == 4
     assert tick.deadline_ns == 6 * FRAME
     assert tick.late_ns == 7
-    following = await pacer.wait(speech=False)
+    following = await leave(clock, pacer, speech=False)
     assert (following.deadline_ns, following.skipped) == (7 * FRAME, 0)
     assert pacer.skipped_silence_frames == 4
     assert pacer.late_speech_frames == 0
@@ -88,3 +103,50 @@ def test_system_clock_does_not_wake_early(new_event_loop: Callable[[], asyncio.A
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         assert not any(runner.run(sleeps()))
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_is_due_runs_in_order_and_before_tasks_go_on(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    clock, done = SystemClock(), list[str]()
+
+    async def wait(name: str, at_ns: int) -> None:
+        assert await clock.run_at(at_ns, lambda: done.append(name) or name) == name
+        done.append(f"{name} goes on")
+
+    async def main() -> None:
+        soon_ns = clock.now_ns() + 20_000_000
+        cancelled = asyncio.create_task(wait("cancelled", soon_ns))
+        tasks = [asyncio.create_task(wait(name, soon_ns + k)) for name, k in (("b", 2), ("a", 1), ("c", 3))]
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        time.sleep(0.03)
+        await asyncio.gather(*tasks)
+        assert clock.now_ns() >= soon_ns
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
+    assert done == ["a", "b", "c", "a goes on", "b goes on", "c goes on"]
+
+
+async def test_whoever_is_busy_lets_what_is_due_run_in_between() -> None:
+    clock = SystemClock()
+    at_ns = asyncio.create_task(clock.run_at(clock.now_ns() + 10_000_000, clock.now_ns))
+    await asyncio.sleep(0)
+    time.sleep(0.02)
+    clock.catch_up()
+    caught_up_ns = clock.now_ns()
+    time.sleep(0.02)
+    assert await at_ns <= caught_up_ns
+
+
+async def test_what_an_action_raises_is_raised_where_it_is_awaited() -> None:
+    clock = SystemClock()
+
+    def fail() -> None:
+        raise KeyError("wrong")
+
+    with pytest.raises(KeyError, match="wrong"):
+        await clock.run_at(clock.now_ns(), fail)
+    await clock.sleep_until(clock.now_ns() + 1_000_000)
