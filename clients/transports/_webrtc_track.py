@@ -114,7 +114,7 @@ class UserTrack(MediaStreamTrack):
         return leave
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
-        """Encode a frame and send it as soon as it is encrypted; the arguments are those of `prepare_frame`."""
+        """Encode a frame and send it as soon as it is encrypted, with the arguments of `prepare_frame`."""
         self.prepare_frame(pcm, skipped)()
 
     def _let_go(self) -> None:

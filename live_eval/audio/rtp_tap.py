@@ -3,8 +3,9 @@
 aiortc hands out decoded frames after a jitter buffer that waits for four packets, hides what was late and
 does not say when anything came. The tap takes each datagram's stamp, before decryption and parsing, and each
 packet of a receiver before that buffer; neither aiortc's buffer nor its decoder sees it. The stamp is the
-kernel's where candidates were gathered within `stamped_datagrams` and no relay lies between. Receiver reports (RTCP) go on. It reaches into names that aiortc does not promise, so aiortc
-is pinned to one version, and a test says which.
+kernel's where candidates were gathered within `stamped_datagrams` and no relay lies between. Receiver reports
+(RTCP) go on. It reaches into names that aiortc does not promise, so aiortc is pinned to one version, and a
+test says which.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Framing(Protocol):
         ...
 
     def took(self, data: bytes, stamp: Stamp) -> bool:
-        """Note bytes that were read, at most as many as were wanted; return whether a frame ends with them."""
+        """Note bytes that were read, no more than wanted; return whether a frame ends with them."""
         ...
 
 

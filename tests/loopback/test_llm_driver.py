@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from live_eval import registry
+from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
 from live_eval.judging import (
     ChatRequest,
@@ -123,7 +124,7 @@ class Shelf:
         self.answers[question] = json.loads(json.dumps(answer))
 
 
-class SkippingClock:
+class SkippingClock(SystemClock):
     """The machine's clock, except that sleeping moves it instead of taking time."""
 
     def __init__(self) -> None:
@@ -132,9 +133,6 @@ class SkippingClock:
 
     def now_ns(self) -> int:
         return time.monotonic_ns() + self._skipped_ns
-
-    def wall_ns(self) -> int:
-        return time.time_ns()
 
     async def sleep_until(self, at_ns: int) -> None:
         ahead_ns = at_ns - self.now_ns()

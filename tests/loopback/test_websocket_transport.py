@@ -548,6 +548,11 @@ async def test_cancelling_receive_loses_nothing() -> None:
     assert cancelled > 5
 
 
+def hold_up(seconds: float) -> None:
+    """Keep the event loop busy."""
+    time.sleep(seconds)
+
+
 @contextlib.contextmanager
 def sending_thread(tls: ssl.SSLContext | None) -> Iterator[tuple[int, list[int]]]:
     """Serve one client from a thread: one message after 50 ms. Yield the port and when it was sent."""
@@ -583,7 +588,7 @@ def test_a_busy_loop_does_not_move_the_stamps(encrypted: bool) -> None:
     async def converse(port: int) -> tuple[int, StampKind]:
         client = WebSocketTransport(SystemClock(), tls=trusting)
         await client.connect(dial(port, "wss" if encrypted else "ws"), 5)
-        time.sleep(0.25)  # the loop is held up
+        hold_up(0.25)
         at_ns = (await client.receive()).at_ns
         await client.close()
         return at_ns, client.stamps
@@ -633,7 +638,7 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
         await client.connect(dial(443, scheme, "model.test"), 5)
         await client.send("through")
         assert (await client.receive()).message == "through"
-        assert list(client.setup_ns)[0] == "proxy"
+        assert next(iter(client.setup_ns)) == "proxy"
         await client.close()
         assert requests[0].startswith(b"CONNECT model.test:443 ")
         error = await refusal(dial(443, scheme, "refuse.test"))

@@ -13,6 +13,11 @@ uvloop = pytest.importorskip("uvloop")
 FRAME = 20_000_000
 
 
+def hold_up(seconds: float) -> None:
+    """Keep the event loop busy."""
+    time.sleep(seconds)
+
+
 class Left(NamedTuple):
     deadline_ns: int
     skipped: int
@@ -112,7 +117,11 @@ def test_what_is_due_runs_in_order_and_before_tasks_go_on(
     clock, done = SystemClock(), list[str]()
 
     async def wait(name: str, at_ns: int) -> None:
-        assert await clock.run_at(at_ns, lambda: done.append(name) or name) == name
+        def act() -> str:
+            done.append(name)
+            return name
+
+        assert await clock.run_at(at_ns, act) == name
         done.append(f"{name} goes on")
 
     async def main() -> None:
@@ -121,7 +130,7 @@ def test_what_is_due_runs_in_order_and_before_tasks_go_on(
         tasks = [asyncio.create_task(wait(name, soon_ns + k)) for name, k in (("b", 2), ("a", 1), ("c", 3))]
         await asyncio.sleep(0)
         cancelled.cancel()
-        time.sleep(0.03)
+        hold_up(0.03)
         await asyncio.gather(*tasks)
         assert clock.now_ns() >= soon_ns
 
@@ -134,10 +143,10 @@ async def test_whoever_is_busy_lets_what_is_due_run_in_between() -> None:
     clock = SystemClock()
     at_ns = asyncio.create_task(clock.run_at(clock.now_ns() + 10_000_000, clock.now_ns))
     await asyncio.sleep(0)
-    time.sleep(0.02)
+    hold_up(0.02)
     clock.catch_up()
     caught_up_ns = clock.now_ns()
-    time.sleep(0.02)
+    hold_up(0.02)
     assert await at_ns <= caught_up_ns
 
 

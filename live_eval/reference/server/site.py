@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import Any
+from typing import cast
 
 from aiohttp import WSMsgType, web
 
@@ -30,7 +30,7 @@ class StampedSite(web.BaseSite):
         clock: Stamps arrivals where the kernel does not.
     """
 
-    def __init__(self, runner: web.BaseRunner[Any], host: str, port: int, clock: Clock) -> None:
+    def __init__(self, runner: web.BaseRunner, host: str, port: int, clock: Clock) -> None:
         super().__init__(runner)
         self._host, self._port, self._clock = host, port, clock
 
@@ -59,11 +59,11 @@ class StampedSite(web.BaseSite):
             for sock in listening:
                 sock.close()
             raise
-        self._server = _Listener(listening, server, self._clock)
+        self._server = cast(asyncio.Server, _Listener(listening, server, self._clock))
 
 
-class _Listener(asyncio.AbstractServer):
-    """Sockets that listen, one for each address."""
+class _Listener:
+    """Sockets that listen, one for each address; as much of `asyncio.Server` as a site uses."""
 
     def __init__(self, listening: list[socket.socket], server: web.Server, clock: Clock) -> None:
         self._loop = asyncio.get_running_loop()
