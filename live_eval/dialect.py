@@ -513,11 +513,13 @@ class Dialect(Protocol):
         ...
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame of the user's audio, which is due; not called if audio travels on a track.
+        """Send a frame of the user's audio; not called if audio travels on a track.
+
+        What is to be sent is encoded ahead, and leaves when it is due.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
-            at_ns: When it is due; earlier than now if the event loop was late.
+            at_ns: When it is due: up to a frame later than now, or earlier if the event loop was late.
         """
         ...
 

@@ -39,22 +39,26 @@ _FAREWELL_NS = 5_000_000_000
 
 @dataclass(slots=True)
 class Departure:
-    """A frame that is encoded and waits for its moment.
+    """A frame that waits for its moment.
 
     Args:
-        transport: What it is encoded for; None where the connection has ended.
-        deadline_ns: Its moment.
-        writes: What hands it to the network; each returns False where the connection has ended.
+        transport: What it is for; None where the connection has ended.
+        pcm: The frame.
+        tick: Its moment.
+        encoded: Whether the dialect was asked for its messages.
         messages: What it consists of, where audio travels in messages.
         others: What else the dialect wants done.
+        writes: What hands it to the network; each returns False where the connection has ended.
         left_ns: When it was handed to the network; None before, and where it was not.
     """
 
     transport: Transport | None
-    deadline_ns: int
-    writes: list[Callable[[], bool | None]] = field(default_factory=list)
+    pcm: bytes
+    tick: Tick
+    encoded: bool = False
     messages: list[Message] = field(default_factory=list)
     others: list[Output] = field(default_factory=list)
+    writes: list[Callable[[], bool | None]] = field(default_factory=list)
     left_ns: int | None = None
 
 
@@ -84,6 +88,8 @@ class Connection:
         self._first: Transport | None = None
         self._transport: Transport  # from `connect` on
         self._ahead: EncodesMessagesAhead | EncodesFramesAhead | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
         self._clock = clock
         self._connect_s = connect_s
         self._timeline = timeline
@@ -140,28 +146,24 @@ class Connection:
 
     def prepare(self, pcm: bytes, tick: Tick) -> Departure:
         """Encode a frame of the user's audio, so that at its moment one write remains."""
-        if self._listening.done():
-            return Departure(None, tick.deadline_ns)
-        departure = Departure(self._transport, tick.deadline_ns)
+        departure = Departure(None if self._listening.done() else self._transport, pcm, tick)
         track, ahead = self._transport.track, self._ahead
+        if departure.transport is None:
+            return departure
         if isinstance(ahead, EncodesFramesAhead):
             departure.writes.append(ahead.prepare_frame(pcm, tick.skipped))
         elif track is not None:
             departure.writes.append(functools.partial(track.send, pcm, tick.skipped))
-        else:
-            self._timeline.called("frame", tick.deadline_ns, pcm=pcm)
-            for output in self._dialect.frame(pcm, tick.deadline_ns):
-                if not isinstance(output, Send):
-                    departure.others.append(output)
-                    continue
-                departure.messages.append(output.message)
-                if isinstance(ahead, EncodesMessagesAhead):
-                    departure.writes.append(ahead.prepare(output.message))
+        elif not self._redialling:  # the new connection is to begin before the frame, or after it
+            self._settled.clear()
+            self._encode(departure)
+            if isinstance(ahead, EncodesMessagesAhead):
+                departure.writes.extend(map(ahead.prepare, departure.messages))
         return departure
 
     def hand_over(self, departure: Departure) -> None:
         """Hand a frame to the network, now."""
-        if departure.writes and departure.transport is self._transport:
+        if departure.writes:
             written = [write() for write in departure.writes]
             if False not in written:
                 departure.left_ns = self._clock.now_ns()
@@ -174,16 +176,31 @@ class Connection:
         """
         if departure.transport is None:
             return False
-        if departure.left_ns is None:  # not encoded, or for a connection that was replaced since
-            for message in departure.messages:
-                if not await self._send(message):  # not logged: its times say all there is
-                    return False
-            departure.left_ns = self._clock.now_ns()
-        elif isinstance(self._ahead, EncodesMessagesAhead):
-            await self._ahead.drained()
+        try:
+            if departure.left_ns is None:
+                if not departure.encoded:
+                    self._encode(departure)
+                for message in departure.messages:
+                    if not await self._send(message):  # not logged: its times say all there is
+                        return False
+                departure.left_ns = self._clock.now_ns()
+            elif isinstance(self._ahead, EncodesMessagesAhead):
+                await self._ahead.drained()
+        finally:
+            self._settled.set()
         if departure.others:
-            await self._carry_out(departure.others, departure.deadline_ns)
+            await self._carry_out(departure.others, departure.tick.deadline_ns)
         return True
+
+    def _encode(self, departure: Departure) -> None:
+        departure.encoded = True
+        at_ns = departure.tick.deadline_ns
+        self._timeline.called("frame", at_ns, pcm=departure.pcm)
+        for output in self._dialect.frame(departure.pcm, at_ns):
+            if isinstance(output, Send):
+                departure.messages.append(output.message)
+            else:
+                departure.others.append(output)
 
     async def end_turn(self) -> None:
         """Ask the dialect to commit the user's turn."""
@@ -300,6 +317,7 @@ class Connection:
             self._redialling = False
             self._wake()
             return
+        await self._settled.wait()  # a frame that was encoded for the old connection leaves over it
         old = self._transport
         self._use(transport)
         await old.close()
