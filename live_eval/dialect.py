@@ -128,7 +128,7 @@ class ClientSpec:
     title: str
     dialect: str
     transport: str
-    base_url: str | None
+    base_url: str | None = None
     transport_kind: TransportKind = TransportKind.WEBSOCKET
     model: str | None = None
     voice: str | None = None

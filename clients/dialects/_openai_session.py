@@ -1,4 +1,4 @@
-"""Parts of events that OpenAI-like dialects share: the session, tokens, texts and rate limits."""
+"""What OpenAI-like dialects share: the session's settings, tokens, texts and rate limits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.toolkit import RATES_HZ, Fields, bearer_header, given, merged
-from live_eval.dialect import EndpointSettings, RateLimit, Usage
+from live_eval.clients.toolkit import RATES_HZ, EventDialect, Fields, bearer_header, given, merged
+from live_eval.dialect import RateLimit, Usage
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["SessionShape", "SessionTerms", "rate_limits_of", "text_of", "usage_of"]
+__all__ = ["SessionDialect", "SessionTerms", "rate_limits_of", "text_of", "usage_of"]
 
 _G711_RATE_HZ = 8_000
 
@@ -31,8 +31,8 @@ class SessionTerms:
     interrupts: bool
 
 
-class SessionShape:
-    """The GA shape of a session: its `session` object and the headers of its handshake."""
+class SessionDialect(EventDialect):
+    """A dialect with a session in its GA shape: the `session` object and the headers of the handshake."""
 
     input_rate_hz: ClassVar[int] = 24_000
     output_rate_hz: ClassVar[int] = 24_000
@@ -42,17 +42,18 @@ class SessionShape:
         "audio/pcma": CodecName.PCMA,
     }
 
-    def headers(self, settings: EndpointSettings) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         """Return the headers of the handshake."""
-        return bearer_header(settings)
+        return bearer_header(self.settings)
 
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
+    def asked_session(self) -> dict[str, Any]:
         """Return the `session` object to ask for, without the user's ``extra``."""
+        settings = self.settings
         model, speaks = settings.transcription_model, settings.modality is Modality.AUDIO
         heard = {
             "format": {"type": "audio/pcm", "rate": self.input_rate_hz},
-            "turn_detection": self.turn_detection(settings),
-            **given(transcription=model and self.transcription(model, settings.language)),
+            "turn_detection": self.turn_detection(),
+            **given(transcription=model and self.transcription(model)),
         }
         said = given(format={"type": "audio/pcm", "rate": self.output_rate_hz}, voice=settings.voice)
         return given(
@@ -63,7 +64,7 @@ class SessionShape:
             max_output_tokens=settings.max_output_tokens,
         )
 
-    def read(self, session: Fields) -> SessionTerms:
+    def terms_of(self, session: Fields) -> SessionTerms:
         """Return what a `session` object, ours or the endpoint's, says about the audio.
 
         An unknown format reads as None and is added to ``session.wrong``.
@@ -73,20 +74,21 @@ class SessionShape:
         return SessionTerms(
             self.codec(heard.child("format"), "type", self.input_rate_hz),
             self.codec(said.child("format"), "type", self.output_rate_hz),
-            self.interrupts(heard),
+            self.stops_replies(heard),
         )
 
-    def turn_detection(self, settings: EndpointSettings) -> dict[str, Any] | None:
+    def turn_detection(self) -> dict[str, Any] | None:
         """Return the detector's settings; None for manual turns."""
-        if settings.turn_mode is TurnMode.MANUAL:
+        if self.settings.turn_mode is TurnMode.MANUAL:
             return None
-        return merged({"type": "server_vad"}, settings.turn_detection)
+        return merged({"type": "server_vad"}, self.settings.turn_detection)
 
-    def transcription(self, model: str, language: str | None) -> dict[str, str]:
+    def transcription(self, model: str) -> dict[str, str]:
         """Return the settings of the input's transcription, with the language in ISO 639-1."""
+        language = self.settings.language
         return {"model": model} if not language else {"model": model, "language": language.partition("-")[0]}
 
-    def interrupts(self, holder: Fields) -> bool:
+    def stops_replies(self, holder: Fields) -> bool:
         """Return whether the ``turn_detection`` of `holder` stops replies when the user speaks."""
         if "turn_detection" not in holder:
             return False

@@ -43,7 +43,6 @@ class FastRtcWebRtc(WebRtcBot):
         self._id = uuid.uuid4().hex
 
     def fields(self) -> dict[str, Any]:
-        """Return the connection's name and the user's own members."""
         return {"webrtc_id": self._id, **super().fields()}
 
     def hello(self, at_ns: int) -> Sequence[Output]:

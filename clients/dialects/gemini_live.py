@@ -144,7 +144,6 @@ class GeminiLive(BaseDialect):
         return self._dial
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Ask for the session, or for the one that a handle restores."""
         self._moving = self._open = False
         asked = self._setup
         if self._handle is not None:
@@ -191,7 +190,6 @@ class GeminiLive(BaseDialect):
         return (*self._begin_activity(), *self._say(said))
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        """End the user's activity or, with the server's detector, the stream of audio."""
         self._turns.user_spoke()
         if not self._manual:
             return self._say(_STREAM_END)
@@ -207,7 +205,6 @@ class GeminiLive(BaseDialect):
         return self._begin_activity()
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """End a reply that stayed silent after its interruption, or move to a new connection."""
         if name == SILENT_AFTER_INTERRUPTION:
             return self._turns.on_silence()
         return self._move(at_ns) if name == _MOVE else ()
@@ -230,7 +227,6 @@ class GeminiLive(BaseDialect):
         )
 
     def _meaning(self, code: int | None) -> FailureKind:
-        """Return the failure for a close with an unknown reason."""
         if self._ends_at_ns is not None or (self.ready and not self._open):
             return FailureKind.SESSION_EXPIRED
         if code == _INVALID_ARGUMENT and not self.ready:

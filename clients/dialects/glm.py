@@ -17,12 +17,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from live_eval.audio import CodecName
-from live_eval.clients.dialects._openai_session import SessionShape
-from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
-from live_eval.clients.toolkit import Fields, TrackedResponse, merged, wav_header
-from live_eval.dialect import EndpointSettings, Output
+from live_eval.clients.dialects.openai_realtime_beta import BetaDialect
+from live_eval.clients.toolkit import Fields, TrackedResponse, wav_header
+from live_eval.dialect import Output
 from live_eval.errors import FailureKind
-from live_eval.types import TurnMode
 
 __all__ = ["Glm"]
 
@@ -42,9 +40,15 @@ _KINDS = {
 }
 
 
-class _Shape(FlatShape):
-    """The beta session with WAV in and PCM out."""
+class Glm(BetaDialect):
+    """The protocol state of one session; a `Dialect`."""
 
+    truncates: ClassVar[bool] = False
+    ignored = BetaDialect.ignored | {
+        "heartbeat",
+        "response.function_call.simple_browser",
+        "response.function_call.simple_browser.result",
+    }
     input_rate_hz: ClassVar[int] = _RATE_HZ
     pcm: ClassVar[str] = "pcm"
     codecs: ClassVar[Mapping[str, CodecName]] = {
@@ -54,31 +58,14 @@ class _Shape(FlatShape):
         "wav16": CodecName.PCM16,
     }
 
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        session = super().write(settings)
+    def asked_session(self) -> dict[str, Any]:
         fields = {"chat_mode": "audio", "auto_search": False}
-        return session | {"input_audio_format": "wav", "beta_fields": fields}
+        return super().asked_session() | {"input_audio_format": "wav", "beta_fields": fields}
 
-    def turn_detection(self, settings: EndpointSettings) -> dict[str, Any]:
-        """Return the settings that say who ends the user's turns."""
-        if settings.turn_mode is TurnMode.MANUAL:
-            return {"type": "client_vad"}
-        return merged({"type": "server_vad"}, settings.turn_detection)
-
-
-class Glm(OpenAIRealtimeBeta):
-    """The protocol state of one session; a `Dialect`."""
-
-    shape: ClassVar[SessionShape] = _Shape()
-    truncates: ClassVar[bool] = False
-    ignored = OpenAIRealtimeBeta.ignored | {
-        "heartbeat",
-        "response.function_call.simple_browser",
-        "response.function_call.simple_browser.result",
-    }
+    def turn_detection(self) -> dict[str, Any]:
+        return super().turn_detection() or {"type": "client_vad"}
 
     def encoded(self, pcm: bytes) -> bytes:
-        """Return a frame as a WAV file."""
         return wav_header(len(pcm), _RATE_HZ) + pcm
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:

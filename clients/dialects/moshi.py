@@ -136,7 +136,6 @@ class Moshi(BaseDialect):
         return (Send(bytes((_AUDIO,)) + pages),) if pages else ()
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Give up waiting for the handshake."""
         if name != _NO_HANDSHAKE or self.ready or self.over:
             return ()
         text = (
@@ -153,7 +152,6 @@ class Moshi(BaseDialect):
         return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
 
     def redact(self, message: Message) -> dict[str, Any]:
-        """Return a message for the log: texts in full, of everything else the size."""
         key = self.settings.key
         if isinstance(message, str):
             return redact_raw(message, key)

@@ -109,16 +109,13 @@ class OpenAIChatAudio(BaseDialect):
         self._usage: Usage | None = None
 
     def dial(self) -> Dial:
-        """Return where to send requests, and with which headers."""
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
         return Dial(self._url, headers | bearer_header(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Report that the user may speak: there is no session to wait for."""
         return (SessionReady(),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the answer, or the whole answer."""
         if message == _DONE:
             return self._end()
         try:
@@ -134,24 +131,20 @@ class OpenAIChatAudio(BaseDialect):
         return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Keep a frame for the request."""
         if not self._asked:
             self._frames.append(pcm)
         return ()
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        """Send the request, once."""
         if self._asked:
             return ()
         self._asked = True
         return (send_json(self._body | {"messages": self._messages()}),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """End a reply whose end the server does not mark."""
         return self._end() if name == _UNANNOUNCED_END and self._finish_reason is not None else ()
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        """Report that the answer broke off."""
         when = "before the answer began" if self._response_id is None else "before the answer was whole"
         text = f"the connection ended {when}: {self.clean(reason) or 'nothing says why'}"
         return EndpointProblem(FailureKind.CLOSED, text, fatal=True)
@@ -209,7 +202,6 @@ class OpenAIChatAudio(BaseDialect):
         return self._response_id
 
     def _say(self, said: Fields, name: str, whole: bool, outputs: list[Output]) -> None:
-        """Report the contents of a delta or of the whole message."""
         audio = said.child("audio")
         outputs.extend(self._play(audio, "data", name, _RATE_HZ))
         for text in (audio.text("transcript"), said.text("content"), said.text("refusal")):
@@ -230,7 +222,6 @@ class OpenAIChatAudio(BaseDialect):
         return [ReplyAudio(name, data, codec, audio.text("id"))]
 
     def _end(self) -> list[Output]:
-        """End the answer."""
         if self.over or not self._asked:
             return []
         self.over = True

@@ -28,9 +28,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from live_eval.audio import CodecName
-from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
-from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
-from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
+from live_eval.clients.dialects.openai_realtime import OpenAIRealtime, SessionTerms
+from live_eval.clients.dialects.openai_realtime_beta import BetaDialect
 from live_eval.clients.toolkit import RATES_HZ, Fields, Handler, MalformedError, given
 from live_eval.dialect import EndpointSettings, InputTranscript, Output, ResponseDone
 from live_eval.errors import FailureKind
@@ -41,53 +40,36 @@ __all__ = ["XAI", "AzureOpenAI", "SpeechToSpeech", "StepFun", "VllmOmni"]
 _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
-class _AzureShape(SessionShape):
-    """The GA session; the key in a header of its own."""
-
-    def headers(self, settings: EndpointSettings) -> dict[str, str]:
-        key = settings.key
-        if key is None or _is_token(key.reveal()):
-            return super().headers(settings)
-        return {"api-key": key.reveal()}
-
-
-def _is_token(key: str) -> bool:
-    """Return whether a key is a JSON Web Token, as Entra issues them, and none of Azure's keys."""
-    return key.startswith("eyJ") and key.count(".") == 2
-
-
 class AzureOpenAI(OpenAIRealtime):
     """The protocol state of one session with Azure OpenAI; a `Dialect`. The model is a deployment."""
 
-    shape: ClassVar[SessionShape] = _AzureShape()
-
-
-class _XaiShape(SessionShape):
-    """The GA session with voice and turn detection at the top level."""
-
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        session = super().write(settings)
-        audio = session["audio"]
-        session["turn_detection"] = audio["input"].pop("turn_detection")
-        if "voice" in audio.get("output", {}):
-            session["voice"] = audio["output"].pop("voice")
-        return session
-
-    def read(self, session: Fields) -> SessionTerms:
-        terms = super().read(session)
-        return SessionTerms(terms.input, terms.output, self.interrupts(session))
+    def headers(self) -> dict[str, str]:
+        key = self.settings.key.reveal() if self.settings.key is not None else ""
+        is_token = key.startswith("eyJ") and key.count(".") == 2  # a JSON Web Token, as Entra issues them
+        return {"api-key": key} if key and not is_token else super().headers()
 
 
 class XAI(OpenAIRealtime):
     """The protocol state of one session with xAI; a `Dialect`."""
 
-    shape: ClassVar[SessionShape] = _XaiShape()
     ignored = OpenAIRealtime.ignored | {"ping"}
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._so_far: dict[str | None, str] = {}
         self._left: set[str] = set()
+
+    def asked_session(self) -> dict[str, Any]:
+        """Return the GA session with voice and turn detection at the top level."""
+        session = super().asked_session()
+        audio = session["audio"]
+        session["turn_detection"] = audio["input"].pop("turn_detection")
+        if "voice" in audio.get("output", {}):
+            session["voice"] = audio["output"].pop("voice")
+        return session
+
+    def terms_of(self, session: Fields) -> SessionTerms:
+        return replace(super().terms_of(session), interrupts=self.stops_replies(session))
 
     def _table(self) -> dict[str, Handler]:
         return super()._table() | {
@@ -127,23 +109,14 @@ class XAI(OpenAIRealtime):
         return [InputTranscript(text[len(so_far) :], False, item_id)] if text != so_far else []
 
 
-class _VllmShape(SessionShape):
-    """The GA session with its model and further names of formats."""
-
-    codecs: ClassVar[Mapping[str, CodecName]] = {
-        **SessionShape.codecs,
-        "audio/g711_ulaw": CodecName.PCMU,
-        "audio/g711_alaw": CodecName.PCMA,
-    }
-
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        return super().write(settings) | given(model=settings.model)
-
-
 class VllmOmni(OpenAIRealtime):
     """The protocol state of one session with vLLM-Omni; a `Dialect`."""
 
-    shape: ClassVar[SessionShape] = _VllmShape()
+    codecs: ClassVar[Mapping[str, CodecName]] = {
+        **OpenAIRealtime.codecs,
+        "audio/g711_ulaw": CodecName.PCMU,
+        "audio/g711_alaw": CodecName.PCMA,
+    }
     query: ClassVar[Mapping[str, str]] = {"duplex": "1", "autostart": "0"}
     speaks_first: ClassVar[bool] = True
     ignored = OpenAIRealtime.ignored | {
@@ -156,6 +129,9 @@ class VllmOmni(OpenAIRealtime):
         "session.heartbeat_ack",
         "turn.event",
     }
+
+    def asked_session(self) -> dict[str, Any]:
+        return super().asked_session() | given(model=self.settings.model)
 
     def _table(self) -> dict[str, Handler]:
         return super()._table() | {"session.expired": self._on_expired}
@@ -179,25 +155,19 @@ class VllmOmni(OpenAIRealtime):
         return [self.fatal(FailureKind.SESSION_EXPIRED, "the endpoint ended the session by its cap")]
 
 
-class _SpeechToSpeechShape(SessionShape):
-    """The GA session; the server has its own transcriber, of which only the language can be set."""
-
-    def transcription(self, model: str, language: str | None) -> dict[str, str]:
-        settings = super().transcription(model, language)
-        return {name: value for name, value in settings.items() if name != "model"}
-
-
 class SpeechToSpeech(OpenAIRealtime):
     """The protocol state of one session with Hugging Face speech-to-speech; a `Dialect`."""
 
-    shape: ClassVar[SessionShape] = _SpeechToSpeechShape()
     ignored = OpenAIRealtime.ignored | {
         "speech_to_speech.input_audio_transcription.snapshot",
         "speech_to_speech.output_audio.visemes",
     }
 
+    def transcription(self, model: str) -> dict[str, str]:
+        """Return only the language: the server has its own transcriber."""
+        settings = super().transcription(model)
+        return {name: value for name, value in settings.items() if name != "model"}
 
-class StepFun(OpenAIRealtimeBeta):
+
+class StepFun(BetaDialect):
     """The protocol state of one session with StepFun; a `Dialect`."""
-
-    shape: ClassVar[SessionShape] = FlatShape()

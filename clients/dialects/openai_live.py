@@ -128,18 +128,15 @@ class OpenAILive(EventDialect):
         return Dial(self._url, bearer_header(self.settings))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Start the session: the client speaks first."""
         return (_event(_START, session=self._session),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         return (send_audio('{"type":"session.input_audio.append","audio":"', pcm),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Close if the endpoint does not confirm the end in time."""
         return (Close(),) if name == _FAREWELL and self._leaving else ()
 
     def finish(self, at_ns: int) -> Sequence[Output]:
-        """Ask the endpoint to end the session, and close when it has, or after 2 s."""
         if self.over or not self.ready:
             self.over = True
             return (Close(),)

@@ -2,7 +2,7 @@
 
 Event shapes are those of the official SDK's typed models (``openai.types.realtime``) and of
 https://platform.openai.com/docs/api-reference/realtime. `OpenAIRealtime` is also the base class of dialects
-that differ in a few names: those set `spellings` and `shape`.
+that differ in a few names: those set `spellings` and override methods of the session.
 
 Decisions that the documentation leaves open:
 
@@ -23,14 +23,13 @@ from typing import Any, ClassVar
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects._openai_errors import describe, error_in, fatal_kind, hint, retry_after_s
 from live_eval.clients.dialects._openai_session import (
-    SessionShape,
+    SessionDialect,
     SessionTerms,
     rate_limits_of,
     text_of,
     usage_of,
 )
 from live_eval.clients.toolkit import (
-    EventDialect,
     Fields,
     Handler,
     MalformedError,
@@ -63,7 +62,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timing import ResponseStatus
 
-__all__ = ["OpenAIRealtime", "SessionShape", "SessionTerms"]
+__all__ = ["OpenAIRealtime", "SessionTerms"]
 
 _CREATE_REFUSALS = 5
 _ACTIVE_RESPONSE = "conversation_already_has_active_response"
@@ -100,7 +99,7 @@ _IGNORED = frozenset(
 )
 
 
-class OpenAIRealtime(EventDialect):
+class OpenAIRealtime(SessionDialect):
     """The protocol state of one session, GA dialect; a `Dialect`.
 
     Args:
@@ -114,8 +113,6 @@ class OpenAIRealtime(EventDialect):
 
     before_ready = frozenset({"session.created", "session.updated", "error", "rate_limits.updated"})
     ignored: ClassVar[frozenset[str]] = _IGNORED
-    shape: ClassVar[SessionShape] = SessionShape()
-    """How settings are written and read."""
     spellings: ClassVar[Mapping[str, str]] = {}
     """This dialect's names of events that differ, by their GA names."""
     query: ClassVar[Mapping[str, str]] = {}
@@ -129,10 +126,10 @@ class OpenAIRealtime(EventDialect):
         super().__init__(settings)
         query = {**given(model=settings.model), **self.query}
         self._url = websocket_url(settings.base_url, "realtime", query)
-        self._session = merged(self.shape.write(settings), settings.extra)
-        self._input = Codec(CodecName.PCM16, self.shape.input_rate_hz)
+        self._session = merged(self.asked_session(), settings.extra)
+        self._input = Codec(CodecName.PCM16, self.input_rate_hz)
         terms = self._asked_terms()
-        self._output = terms.output or Codec(CodecName.PCM16, self.shape.output_rate_hz)
+        self._output = terms.output or Codec(CodecName.PCM16, self.output_rate_hz)
         self._interrupts = terms.interrupts
         self.handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
         self._replies = ResponseTracker()
@@ -149,10 +146,9 @@ class OpenAIRealtime(EventDialect):
         self._server_error: str | None = None
 
     def dial(self) -> Dial:
-        return Dial(self._url, self.shape.headers(self.settings))
+        return Dial(self._url, self.headers())
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Wait if the endpoint speaks first; otherwise send the session's settings."""
         return (self._update(),) if self.speaks_first else ()
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
@@ -163,7 +159,6 @@ class OpenAIRealtime(EventDialect):
         return pcm
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        """Commit the user's turn and ask for a response, now or when the current one ends."""
         self._owed = True
         commit = self._request(_COMMIT)
         if self._replies.active is not None or self._create_asked:
@@ -262,7 +257,7 @@ class OpenAIRealtime(EventDialect):
         if self.ready or not self._updating:
             return []
         unrelated = len(session.wrong)
-        terms = self.shape.read(session)
+        terms = self.terms_of(session)
         unusable = session.wrong[unrelated:]
         del session.wrong[unrelated:]
         kind = FailureKind.NO_SESSION
@@ -404,7 +399,6 @@ class OpenAIRealtime(EventDialect):
         return self._request("session.update", session=self._session)
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:
-        """Return the response that an event names; begin it if it is new."""
         response_id = holder.need_name(field)
         reply = self._replies.get(response_id)
         if reply is None:
@@ -435,7 +429,7 @@ class OpenAIRealtime(EventDialect):
             UsageError: We could not send or read such audio.
         """
         session = Fields("endpoint.extra", self._session)
-        terms = self.shape.read(session)
+        terms = self.terms_of(session)
         if session.wrong:
             raise UsageError(session.wrong[0])
         if terms.input is not None and terms.input != self._input:

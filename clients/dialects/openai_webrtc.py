@@ -23,8 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
-from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
+from live_eval.clients.dialects.openai_realtime import OpenAIRealtime, SessionTerms
 from live_eval.clients.toolkit import Fields, Handler, TrackedResponse, given, http_url
 from live_eval.dialect import (
     Dial,
@@ -43,19 +42,6 @@ _CHANNEL = "oai-events"
 _EPHEMERAL = "ek_"
 
 
-class _Shape(SessionShape):
-    """The GA session without audio formats, which the session description sets."""
-
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        session = super().write(settings)
-        for part in session["audio"].values():
-            del part["format"]
-        return session
-
-    def read(self, session: Fields) -> SessionTerms:
-        return SessionTerms(None, None, self.interrupts(session.child("audio").child("input")))
-
-
 class OpenAIWebRtc(OpenAIRealtime):
     """The protocol state of one session, GA dialect over WebRTC; a `Dialect`.
 
@@ -68,7 +54,6 @@ class OpenAIWebRtc(OpenAIRealtime):
     """
 
     needs_continuous_input = True  # a track is never silent, and the endpoint keeps its time by it
-    shape = _Shape()
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -78,10 +63,20 @@ class OpenAIWebRtc(OpenAIRealtime):
         self._url = http_url(settings.base_url, "realtime/calls", query)
         self._sounding: TrackedResponse | None = None
 
+    def asked_session(self) -> dict[str, Any]:
+        """Return the GA session without audio formats, which the session description sets."""
+        session = super().asked_session()
+        for part in session["audio"].values():
+            del part["format"]
+        return session
+
+    def terms_of(self, session: Fields) -> SessionTerms:
+        return SessionTerms(None, None, self.stops_replies(session.child("audio").child("input")))
+
     def dial(self) -> Dial:
         return Dial(
             self._url,
-            self.shape.headers(self.settings),
+            self.headers(),
             signalling=Signalling(
                 offer=SdpBody.SDP if self._bound else SdpBody.FORM,
                 answer=SdpBody.SDP,
@@ -92,11 +87,9 @@ class OpenAIWebRtc(OpenAIRealtime):
         )
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Do nothing: audio travels on the track."""
-        return ()
+        return ()  # audio travels on the track
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Cancel a response and clear the rest of it; the endpoint knows what was heard."""
         reply = self._replies.get(response_id)
         if reply is None:
             return super().interrupt(response_id, heard_ms, at_ns)

@@ -98,13 +98,11 @@ class PipecatWebRtc(WebRtcBot):
         self._items = 0
 
     def hello(self, at_ns: int) -> Sequence[Output]:
-        """Ping, and ask the bot to report when it is ready."""
         about = {"version": _RTVI_VERSION, "about": {"library": "live-eval"}}
         ask = {"label": _RTVI, "type": "client-ready", "id": "live-eval", "data": about}
         return (*self._ping(at_ns), send_json(ask))
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Ping again, or stop waiting for a bot that does not report that it is ready."""
         return self._ping(at_ns) if name == _PING else super().timer(name, at_ns)
 
     def handle(self, name: str, event: Fields) -> list[Output] | None:

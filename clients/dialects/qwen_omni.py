@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
-from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
+from live_eval.clients.dialects.openai_realtime import SessionTerms
+from live_eval.clients.dialects.openai_realtime_beta import BetaDialect
 from live_eval.clients.toolkit import Fields, Handler
-from live_eval.dialect import Close, EndpointSettings, Output, SetTimer
+from live_eval.dialect import Close, Output, SetTimer
 
 __all__ = ["QwenOmni"]
 
@@ -32,17 +32,18 @@ _NESTED = "qwen3.8-omni-"
 _FLAT_FORMATS = {"input": "input_audio_format", "output": "output_audio_format"}
 
 
-class _Shape(FlatShape):
-    """The beta session at other rates, and with formats nested in newer models."""
+class QwenOmni(BetaDialect):
+    """The protocol state of one session; a `Dialect`."""
 
     input_rate_hz: ClassVar[int] = 16_000
+    truncates: ClassVar[bool] = False
     codecs: ClassVar[Mapping[str, CodecName]] = dict.fromkeys(("pcm", "pcm16", "pcm24"), CodecName.PCM16)
 
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        session = super().write(settings)
+    def asked_session(self) -> dict[str, Any]:
+        session = super().asked_session()
         if "max_response_output_tokens" in session:
             session["max_tokens"] = session.pop("max_response_output_tokens")
-        if settings.model is None or not settings.model.startswith(_NESTED):
+        if not (self.settings.model or "").startswith(_NESTED):
             return session
         rates_hz = {"input": self.input_rate_hz, "output": self.output_rate_hz}
         session["audio"] = {
@@ -52,9 +53,8 @@ class _Shape(FlatShape):
         }
         return session
 
-    def read(self, session: Fields) -> SessionTerms:
-        """Return what a `session` object, ours or the endpoint's, says about the audio, nested or flat."""
-        flat = super().read(session)
+    def terms_of(self, session: Fields) -> SessionTerms:
+        flat = super().terms_of(session)
         heard, said = (self._nested(session, way) for way in _FLAT_FORMATS)
         return SessionTerms(heard or flat.input, said or flat.output, flat.interrupts)
 
@@ -63,22 +63,13 @@ class _Shape(FlatShape):
         rate_hz = self.input_rate_hz if way == "input" else self.output_rate_hz
         return self.codec(stated, "type", stated.integer("sample_rate") or rate_hz)
 
-
-class QwenOmni(OpenAIRealtimeBeta):
-    """The protocol state of one session; a `Dialect`."""
-
-    shape: ClassVar[SessionShape] = _Shape()
-    truncates: ClassVar[bool] = False
-
     def finish(self, at_ns: int) -> Sequence[Output]:
-        """Finish the session, and close when the endpoint confirms it, or after a second."""
         if not self.ready or self.over:
             return super().finish(at_ns)
         self.over = True
         return self._request("session.finish"), SetTimer(_FAREWELL, at_ns + _FAREWELL_NS)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Close without the endpoint's confirmation."""
         return (Close(),) if name == _FAREWELL else ()
 
     def _table(self) -> dict[str, Handler]:

@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OggOpusEncoder
-from live_eval.clients.dialects._openai_session import SessionShape, SessionTerms
-from live_eval.clients.dialects.openai_realtime_beta import FlatShape, OpenAIRealtimeBeta
+from live_eval.clients.dialects.openai_realtime import SessionTerms
+from live_eval.clients.dialects.openai_realtime_beta import BetaDialect
 from live_eval.clients.toolkit import Fields, Handler, TrackedResponse, given
 from live_eval.dialect import (
     Dial,
@@ -48,25 +48,11 @@ _RATE_HZ = 24_000
 _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 
 
-class _Shape(FlatShape):
-    """Unmute's session: voice, instructions, and permission to record."""
-
-    def write(self, settings: EndpointSettings) -> dict[str, Any]:
-        said = settings.instructions
-        instructions = {"type": "constant", "text": said} if said else None
-        return given(allow_recording=False, voice=settings.voice, instructions=instructions)
-
-    def read(self, session: Fields) -> SessionTerms:
-        """Return fixed terms: audio is not negotiated, and the detector always interrupts."""
-        return SessionTerms(None, None, interrupts=True)
-
-
-class Unmute(OpenAIRealtimeBeta):
+class Unmute(BetaDialect):
     """The protocol state of one session; a `Dialect`. The server chooses the model."""
 
-    shape: ClassVar[SessionShape] = _Shape()
     speaks_first: ClassVar[bool] = True
-    ignored = OpenAIRealtimeBeta.ignored | {
+    ignored = BetaDialect.ignored | {
         "unmute.additional_outputs",
         "unmute.response.audio.delta.ready",
         "unmute.response.text.delta.ready",
@@ -79,6 +65,15 @@ class Unmute(OpenAIRealtimeBeta):
         self._unsent = self._encoder.headers()
         self._heard: list[str] = []
 
+    def asked_session(self) -> dict[str, Any]:
+        said = self.settings.instructions
+        instructions = {"type": "constant", "text": said} if said else None
+        return given(allow_recording=False, voice=self.settings.voice, instructions=instructions)
+
+    def terms_of(self, session: Fields) -> SessionTerms:
+        """Return fixed terms: audio is not negotiated, and the detector always interrupts."""
+        return SessionTerms(None, None, interrupts=True)
+
     def dial(self) -> Dial:
         return replace(super().dial(), subprotocols=("realtime",))
 
@@ -88,12 +83,10 @@ class Unmute(OpenAIRealtimeBeta):
         return pages
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        """Do nothing: the server's detector ends turns."""
-        return ()
+        return ()  # the server's detector ends turns
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Do nothing: the server stops when it hears the user."""
-        return ()
+        return ()  # the server stops when it hears the user
 
     # -- Events of the endpoint --------------------------------------------------------------------------
 
@@ -135,7 +128,6 @@ class Unmute(OpenAIRealtimeBeta):
         return [ReplyAudioDone(reply.response_id), *self._end(ResponseStatus.COMPLETED)]
 
     def _on_text_delta(self, event: Fields, at_ns: int) -> list[Output]:
-        """Report a word, unless the whole text is known already."""
         outputs: list[Output] = []
         word = event.need_text("delta").strip()
         reply = self._reply(event, "", outputs)
@@ -150,7 +142,6 @@ class Unmute(OpenAIRealtimeBeta):
         return [*self._interrupted(reply), *self._end(ResponseStatus.CANCELLED, "unmute.interrupted_by_vad")]
 
     def _end(self, status: ResponseStatus, reason: str = "") -> list[Output]:
-        """End the response under way, if there is one."""
         reply = self._replies.active
         if reply is None:
             return []

@@ -1,9 +1,7 @@
 """Acme Voice, a vendor that does not exist: OpenAI's events, a key in its own header, and a heartbeat."""
 
-from typing import ClassVar
-
-from live_eval.clients.dialects.openai_realtime import OpenAIRealtime, SessionShape
-from live_eval.dialect import ClientSpec, EndpointSettings
+from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
+from live_eval.dialect import ClientSpec
 
 SPEC = ClientSpec(
     name="acme",
@@ -17,16 +15,12 @@ SPEC = ClientSpec(
 )
 
 
-class AcmeShape(SessionShape):
-    """The key travels as ``X-Acme-Key``."""
-
-    def headers(self, settings: EndpointSettings) -> dict[str, str]:
-        """Return the headers of the handshake."""
-        return {"X-Acme-Key": settings.key.reveal()} if settings.key is not None else {}
-
-
 class AcmeVoice(OpenAIRealtime):
     """One session's protocol state; a `live_eval.dialect.Dialect`."""
 
-    shape: ClassVar[SessionShape] = AcmeShape()
     ignored = OpenAIRealtime.ignored | {"heartbeat"}
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of the handshake: the key travels as ``X-Acme-Key``."""
+        key = self.settings.key
+        return {"X-Acme-Key": key.reveal()} if key is not None else {}
