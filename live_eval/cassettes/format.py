@@ -200,10 +200,9 @@ class Cassette:
                 f"{self.name}: unknown settings {', '.join(unknown)}, expected of {sorted(known)}"
             )
         try:
-            if "turn_mode" in values:
-                values["turn_mode"] = TurnMode(values["turn_mode"])
-            if "modality" in values:
-                values["modality"] = Modality(values["modality"])
+            for name, kind in (("turn_mode", TurnMode), ("modality", Modality)):
+                if name in values:
+                    values[name] = kind(values[name])
         except ValueError as error:
             raise DataError(f"{self.name}: {error}") from None
         return EndpointSettings(base_url=base_url, key=key, **values)
@@ -237,14 +236,7 @@ def read_cassette(path: Path) -> Cassette:
 
 
 def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns: int = 0) -> None:
-    """Write a cassette; secrets become ``***``.
-
-    Args:
-        path: The file; written atomically.
-        cassette: The cassette. Its settings must contain neither address nor key.
-        key: The session's key.
-        origin_ns: The time that becomes 0.
-    """
+    """Write a cassette atomically, with the time `origin_ns` as 0; secrets such as the key become ``***``."""
     conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)

@@ -242,15 +242,7 @@ def frame_pcm(number: int, samples: int = _FRAME_SAMPLES) -> bytes:
 
 
 def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples: int = 480) -> list[Output]:
-    """Play a cassette to a dialect once.
-
-    Args:
-        factory: Makes a dialect; the class itself.
-        cassette: What to play.
-        frame_samples: Samples in a frame of the user's audio.
-
-    Returns:
-        What the dialect sent, did and reported.
+    """Play a cassette to a dialect once; return what the dialect sent, did and reported.
 
     Raises:
         ConformanceError: It differs from the cassette, or breaks the contract.

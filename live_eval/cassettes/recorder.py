@@ -14,11 +14,7 @@ _P = ParamSpec("_P")
 
 
 class WireRecord:
-    """The steps of a session, if they are to be recorded.
-
-    Args:
-        keeps: Whether to record them.
-    """
+    """The steps of a session, recorded only if `keeps`."""
 
     def __init__(self, *, keeps: bool) -> None:
         self._kept: list[Callable[[], Step]] | None = [] if keeps else None

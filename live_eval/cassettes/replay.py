@@ -48,8 +48,6 @@ class Replayed:
     """The outcome of replaying one cassette.
 
     Args:
-        turn_id: The turn.
-        attempt: Which attempt it was.
         kept: Whether the run kept this attempt rather than a later one; only then are latencies compared.
         events: Number of events that the dialect reported.
         differences: One sentence for each difference.
@@ -65,14 +63,7 @@ class Replayed:
 
 
 def replay_run(folder: Path, turn_id: str | None = None) -> Iterator[Replayed]:
-    """Replay the cassettes of a run.
-
-    Args:
-        folder: The run.
-        turn_id: Only this turn.
-
-    Yields:
-        Each cassette's outcome, in the order of their names.
+    """Replay the cassettes of a run, or of one of its turns; yield the outcomes in the order of their names.
 
     Raises:
         StoreError: The run has no cassettes, or none of that turn.
@@ -95,9 +86,7 @@ def replay_run(folder: Path, turn_id: str | None = None) -> Iterator[Replayed]:
 def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
     """Replay one cassette without its run, and compare messages and events with it.
 
-    Args:
-        path: A recording, or a golden session.
-        endpoint: The client for a golden session; a recording names its own.
+    A golden session is replayed with the client `endpoint`; a recording names its own.
 
     Raises:
         DataError: It is not a cassette, or it is a golden session and no endpoint is given.

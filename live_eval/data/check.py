@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -237,20 +237,17 @@ def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
     return dict(sorted(counts.items(), key=lambda item: _PLACES.get(item[0], len(_PLACES))))
 
 
-def _files_of(cases: Iterable[Case]) -> list[FileCheck]:
+def _files_of(cases: Sequence[Case]) -> list[FileCheck]:
     """List every file once; recordings that are played come first."""
-    files: dict[Path, FileCheck] = {}
-    roles: list[tuple[Role, Callable[[Case], Path | None]]] = [
-        ("recording", lambda case: case.audio_path if case.problem is None else None),
-        ("reference", lambda case: case.reference_audio_path),
-        ("clean", lambda case: case.clean_audio_path),
+    named: list[tuple[Role, Path | None, Case]] = [
+        *(("recording", case.audio_path, case) for case in cases if case.problem is None),
+        *(("reference", case.reference_audio_path, case) for case in cases),
+        *(("clean", case.clean_audio_path, case) for case in cases),
     ]
-    listed = list(cases)
-    for role, path_of in roles:
-        for case in listed:
-            path = path_of(case)
-            if path is not None:
-                files.setdefault(path, FileCheck(path=path, role=role, case_id=case.case_id))
+    files: dict[Path, FileCheck] = {}
+    for role, path, case in named:
+        if path is not None:
+            files.setdefault(path, FileCheck(path=path, role=role, case_id=case.case_id))
     return list(files.values())
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from live_eval.audio import CodecName
 from live_eval.reference.engine.conversation import PartKind, Role
 from live_eval.reference.engine.events import Output, ServerResponse
 from live_eval.reference.protocols.openai import OpenAiProtocol
@@ -30,7 +29,7 @@ from live_eval.reference.protocols.openai_schema import (
     TurnDetection,
     VoiceName,
 )
-from live_eval.reference.protocols.openai_session import DEFAULT_VOICE
+from live_eval.reference.protocols.openai_session import DEFAULT_VOICE, format_of
 from live_eval.reference.protocols.payloads import MessageError
 
 __all__ = ["OpenAiBetaProtocol"]
@@ -40,7 +39,6 @@ _FlatModalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min
 
 _TYPES: Mapping[str, str] = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
-_CODECS = {CodecName.PCM16: "pcm16", CodecName.PCMU: "g711_ulaw", CodecName.PCMA: "g711_alaw"}
 _TEMPERATURE = 0.8
 
 # Path of a setting in the GA dialect's session, by its name here.
@@ -51,13 +49,13 @@ _INPUT = {
     "turn_detection": "turn_detection",
 }
 _OUTPUT = {"output_audio_format": "format", "voice": "voice", "speed": "speed"}
+_FLAT_NAMES = {f"session.audio.input.{nested}": f"session.{name}" for name, nested in _INPUT.items()}
+_FLAT_NAMES |= {f"session.audio.output.{nested}": f"session.{name}" for name, nested in _OUTPUT.items()}
 _SAME = ("instructions", "model", "tools", "tool_choice", "tracing")
 _ALSO_OF_RESPONSES = ("conversation", "metadata")
 
 
 class _FlatReplyParams(Model):
-    """Settings of a session that one response can override."""
-
     modalities: _FlatModalities | None = None
     instructions: str | None = None
     voice: str | VoiceName | None = None
@@ -84,15 +82,11 @@ class _FlatSessionUpdate(ClientEvent):
 
 
 class _FlatText(Model):
-    """Text, of the user or the system (``input_text``) or of the assistant (``text``)."""
-
     type: Literal["input_text", "text"]
     text: str
 
 
 class _FlatAudio(Model):
-    """Speech of the user, or of the assistant (only its transcript is used)."""
-
     type: Literal["input_audio", "audio"]
     audio: str | None = None
     transcript: str | None = None
@@ -192,7 +186,7 @@ class _BetaEventEncoder(EventEncoder):
         """Encode the output settings of a response."""
         return {
             "modalities": _modalities(wants_audio=response.wants_audio),
-            "output_audio_format": _CODECS[response.codec.name],
+            "output_audio_format": _NAMES[format_of(response.codec)["type"]],
             "voice": DEFAULT_VOICE,
             "temperature": _TEMPERATURE,
         }
@@ -221,16 +215,9 @@ class OpenAiBetaProtocol(OpenAiProtocol):
         try:
             return super()._handle(_in_ga(event), at_ns)
         except MessageError as error:
-            raise _respelt(error) from None
-
-
-def _respelt(error: MessageError) -> MessageError:
-    """Translate the setting's name in an error to this dialect."""
-    problem = error.problem
-    for side, names in (("input", _INPUT), ("output", _OUTPUT)):
-        for name, nested in names.items():
-            path = f"session.audio.{side}.{nested}"
-            if problem.param == path:
-                flat = f"session.{name}"
-                return MessageError(problem.code, problem.message.replace(path, flat), flat)
-    return error
+            problem = error.problem
+            path = problem.param or ""
+            if path not in _FLAT_NAMES:
+                raise
+            flat = _FLAT_NAMES[path]
+            raise MessageError(problem.code, problem.message.replace(path, flat), flat) from None

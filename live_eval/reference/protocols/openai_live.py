@@ -69,8 +69,6 @@ _Format: TypeAlias = Annotated[_LivePcmFormat | _LiveG711Format, Field(discrimin
 
 
 class _Output(Model):
-    """Output settings. Every voice name selects the same voice."""
-
     voice: str | VoiceName | None = None
 
 

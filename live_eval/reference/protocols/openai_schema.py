@@ -131,11 +131,14 @@ class VoiceName(Model):
     id: str
 
 
-class _OutputParams(Model):
-    """Output settings. Every voice name selects the same voice."""
+class _ResponseOutput(Model):
+    """Output settings of a response. Every voice name selects the same voice."""
 
     format: _Format | None = None
     voice: str | VoiceName | None = None
+
+
+class _OutputParams(_ResponseOutput):
     speed: Annotated[float, Field(ge=0.25, le=1.5)] | None = None
 
 
@@ -244,13 +247,6 @@ class ItemTruncate(ClientEvent):
     item_id: Name
     content_index: Annotated[int, Field(ge=0, le=63)]
     audio_end_ms: Annotated[int, Field(ge=0)]
-
-
-class _ResponseOutput(Model):
-    """Output settings of the response. Every voice name selects the same voice."""
-
-    format: _Format | None = None
-    voice: str | VoiceName | None = None
 
 
 class _ResponseAudio(Model):

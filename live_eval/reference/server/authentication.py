@@ -19,6 +19,7 @@ KEY_PARAMETER = "key"
 
 _KEY_HEADERS = ("x-goog-api-key", "api-key")
 _BEARER = "bearer"
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
 
 
 class RefusedError(LiveEvalError):
@@ -71,16 +72,11 @@ def refused(refusal: RefusedError) -> web.Response:
     """Return a refusal as an HTTP response."""
     kind = "requests" if refusal.status == 429 else "invalid_request_error"
     problem = {"type": kind, "code": refusal.code, "message": str(refusal), "param": None}
-    headers: dict[str, str] = {}
-    if refusal.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    elif refusal.status == 429:
-        headers["Retry-After"] = "1"
     return web.Response(
         status=refusal.status,
         body=orjson.dumps({"error": problem}),
         content_type="application/json",
-        headers=headers,
+        headers=_HEADERS.get(refusal.status),
     )
 
 
