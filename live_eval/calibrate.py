@@ -12,8 +12,12 @@ remains of the codec's error is what it smears before the reply's onset: 0.3 ms 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
 import resource
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -37,13 +41,15 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
-from live_eval.session.event_loop import Collector, LoopProbe, undisturbed
+from live_eval.session.event_loop import Collector, LoopProbe, Priority, raise_priority, undisturbed
 from live_eval.session.turn import TurnLimits
 from live_eval.transport import Transport
-from live_eval.types import Case, SpeechBoundaries, Variant
+from live_eval.types import Case, SpeechBoundaries, StampKind, Variant
 
 __all__ = ["Calibration", "CalibrationPlan", "calibrate", "client_for"]
 
+_FLOOR_WAKES = 500
+_FLOOR_EVERY_NS = 5_000_000
 _SHORT = {TransportKind.WEBSOCKET: "ws", TransportKind.WEBRTC: "webrtc"}
 
 
@@ -62,6 +68,7 @@ class CalibrationPlan:
         chunk_ms: Length of its chunks.
         cadences: How fast they leave, one of these for each turn: ``burst``, ``realtime``.
         seed: Seed of what differs between turns.
+        noise: Whether all cores are kept busy meanwhile, with other processes.
     """
 
     endpoint: str = REFERENCE
@@ -74,6 +81,7 @@ class CalibrationPlan:
     chunk_ms: int = 100
     cadences: tuple[str, ...] = ("burst", "realtime")
     seed: int = 0
+    noise: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +93,12 @@ class Calibration:
         errors_ns: Measured minus true, by latency, int64, shape (turns,). Without ``first_byte`` where
             media is continuous: it has none.
         lag_ns: The turns' lag, int64, shape (turns,).
+        arrival_ns: How much later than the endpoint sent them the chunks of the replies arrived by our
+            stamps, int64, shape (chunks,). The network is loopback, so this is the error of the stamps.
+        send_ns: How late the users' frames were handed to the kernel, int64, shape (frames,).
+        floor_ns: How late a bare timer loop woke before and after the turns, int64, shape (wakes,).
+        stamps: Who stamped the arrivals.
+        priority: The priority of the thread that streams.
         failed: Turns that were not captured or have no truth, with their reasons.
         session_s: Seconds for which audio was streamed, summed over the sessions.
         cpu_s: Processor seconds that this process took meanwhile, storing included.
@@ -94,6 +108,11 @@ class Calibration:
     plan: CalibrationPlan
     errors_ns: Mapping[str, NDArray[np.int64]]
     lag_ns: NDArray[np.int64]
+    arrival_ns: NDArray[np.int64]
+    send_ns: NDArray[np.int64]
+    floor_ns: NDArray[np.int64]
+    stamps: StampKind
+    priority: Priority
     failed: Sequence[str]
     session_s: float
     cpu_s: float
@@ -119,7 +138,13 @@ class Calibration:
             "n": len(self.lag_ns),
             "failed": len(self.failed),
             "errors_ms": {name: _figures(errors) for name, errors in self.errors_ns.items()},
-            "lag_ms": {"p50": _percentile(self.lag_ns, 50), "p99": _percentile(self.lag_ns, 99)},
+            "lag_ms": _spread(self.lag_ns),
+            "floor_ms": _spread(self.floor_ns),
+            "send_lateness_ms": _spread(self.send_ns),
+            "arrival_ms": _figures(self.arrival_ns),
+            "stamps": self.stamps.value,
+            "noise": self.plan.noise,
+            "priority": self.priority.value,
             "cpu_ms_per_session_s": round(self.cpu_ms_per_session_s, 3),
             "loop_cpu_ms_per_session_s": round(self.loop_cpu_ms_per_session_s, 3),
         }
@@ -165,13 +190,12 @@ async def _measure(
         bench = await asyncio.to_thread(_Bench, plan, endpoint.origin, transport)
         writer = await asyncio.to_thread(RunWriter.create, folder / "run", {"calibration": True})
         try:
-            before = _cpu_s()
-            records = await bench.hold(writer)
-            cpu = _Cpu(*(after - earlier for after, earlier in zip(_cpu_s(), before, strict=True)))
+            with _noise() if plan.noise else contextlib.nullcontext():
+                held = await bench.hold(writer)
         finally:
             await asyncio.to_thread(writer.close)
     known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth)})
-    return _compare(plan, records, known, cpu)
+    return _compare(plan, held, known)
 
 
 class _Bench:
@@ -193,21 +217,25 @@ class _Bench:
         self._spec = client(plan.endpoint)
         self._dialect = load(self._spec.dialect)
         self._transport = transport or load(self._spec.transport)
-        self._writing = ThreadPoolExecutor(1, "writer")
+        self._writing = ThreadPoolExecutor(1, "writer", raise_priority)
         self._records: list[TurnRecord] = []
 
-    async def hold(self, writer: RunWriter) -> list[TurnRecord]:
-        """Hold all turns and return them, their audio left in the store."""
+    async def hold(self, writer: RunWriter) -> _Held:
+        """Hold all turns; their audio is left in the store."""
         queue = iter(range(self._plan.turns))
-        with undisturbed():
+        with undisturbed() as priority:
+            floor = [await timer_lateness(self._clock)]
+            before = _cpu_s()
             async with asyncio.TaskGroup() as tasks:
                 probe = tasks.create_task(self._probe.run())
                 async with asyncio.TaskGroup() as workers:
                     for worker in range(min(self._plan.sessions, self._plan.turns)):
                         workers.create_task(self._work(worker, queue, writer))
                 probe.cancel()
-        await asyncio.to_thread(self._writing.shutdown)
-        return self._records
+            await asyncio.to_thread(self._writing.shutdown)
+            cpu = _Cpu(*(after - earlier for after, earlier in zip(_cpu_s(), before, strict=True)))
+            floor.append(await timer_lateness(self._clock))
+        return _Held(self._records, np.concatenate(floor), priority, cpu)
 
     async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
         # Sessions begin spread over about a second, off the grid of frames: they are not to march in step.
@@ -266,17 +294,48 @@ class _Bench:
         return await asyncio.get_running_loop().run_in_executor(self._writing, keep)
 
 
-def _compare(
-    plan: CalibrationPlan, records: Sequence[TurnRecord], truth: Mapping[str, TrueTurn], cpu: _Cpu
-) -> Calibration:
+async def timer_lateness(clock: Clock) -> NDArray[np.int64]:
+    """Return how late a loop wakes that does nothing else: the machine's own floor.
+
+    Returns:
+        Nanoseconds, int64, shape (wakes,).
+    """
+    late_ns: list[int] = []
+    due_ns = clock.now_ns()
+    for _ in range(_FLOOR_WAKES):
+        due_ns = max(due_ns, clock.now_ns()) + _FLOOR_EVERY_NS
+        await clock.sleep_until(due_ns)
+        late_ns.append(clock.now_ns() - due_ns)
+    return np.asarray(late_ns, np.int64)
+
+
+@contextlib.contextmanager
+def _noise() -> Iterator[None]:
+    """Keep every core busy with a process of its own."""
+    # It ends with this process, however that ends.
+    program = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
+    busy = [subprocess.Popen((sys.executable, "-c", program)) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueTurn]) -> Calibration:
+    records = held.records
     frame_ns = client(plan.endpoint).frame_ms * 1_000_000
     errors: dict[str, list[int]] = {}
     lags: list[int] = []
     failed: list[str] = []
     session_s = 0.0
+    arrivals: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    sends: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     for record in records:
         true = truth.get(record.turn_id)
         timing, trace = record.timing, record.trace
+        sends.append(trace.frame_sent_ns - trace.frame_deadline_ns)
         session_s += len(trace.frame_sent_ns) * frame_ns / 1e9
         if record.failure is not None:
             failed.append(f"{record.turn_id}: {record.failure.kind}: {record.failure.message}")
@@ -295,6 +354,10 @@ def _compare(
         for name, error_ns in compared.items():
             errors.setdefault(name, []).append(error_ns)
         lags.append(timing.lag_ns)
+        assert true is not None
+        for response in trace.responses:
+            if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # nothing was lost or merged
+                arrivals.append(response.chunk_arrival_ns - np.asarray(true.chunk_sent_ns, np.int64))
     if not lags:
         raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[:1]}")
     arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}
@@ -302,10 +365,15 @@ def _compare(
         plan=plan,
         errors_ns=arrays,
         lag_ns=np.asarray(lags, np.int64),
+        arrival_ns=np.concatenate(arrivals),
+        send_ns=np.concatenate(sends),
+        floor_ns=held.floor_ns,
+        stamps=max(record.trace.stamps for record in records),  # "user" where any turn was stamped by us
+        priority=held.priority,
         failed=failed,
         session_s=session_s,
-        cpu_s=cpu.process_s,
-        loop_cpu_s=cpu.thread_s,
+        cpu_s=held.cpu.process_s,
+        loop_cpu_s=held.cpu.thread_s,
     )
 
 
@@ -315,11 +383,17 @@ def _turn_name(number: int) -> str:
 
 def _figures(errors_ns: NDArray[np.int64]) -> dict[str, float]:
     absolute = np.abs(errors_ns)
+    if not len(errors_ns):
+        return {}
     return {
         "bias": round(float(errors_ns.mean()) / 1e6, 3),
         "p50": _percentile(absolute, 50),
         "p99": _percentile(absolute, 99),
     }
+
+
+def _spread(values_ns: NDArray[np.int64]) -> dict[str, float]:
+    return {"p50": _percentile(values_ns, 50), "p99": _percentile(values_ns, 99)}
 
 
 def _percentile(values_ns: NDArray[np.int64], percent: float) -> float:
@@ -331,6 +405,15 @@ class _Cpu(NamedTuple):
 
     process_s: float
     thread_s: float
+
+
+class _Held(NamedTuple):
+    """The turns, how late a bare timer loop was, and what streaming took."""
+
+    records: list[TurnRecord]
+    floor_ns: NDArray[np.int64]
+    priority: Priority
+    cpu: _Cpu
 
 
 def _cpu_s() -> _Cpu:

@@ -29,7 +29,7 @@ from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import Recordings
 from live_eval.run.retries import PASSING, Backoff, Patience, RateGate
 from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
-from live_eval.session.event_loop import LoopProbe, undisturbed
+from live_eval.session.event_loop import LoopProbe, raise_priority, undisturbed
 from live_eval.types import Failure
 
 __all__ = ["Observer", "Outcome", "play", "sessions_of"]
@@ -166,7 +166,7 @@ class _Run:
         self._probe = LoopProbe(clock)
         self._stays_busy = False  # a turn waited for a free session in vain, and none has been free since
         self._recordings = Recordings(plan.config, plan.spec)
-        self._writer_thread = ThreadPoolExecutor(1, "writer")  # the store has one writer
+        self._writer_thread = ThreadPoolExecutor(1, "writer", raise_priority)  # the store has one writer
         self._attempts = SessionAttempts(
             plan=plan,
             recordings=self._recordings,
