@@ -174,7 +174,6 @@ class Cassette:
 
     Args:
         name: For messages.
-        about: A description.
         steps: What happened, in order.
         settings: The session's settings, as `EndpointSettings` names them, without address and key.
         recorded: ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` (the time of 0 on the

@@ -208,7 +208,6 @@ def check(
     """Read every file of a data set.
 
     Args:
-        dataset: The data set.
         max_s: Longest length of a file, in seconds.
         on_file: Called after each file with the number of files done and the total.
     """

@@ -142,11 +142,8 @@ def select(
     turn of a dialogue selects the whole dialogue, since its turns depend on each other.
 
     Args:
-        cases: All cases.
         cues: Cues of the case itself (not of its script): an attribute ("rain"), a
             phrase of the data ("sound of raining"), a fine ("weather") or a coarse dimension ("environment").
-        topics: Topics.
-        variants: Variants.
         case_ids: Case ids, or script ids for all variants of a script.
         limit: At most this many cases of each task, the first ones.
 

@@ -92,16 +92,11 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def load_echomind(path: Path, options: DataOptions) -> DataSet:
-    """Read EchoMind's layout.
+    """Read EchoMind's layout: a case for each recording that an entry mentions, readable or not.
 
-    Args:
-        path: A root with ``data_synthesis``, ``data_human`` or both, one of these folders, or a script_info
-            file. If a root has both, the human cases' ids begin with ``human:``; a script and its human twin
-            share a script id, since they are not independent.
-        options: How to read it.
-
-    Returns:
-        A case for each recording that an entry mentions, whether or not the recording can be read.
+    `path` is a root with ``data_synthesis``, ``data_human`` or both, one of these folders, or a script_info
+    file. If a root has both, the human cases' ids begin with ``human:``; a script and its human twin share a
+    script id, since they are not independent.
 
     Raises:
         DataError: A file is not a JSON list of entries, or no entry names a recording.

@@ -128,13 +128,8 @@ def cue_of(phrase: str) -> Cue:
     """Return the cue that a label names.
 
     Case, punctuation, an optional or possessive s and words such as "sound of" do not matter. Alternatives
-    between slashes are fine if all known ones name the same attribute.
-
-    Args:
-        phrase: The label as the data spells it.
-
-    Returns:
-        The cue with its attribute and dimensions, which are None for an unknown label.
+    between slashes are fine if all known ones name the same attribute. The attribute and dimensions of an
+    unknown label are None.
 
     >>> cue_of("sound of dog(s) barking").attribute
     'dog barking'

@@ -56,13 +56,12 @@ class EngineConfig:
     Args:
         input_codec: How the user's audio is encoded.
         output_codec: How to encode reply audio.
-        detection: Thresholds of the voice detector, or None if the client commits turns.
+        detection: None if the client commits turns.
         create_response: Whether the end of speech creates a response.
         interrupt_response: Whether the start of speech cancels the response.
         transcribe: Whether the client wants transcripts of the input.
         instructions: System prompt; empty for none.
         wants_audio: Whether replies are spoken.
-        max_output_tokens: Longest reply, or None.
         speed: Relative speed of the voice.
         lossy_input: Whether the input was decoded from a lossy codec; `Engine.audio` is then called once for
             each packet.
@@ -89,8 +88,6 @@ class Engine:
 
     Args:
         session_id: Its id; the ids of items and responses derive from it.
-        settings: Timing and faults.
-        config: Initial settings.
         waits_for_words: Whether replies depend on the words, so that recognition must finish first.
     """
 

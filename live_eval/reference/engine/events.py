@@ -119,15 +119,10 @@ class ServerResponse:
     """The state of a response.
 
     Args:
-        response_id: Its id.
-        item_id: The assistant's item.
-        wants_audio: Spoken or written.
-        codec: How its audio is encoded.
         voice_end: End of the speech that it answers; None if nothing was spoken.
         instructions: The system prompt it follows.
         in_conversation: Whether it becomes part of the conversation.
         metadata: Metadata of the client, echoed.
-        max_output_tokens: Longest reply, or None.
         item: The assistant's item, once the reply has begun.
         status: How it ended, or OPEN.
         reason: Why it was cut off; empty if it was not.

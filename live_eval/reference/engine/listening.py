@@ -65,9 +65,7 @@ class _Utterance:
 class _InputBuffer:
     """The user's audio on one axis of samples, with its arrival times; the oldest part may be dropped.
 
-    Args:
-        codec: How the bytes are encoded.
-        origin_ms: Length of the session's earlier audio in another encoding.
+    `origin_ms` is the length of the session's earlier audio in another encoding.
     """
 
     def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
@@ -115,8 +113,7 @@ class Listening:
     """The input audio of a session that is not part of an item yet.
 
     Args:
-        codec: Encoding of the user's audio.
-        detection: Thresholds of the voice detector, or None if the client commits turns.
+        detection: None if the client commits turns.
         calibrate: Treat any non-zero sample as speech, and a marked sample as its end. If `lossy`, any
             audible packet is speech, and a silent one means that it ended with the packet before.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.

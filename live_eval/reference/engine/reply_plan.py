@@ -48,7 +48,6 @@ class GeneratedReply:
     """The reply of a responder.
 
     Args:
-        text: The words.
         audio: The speech, without lead silence; None for a reply in text.
         onset_sample: Index of the first audible sample in `audio`, if it is known in advance.
         onset_by: How it is known: ``constructed`` or ``given``.
@@ -73,9 +72,7 @@ class WireReply:
     """A reply ready to send, fully precomputed.
 
     Args:
-        text: The words.
         chunks: The audio; empty for a reply in text.
-        rate_hz: Rate of the samples.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
     """

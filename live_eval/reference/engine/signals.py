@@ -74,9 +74,6 @@ def calibration_speech(
         rate_hz: Samples per second.
         frame_ms: The sender's frame length.
         lossy: Whether the codec on the wire is lossy.
-
-    Returns:
-        The signal, and the end of its speech.
     """
     frame = rate_hz * frame_ms // 1000
     length = max(1, -(-duration_ms * rate_hz // 1000 // frame)) * frame

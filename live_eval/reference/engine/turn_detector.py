@@ -48,7 +48,6 @@ class SpeechChange:
     """A change between speech and silence.
 
     Args:
-        kind: What changed.
         speech_ms: The onset, if speech started; otherwise the end of the speech so far.
         heard_ms: Length of the audio heard when this was detected.
     """
@@ -82,14 +81,7 @@ class TurnDetector:
         self._voiced = self._silent = 0
 
     def feed(self, probability: float) -> SpeechChange | None:
-        """Process the next window.
-
-        Args:
-            probability: Probability of speech, 0 to 1.
-
-        Returns:
-            The change that it completes, or None.
-        """
+        """Process the speech probability of the next window; return the change that it completes, or None."""
         self._window += 1
         return self._while_speaking(probability) if self._speaking else self._while_silent(probability)
 

@@ -75,12 +75,9 @@ class ClientEventProtocol(ServerProtocol):
 
 
 class OpenAiProtocol(ClientEventProtocol):
-    """One session. The beta dialect derives from it.
+    """One session, which expires at `expires_at`, in seconds since the Unix epoch.
 
-    Args:
-        engine: Its engine.
-        model: The requested model.
-        expires_at: In seconds since the Unix epoch.
+    The beta dialect derives from it.
     """
 
     encoder: ClassVar[type[EventEncoder]] = EventEncoder

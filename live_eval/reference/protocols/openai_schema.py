@@ -287,11 +287,7 @@ CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
 
 
 def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]]) -> ClientEvent:
-    """Return the event of a message.
-
-    Args:
-        given: The message.
-        events: The dialect's events, by type.
+    """Return the event of a message, one of the dialect's `events` by type.
 
     Raises:
         MessageError: It is none of them; worded as by OpenAI.

@@ -28,14 +28,7 @@ G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 
 
 class SessionSettings:
-    """One session's settings, changed by ``session.update``.
-
-    Args:
-        session_id: Its id.
-        model: The requested model.
-        expires_at: When it expires, in seconds since the Unix epoch.
-        calibrate: Whether to accept only 16-bit PCM.
-    """
+    """One session's settings, changed by ``session.update``; to `calibrate`, only 16-bit PCM is accepted."""
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate

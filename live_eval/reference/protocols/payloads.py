@@ -25,13 +25,7 @@ _BEFORE_VALUES = (",", "[", "{")
 
 
 class MessageError(LiveEvalError):
-    """A client's message is refused.
-
-    Args:
-        code: OpenAI's error code.
-        message: What was expected, and what came.
-        param: The parameter it is about, or None.
-    """
+    """A client's message is refused, with a `Problem` of this code, message and parameter."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)

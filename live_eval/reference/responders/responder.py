@@ -127,13 +127,7 @@ class FileResponder(ToneResponder):
 
 @dataclass(frozen=True, slots=True)
 class ReplyLine:
-    """A script and its reply.
-
-    Args:
-        text: What the user says.
-        reply: The reply.
-        spoken: A recording of the reply, or None.
-    """
+    """What the user says, and the reply; `spoken` is its recording, or None."""
 
     text: str
     reply: str
@@ -163,7 +157,6 @@ class CascadeResponder(Responder):
         replier: Finds the words.
         voice: Speaks them. None plays a recording of the reply if there is one, otherwise a tone.
         hears_words: Whether there is a recogniser to wait for.
-        workers: Number of threads.
     """
 
     def __init__(self, replier: Replier, voice: Voice | None, *, hears_words: bool, workers: int = 2) -> None:
@@ -299,10 +292,6 @@ def choose_option(instructions: str, heard: str) -> str | None:
     It is a guess, the same for the same instructions and words, and uniform over letters. So accuracy over
     many questions is that of chance.
 
-    Args:
-        instructions: The session's system prompt.
-        heard: The words that were heard.
-
     >>> choose_option("Be kind.", "hello") is None
     True
     """
@@ -313,13 +302,7 @@ def choose_option(instructions: str, heard: str) -> str | None:
 
 
 class ChatReplier:
-    """Answers with an OpenAI-compatible chat server.
-
-    Args:
-        base_url: For example ``"http://127.0.0.1:11434/v1"``.
-        model: Name of the model.
-        key: API key; None if it needs none.
-    """
+    """Answers with an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
 
     def __init__(self, base_url: str, model: str, key: Secret | None) -> None:
         self._model = model

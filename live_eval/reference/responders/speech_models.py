@@ -40,13 +40,7 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Runs both models outside the event loop.
-
-    Args:
-        recogniser: The recogniser, or None.
-        lacking: Why there is none.
-        workers: Number of recogniser threads.
-    """
+    """Runs both models outside the event loop; `lacking` says why there is no recogniser."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser

@@ -23,13 +23,7 @@ _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
 
 
 class RefusedError(LiveEvalError):
-    """A client is refused.
-
-    Args:
-        status: HTTP status.
-        code: OpenAI's ``error.code``.
-        message: What was expected, and what came.
-    """
+    """A client is refused, with an HTTP status and OpenAI's ``error.code``."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,14 +40,12 @@ def is_loopback(host: str) -> bool:
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client is admitted.
+    """Check that a client has the token, in any place that a dialect uses.
 
-    Args:
-        request: The request; its token may be in any place that a dialect uses.
-        token: The expected token; None admits everyone except web pages from other origins.
+    If it is None, everyone is admitted except web pages from other origins.
 
     Raises:
-        RefusedError: It is not.
+        RefusedError: The client is not admitted.
     """
     if token is not None:
         wanted = token.reveal().encode()

@@ -172,14 +172,9 @@ class ReferenceProcess:
 
 @contextlib.asynccontextmanager
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
-    """Run a reference endpoint for a run: the launch hook of its client's specification.
+    """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
 
-    Args:
-        data: The data set whose scripts it answers, along with the bundled sample.
-        log_folder: Folder for its log.
-
-    Yields:
-        Its base URL.
+    It is the launch hook of its client's specification.
     """
     async with ReferenceProcess(data=data, log_folder=log_folder) as process:
         yield process.base_url

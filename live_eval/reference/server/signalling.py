@@ -289,11 +289,9 @@ def _as_json(body: _Json) -> web.Response:
 def _allow_any_origin(
     handler: Callable[[web.Request], Awaitable[web.Response]], code: str
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Answer refusals, and add CORS headers to a handler's responses, so that any web page can read them.
+    """Add CORS headers to a handler's responses, so that any web page can read them, and answer refusals.
 
-    Args:
-        handler: The handler.
-        code: Error code of a request that it cannot take.
+    `code` is the error code of a request that the handler cannot take.
     """
 
     async def handle(request: web.Request) -> web.Response:
