@@ -67,11 +67,7 @@ class FieldMap:
     ) -> None:
         """Raise a `UsageError` if no entry of the file `where` has a field that the user mapped.
 
-        Args:
-            records: The entries.
-            where: Their file.
-            row: The file's word for an entry.
-            prefix: Prefix of our names in the user's mapping.
+        The file calls an entry `row`; the user's mapping has `prefix` before our names.
         """
         for name, spelled in self._mapping.items():
             if not any(
@@ -229,7 +225,7 @@ def read_entries(path: Path) -> list[Any]:
     """Return the entries of a JSON file that contains a list.
 
     Raises:
-        DataError: It cannot be read, is not a list, or is empty; the message says what was found.
+        DataError: It cannot be read, is not a list, or is empty.
     """
     content = parse_json(read_text(path), str(path))
     if not isinstance(content, list):

@@ -16,11 +16,7 @@ def emulated_clients() -> dict[str, ClientSpec]:
 
 
 def emulation_of(name: str) -> Emulation:
-    """Return how the reference endpoint emulates a client's service.
-
-    Raises:
-        UsageError: It does not.
-    """
+    """Return how the reference endpoint emulates a client's service, or raise `UsageError`."""
     emulation = client(name).emulation
     if emulation is None:
         raise UsageError(
@@ -31,21 +27,13 @@ def emulation_of(name: str) -> Emulation:
 
 
 def address(name: str, host: str, port: int) -> str:
-    """Return the base URL at which a reference endpoint serves a client.
-
-    Raises:
-        UsageError: It does not emulate the client's service.
-    """
+    """Return the base URL at which a reference endpoint serves a client, or raise `UsageError`."""
     scheme = "ws" if client(name).transport_kind is TransportKind.WEBSOCKET else "http"
     return f"{scheme}://{host}:{port}{emulation_of(name).base_path}"
 
 
 def calibration_client(kind: TransportKind) -> str:
-    """Return the client that measures a kind of transport.
-
-    Raises:
-        UsageError: No client does.
-    """
+    """Return the client that measures a kind of transport, or raise `UsageError`."""
     for name, spec in emulated_clients().items():
         if spec.transport_kind is kind and spec.emulation is not None and spec.emulation.calibrates:
             return name

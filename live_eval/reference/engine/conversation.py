@@ -138,11 +138,7 @@ class Conversation:
         return len(self._items) < MOST_ITEMS and self._bytes() + _size(item) <= MOST_BYTES
 
     def append(self, item: Item) -> str | None:
-        """Append an item; drop the oldest ones if there is no room for it.
-
-        Returns:
-            The id of the item before it, or None.
-        """
+        """Append an item, and drop the oldest ones if necessary; return the previous item's id, or None."""
         previous = self.last_id
         self._items.append(item)
         while len(self._items) > 1 and (len(self._items) > MOST_ITEMS or self._bytes() > MOST_BYTES):

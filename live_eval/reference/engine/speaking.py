@@ -70,11 +70,7 @@ class Speaking:
         self.active, self._earliest_ns = response, earliest_ns
 
     def reply(self, reply: WireReply, at_ns: int) -> Item | None:
-        """Take the reply of the active response.
-
-        Returns:
-            The assistant's item; None if the response ends without one.
-        """
+        """Take the active response's reply; return its item, or None if the response ends without one."""
         response = self.active
         assert response is not None
         steps = plan(reply, self._settings, response.max_output_tokens)

@@ -165,13 +165,13 @@ class OpenAiProtocol(ClientEventProtocol):
         output = params.audio.output if params.audio is not None else None
         if output is not None and output.format is not None:
             changes["output_codec"] = codec_of(output.format.type)
-        said = params.input
+        said: list[Item] | None = None
+        if params.input is not None:
+            said = [self._item(given, f"response.input[{at}]") for at, given in enumerate(params.input)]
         return self.engine.respond(
             at_ns,
             replace(self.engine.config, **changes),
-            said=None
-            if said is None
-            else [self._item(given, f"response.input[{index}]") for index, given in enumerate(said)],
+            said=said,
             in_conversation=params.conversation != "none",
             metadata=params.metadata,
         )

@@ -41,6 +41,7 @@ __all__ = [
     "choose_option",
     "says_back",
     "scripts_of",
+    "unanswered",
 ]
 
 NOTHING_HEARD = "I am sorry, I did not hear any words."
@@ -245,6 +246,12 @@ class ScriptReplier(Replier):
         return lines[(self._in_turn - 1) % len(lines)]
 
 
+def unanswered(said: Sequence[ItemContent]) -> list[ItemContent]:
+    """Return what the user said since the last reply that was not cut off."""
+    replies = (at for at, item in enumerate(said) if item.role is Role.ASSISTANT and not item.cut_off)
+    return [item for item in said[max(replies, default=-1) + 1 :] if item.role is Role.USER]
+
+
 def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
     """Return the user's last words, alone and joined with those before an interrupted reply.
 
@@ -255,14 +262,11 @@ def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
         Candidate texts, shortest first; empty if there were no words, None if they are unknown.
     """
     texts: list[str] = []
-    for utterance in reversed(said):
-        if utterance.role is Role.ASSISTANT and not utterance.cut_off:
-            break
-        if utterance.role is Role.USER:
-            if utterance.text is None:
-                return None
-            if utterance.text.strip():
-                texts.insert(0, utterance.text.strip())
+    for utterance in unanswered(said):
+        if utterance.text is None:
+            return None
+        if utterance.text.strip():
+            texts.append(utterance.text.strip())
     return [" ".join(texts[-count:]) for count in range(1, min(len(texts), _JOINED_UTTERANCES) + 1)]
 
 

@@ -14,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, decode, int16_to_float, resample
-from live_eval.reference.engine.conversation import ItemContent, Role
-from live_eval.reference.responders.responder import Replier, ReplyLine, choose_option, says_back
+from live_eval.reference.engine.conversation import ItemContent
+from live_eval.reference.responders.responder import (
+    Replier,
+    ReplyLine,
+    choose_option,
+    says_back,
+    unanswered,
+)
 
 __all__ = ["Delivery", "NoticingReplier", "measure_delivery", "remark"]
 
@@ -128,17 +134,11 @@ class NoticingReplier:
 
 def _remark(said: Sequence[ItemContent]) -> str:
     """Return a remark on the last speaker's voice."""
-    sounds: list[NDArray[np.int16]] = []
-    words = rate_hz = 0
-    for utterance in reversed(said):
-        if utterance.role is Role.ASSISTANT and not utterance.cut_off:
-            break
-        if utterance.role is Role.USER:
-            words += len((utterance.text or "").split())
-            for data, codec in reversed(utterance.speech):
-                rate_hz = codec.rate_hz
-                sounds.insert(0, decode(data, codec))
-    if not sounds:
+    utterances = unanswered(said)
+    speech = [piece for utterance in utterances for piece in utterance.speech]
+    if not speech:
         return ""
-    delivery = measure_delivery(Audio(int16_to_float(np.concatenate(sounds)), rate_hz), words)
+    words = sum(len((utterance.text or "").split()) for utterance in utterances)
+    pcm = np.concatenate([decode(data, codec) for data, codec in speech])
+    delivery = measure_delivery(Audio(int16_to_float(pcm), speech[0][1].rate_hz), words)
     return remark(delivery) if delivery is not None else ""

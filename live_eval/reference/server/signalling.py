@@ -243,11 +243,7 @@ async def _offer(request: web.Request) -> _Offer:
 
 
 async def _body(request: web.Request) -> bytes:
-    """Read the body.
-
-    Raises:
-        TimeoutError: It did not arrive in time.
-    """
+    """Read the body, or raise `TimeoutError`."""
     async with asyncio.timeout(_BODY_S):
         return await request.read()
 
