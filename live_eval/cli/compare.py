@@ -10,7 +10,6 @@ import click
 from live_eval.cli import _options
 from live_eval.cli._listing import NONE, figure
 from live_eval.text.wording import counted
-from live_eval.timing import LAG_BOUND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,11 +89,12 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
     _print_table([above, headings, *_rows(comparison)])
     notes = (
         *_denominators(first, comparison),
-        *_flagged(first, comparison),
+        comparison.flagged_in_words(first),
         *_methods(comparison),
         *_close(comparison),
+        *comparison.notes,
     )
-    for line in (*notes, *comparison.notes):
+    for line in filter(None, notes):
         click.echo(line)
 
 
@@ -112,17 +112,6 @@ def _rows(comparison: RunComparison) -> Iterator[dict[str, str]]:
         yield _row(difference)
         if comparison.flagged and name in comparison.without_flagged:
             yield {**_row(comparison.without_flagged[name]), "metric": "  without flagged"}
-
-
-def _flagged(first: str, comparison: RunComparison) -> Iterator[str]:
-    """Yield a note on the number of flagged turns."""
-    if comparison.flagged and comparison.without_flagged:
-        yield (
-            f"flagged (our own lag exceeded {LAG_BOUND_NS / 1e6:.0f} ms): "
-            f"{counted(comparison.flagged_first, 'turn')} in {first}, {comparison.flagged_other} in "
-            f"{comparison.other}; the rows 'without flagged' exclude every turn flagged in either run "
-            f"({comparison.flagged})"
-        )
 
 
 def _row(difference: Difference) -> dict[str, str]:

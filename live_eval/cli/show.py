@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from live_eval.analysis.summary import DialogueFigures, RunSummary, TaskFigures
+    from live_eval.analysis.summary import DialogueFigures, RunSummary
     from live_eval.recording import RunReader
     from live_eval.report.tables import Table as ReportTable
 
 __all__ = ["command", "print_summary"]
 
 _LATENCY_COLUMNS = ("latency, ms", "n", "p50", "95 % interval", "p95", "uncertain: p50", "turns without")
-_QUESTION_COLUMNS = ("questions", "correct, %", "interval", "n", "failed", "unparsed")
 
 
 @click.command()
@@ -55,7 +54,8 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
 
     from live_eval.analysis.summary import summarise
     from live_eval.recording import ScoreReader
-    from live_eval.report.tables import RunView, latency_table, number, score_table
+    from live_eval.report.tables import RunView, latency_table, score_table
+    from live_eval.report.tasks import question_table, transcription_table
 
     console = console or output_console()
     with ScoreReader.open(run.path) as scores:
@@ -85,18 +85,10 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     if summary.judges:
         judges = "; ".join(judge.in_words for judge in summary.judges)
         console.print(f"judges: {judges}", style="dim", markup=False)
-    asked = [figures for figures in summary.tasks if figures.questions]
-    if asked:
-        console.print()
-        console.print(_question_table(asked))
-    for figures in summary.tasks:
-        for errors in figures.errors:
-            if errors.mean.n:
-                console.print(
-                    f"transcription, {errors.how}: word errors {number(errors.mean.value, 2)} % a turn "
-                    f"(mean), {number(errors.pooled.value, 2)} % of all words (pooled), "
-                    f"n {errors.mean.n} of {figures.turns}"
-                )
+    for table in (question_table([view]), transcription_table([view])):
+        if table.rows:
+            console.print()
+            console.print(_terminal(table))
     if summary.dialogues is not None:
         console.print()
         console.print(_dialogues_in_words(summary.dialogues))
@@ -113,7 +105,7 @@ def _terminal(table: ReportTable, *labels: str) -> Table:
     text = [column.label for column in table.columns if not column.figures]
     shown = figure_table(*(headings[place] for place in places), text=text, bold=True)
     for row in table.rows:
-        shown.add_row(*(Text(row[place].text) for place in places))
+        shown.add_row(*(Text("  " * row[place].indent + row[place].text) for place in places))
     return shown
 
 
@@ -143,27 +135,6 @@ def _timing_notes(summary: RunSummary) -> list[str]:
             f"premature responses (cancelled because the user went on speaking): {summary.premature}"
         )
     return notes
-
-
-def _question_table(tasks: Sequence[TaskFigures]) -> Table:
-    from rich.markup import escape
-
-    from live_eval.report.tables import interval, number
-
-    table = figure_table(*_QUESTION_COLUMNS, bold=True)
-    for figures in tasks:
-        for each in figures.questions:
-            refused = f", {each.refused} refused" if each.refused else ""
-            table.add_row(
-                f"  {escape(each.kind)}" if each.kind else figures.task.value,
-                number(each.accuracy.value, 1),
-                interval(each.accuracy, 0),
-                f"{each.accuracy.n} of {each.asked}",
-                str(each.failed),
-                NONE if each.unparsed_share is None else f"{each.unparsed}{refused}",
-                style=None if each.kind else "bold",
-            )
-    return table
 
 
 def _dialogues_in_words(figures: DialogueFigures) -> str:

@@ -43,7 +43,6 @@ __all__ = [
     "dump",
     "dump_json",
     "envelope",
-    "exposed_secret",
     "fields_in",
     "file_stem",
     "from_blob",
@@ -96,9 +95,6 @@ RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reas
 ENVELOPE_NS = 20_000_000
 _REASON = 300
 
-_SECRET_NAME = re.compile(
-    r"(^|[_\-\s])(api[_\-]?key|key|token|authorization|secret|password|cookie)$", re.IGNORECASE
-)
 _WORDS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
 _FORMER_NAMES = {"edges": "boundaries", "edges_uncertain": "boundaries_uncertain"}
 _JSON = frozenset({"marks", "trace", *_ADAPTERS})
@@ -352,27 +348,6 @@ def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
         reference_audio_path=None if reference is None else change(reference),
         clean_audio_path=None if clean is None else change(clean),
     )
-
-
-def exposed_secret(value: Any, where: str = "") -> str | None:
-    """Return the first field that seems to hold a key or token in the clear, or None."""
-    for name, text in _leaves(value, where):
-        last = name.rpartition(".")[2]
-        named = bool(_SECRET_NAME.search(last)) and text.strip("*") != ""
-        if named or SECRETS.suspects(text):
-            return name
-    return None
-
-
-def _leaves(value: Any, where: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{where}.{key}" if where else str(key))
-    elif isinstance(value, str):
-        yield where, value
-    elif isinstance(value, (list, tuple)):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{where}[{index}]")
 
 
 def body_json(body: Any) -> str:

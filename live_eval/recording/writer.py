@@ -92,7 +92,7 @@ class RunWriter:
             StoreLockedError: Another process is making a run there.
         """
         manifest = SECRETS.values(manifest)
-        secret = encoding.exposed_secret(manifest)
+        secret = SECRETS.exposed_in(manifest)
         if secret is not None:
             raise StoreError(f"the manifest holds what looks like a secret in the clear at {secret!r}")
         try:

@@ -309,6 +309,14 @@ class Redactor:
             or ("@" in text and _LOGIN.search(text) is not None)
         )
 
+    def exposed_in(self, value: Any) -> str | None:
+        """Return the path of the first text in JSON values that seems to be a secret, or None."""
+        for path, text in _leaves(value, ()):
+            field = next((step for step in reversed(path) if isinstance(step, str)), "")
+            if (_names_secret(field) and text.strip("*")) or self.suspects(text):
+                return ".".join(map(str, path))
+        return None
+
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         for spelling in self._spellings:  # longest first; much faster than one pattern of all

@@ -18,8 +18,6 @@ from live_eval.analysis.comparison import (
 from live_eval.analysis.statistics import Estimate
 from live_eval.analysis.summary import LATENCIES, RunSummary
 from live_eval.errors import UsageError
-from live_eval.text.wording import counted
-from live_eval.timing import LAG_BOUND_NS
 
 __all__ = ["RunDifferences", "compare", "prompts_in_words"]
 
@@ -90,13 +88,8 @@ def compare(
     estimates = {name: each.difference for name, each in found.differences.items()}
     clear = {name: each.difference for name, each in found.without_flagged.items()}
     comparable = () if latencies_differ(first, other) else LATENCIES
-    if comparable and found.flagged:
-        notes.append(
-            f"flagged (our own lag exceeded {LAG_BOUND_NS / 1e6:.0f} ms): "
-            f"{counted(found.flagged_first, 'turn')} in {first.name}, {found.flagged_other} in {other.name}; "
-            f"latency differences are given with and without the turns flagged in either run "
-            f"({found.flagged})"
-        )
+    if flagged := found.flagged_in_words(first.name):
+        notes.append(flagged)
     return RunDifferences(
         first=first.name,
         other=other.name,

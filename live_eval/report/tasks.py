@@ -22,7 +22,7 @@ from live_eval.report.tables import (
 from live_eval.text.wording import counted
 from live_eval.types import Task
 
-__all__ = ["task_tables"]
+__all__ = ["question_table", "task_tables", "transcription_table"]
 
 _QUESTION_NOTE = (
     "Per cent of n questions answered correctly, resampled by script. A question whose turn failed was "
@@ -52,8 +52,8 @@ def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[T
     """Return the tables that have rows: accuracy, transcription, and the relations between levels."""
     related = list(zip(runs, levels, strict=True))
     tables = [
-        TitledTable("Multiple choice by type of question", _questions(runs)),
-        TitledTable("Transcription", _transcription(runs)),
+        TitledTable("Multiple choice by type of question", question_table(runs)),
+        TitledTable("Transcription", transcription_table(runs)),
         TitledTable("How the levels go together", _relations(related, runs)),
         TitledTable("Replies where the cue was recognised, and where it was not", _cues(related, runs)),
         TitledTable("Human against synthetic speech", _sources(related, runs)),
@@ -66,7 +66,8 @@ def _figures(view: RunView, task: Task) -> TaskFigures | None:
     return next((figures for figures in view.summary.tasks if figures.task is task), None)
 
 
-def _questions(runs: Sequence[RunView]) -> Table:
+def question_table(runs: Sequence[RunView]) -> Table:
+    """Return the accuracy of each run by task and type of question."""
     headings = ("asked", "n", "of them failed", "accuracy, %", "95 % interval", "unparsed", "of them refused")
     columns = columns_of(runs, ["questions"], headings)
     rows: list[tuple[Cell, ...]] = []
@@ -106,7 +107,8 @@ def _of_answered(figures: QuestionFigures) -> str:
     return f"{number(figures.of_answered, 1)} % of those that were answered"
 
 
-def _transcription(runs: Sequence[RunView]) -> Table:
+def transcription_table(runs: Sequence[RunView]) -> Table:
+    """Return the word errors of each run."""
     headings = ("turns", "n", "mean", "95 % interval", "pooled", "95 % interval")
     columns = columns_of(runs, ["words"], headings)
     names = {"normalized": "Whisper-normalised", "raw": "raw"}

@@ -21,6 +21,7 @@ from live_eval.analysis.summary import TurnKey
 from live_eval.errors import UsageError
 from live_eval.recording import part_of
 from live_eval.text.wording import counted
+from live_eval.timing import LAG_BOUND_NS
 
 __all__ = [
     "ComparedRuns",
@@ -59,6 +60,17 @@ class RunComparison:
     flagged: int
     boundaries: Boundaries
     notes: tuple[str, ...]
+
+    def flagged_in_words(self, first: str) -> str:
+        """Return a note on the flagged turns; empty if there are none, or no latency is compared."""
+        if not (self.flagged and self.without_flagged):
+            return ""
+        return (
+            f"flagged (our own lag exceeded {LAG_BOUND_NS / 1e6:.0f} ms): "
+            f"{counted(self.flagged_first, 'turn')} in {first}, {self.flagged_other} in {self.other}; "
+            f"latency differences are given with and without the turns flagged in either run "
+            f"({self.flagged})"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval compare --json`` prints it; keys are only ever added."""

@@ -8,6 +8,7 @@ many. Without scores to choose by, every prompt has a row.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,10 +30,19 @@ from live_eval.report.leaderboard.entries import (
 )
 from live_eval.report.leaderboard.plots import LevelPlot, level_plots
 from live_eval.report.leaderboard.published import JUDGES, PUBLISHED
-from live_eval.report.leaderboard.ranking import Best, Rival, find_best
 from live_eval.types import Task
 
-__all__ = ["Board", "BoardCell", "BoardRow", "BoardTable", "HeatMap", "build_board"]
+__all__ = [
+    "Best",
+    "Board",
+    "BoardCell",
+    "BoardRow",
+    "BoardTable",
+    "HeatMap",
+    "Rival",
+    "build_board",
+    "find_best",
+]
 
 _CONVERSATION = Task.CONVERSATION
 
@@ -230,6 +240,53 @@ def _best(column: BenchmarkColumn, entries: Sequence[Entry], cells: Sequence[Boa
         if cell.value is not None and not (entry.states_cue and column.task is _CONVERSATION)
     ]
     return find_best(rivals, higher_is_better=column.higher_is_better)
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A row that competes to be the best of a column.
+
+    Args:
+        heard: The data and the cases behind it.
+    """
+
+    row: int
+    value: float
+    share: float
+    heard: tuple[str, frozenset[str]]
+    judge: JudgeFacts | None
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best rows of a column: several if their figures are equal up to rounding.
+
+    Args:
+        rows: Their places; empty if none is the best.
+        reason: Why there is none among several rows; empty otherwise.
+    """
+
+    rows: frozenset[int]
+    reason: str = ""
+
+
+def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
+    """Return the best of the rivals, if they were measured in the same way."""
+    if len(rivals) < 2:
+        return Best(frozenset())
+    if len({rival.heard for rival in rivals}) > 1:
+        return Best(
+            frozenset(), "our rows are of different data or cases; live-eval compare shows how they differ"
+        )
+    if len({rival.judge for rival in rivals}) > 1:
+        return Best(
+            frozenset(), "our rows are by different judges, or by different models or versions of one"
+        )
+    top = (max if higher_is_better else min)(rival.value for rival in rivals)
+    most = max(rival.share for rival in rivals)
+    ahead = [rival for rival in rivals if math.isclose(rival.value, top, rel_tol=1e-9)]
+    best = frozenset(rival.row for rival in ahead if rival.share == most)
+    return Best(best, "" if best else "the row ahead rests on a smaller share of its turns than another")
 
 
 def _without_best(best: Mapping[BenchmarkColumn, Best]) -> Iterator[str]:

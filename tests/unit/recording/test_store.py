@@ -31,7 +31,7 @@ from live_eval.recording import (
     ScoreReader,
     ScoreStore,
 )
-from live_eval.recording._encoding import exposed_secret, file_stem
+from live_eval.recording._encoding import file_stem
 from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
 from live_eval.recording.schema import RUN_TABLES, create_database, is_local_disk
 from live_eval.redaction import SECRETS
@@ -502,7 +502,7 @@ def test_a_secret_never_enters_a_manifest(tmp_path: Path) -> None:
         "max_output_tokens": 5,
         "turn": {"token": None},
     }
-    assert exposed_secret(harmless) is None
+    assert SECRETS.exposed_in(harmless) is None
 
 
 def test_a_secret_in_a_message_is_masked(tmp_path: Path) -> None:
