@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 import orjson
@@ -110,12 +109,7 @@ class ReferenceProcess:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Stop it.
 
         Raises:
