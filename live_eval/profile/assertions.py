@@ -1,0 +1,264 @@
+"""Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
+
+A figure that is withheld (a 95th percentile of fewer than 30 turns) holds no assertion, and neither does one
+that leaves out turns which failed or were not answered where these alone would move it past the bound.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.errors import UsageError
+from live_eval.text.wording import counted
+
+__all__ = [
+    "STATISTICS",
+    "Assertion",
+    "CheckedAssertion",
+    "check_assertion",
+    "check_campaign",
+    "parse_assertion",
+]
+
+STATISTICS: Mapping[str, float] = {"mean": 0, "p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "max": 0}
+"""The statistics that can be asserted, each with the share of the turns that may lie beyond it."""
+
+_METRICS = (
+    "connect",
+    "endpointing",
+    "first_byte",
+    "voice_to_voice",
+    "lead_silence",
+    "transcript",
+    "complete",
+    "start_delay",
+    "first_byte_from_intended",
+    "voice_to_voice_from_intended",
+)
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_UNITS_MS = {"ms": 1.0, "s": 1000.0}
+_FORM = "METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"
+_EXPRESSION = re.compile(r"\s*([^\s<>=.]+)\s*\.\s*([^\s<>=]+)\s*(<=|>=|<|>)\s*([^\s<>=]+?)\s*([a-zA-Z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """A bound on one figure.
+
+    Args:
+        expression: As it was written.
+        metric: A latency of a campaign.
+        statistic: One of `STATISTICS`.
+        comparison: ``<``, ``<=``, ``>`` or ``>=``.
+        bound_ms: The bound in milliseconds.
+    """
+
+    expression: str
+    metric: str
+    statistic: str
+    comparison: str
+    bound_ms: float
+
+    def holds_for(self, value_ms: float) -> bool:
+        """Return whether a figure is on the right side of the bound."""
+        return _COMPARISONS[self.comparison](value_ms, self.bound_ms)
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it bounds the figure from above."""
+        return self.comparison.startswith("<")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedAssertion:
+    """An assertion and what was measured. True if it holds.
+
+    Args:
+        assertion: What was asserted.
+        holds: Whether it holds.
+        value_ms: The figure; None where there is none.
+        interval_ms: Its 95 % interval; None where there is none.
+        error_bar_ms: How much of the figure may be our own lateness (p99 of `lag`); None if unknown.
+        n: Turns that the figure rests on.
+        point: The point of the campaign; empty outside of one.
+        reason: Why it does not hold although the figure alone does not say so, or why there is no interval.
+    """
+
+    assertion: Assertion
+    holds: bool
+    value_ms: float | None
+    interval_ms: tuple[float, float] | None
+    error_bar_ms: float | None
+    n: int
+    point: str = ""
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __repr__(self) -> str:
+        return f"<{self.in_words}>"
+
+    @property
+    def in_words(self) -> str:
+        """One line: the verdict, the figure, its interval and its error bar."""
+        figure = "no value" if self.value_ms is None else f"{self.value_ms:.1f} ms"
+        details = [f"n {self.n}"]
+        if self.interval_ms is not None:
+            details.insert(0, f"95 % interval {self.interval_ms[0]:.1f} to {self.interval_ms[1]:.1f}")
+        if self.error_bar_ms is not None:
+            details.append(f"error bar {self.error_bar_ms:.1f} ms")
+        if self.reason:
+            details.append(self.reason)
+        verdict = "holds" if self.holds else "FAILS"
+        where = f" at {self.point}" if self.point else ""
+        measured = f"{self.assertion.metric}.{self.assertion.statistic} is {figure}"
+        return f"{self.assertion.expression}: {verdict}{where}: {measured} ({', '.join(details)})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``live-eval latency --json`` prints it; keys are only ever added."""
+        return {
+            "expression": self.assertion.expression,
+            "holds": self.holds,
+            "value_ms": self.value_ms,
+            "interval_ms": None if self.interval_ms is None else list(self.interval_ms),
+            "error_bar_ms": self.error_bar_ms,
+            "n": self.n,
+            "point": self.point,
+            "reason": self.reason,
+        }
+
+
+def parse_assertion(text: str) -> Assertion:
+    """Return the assertion that `text` states.
+
+    Args:
+        text: ``METRIC.STATISTIC < TIME``, the time in ``ms`` or ``s``; also ``<=``, ``>`` and ``>=``.
+
+    Raises:
+        UsageError: It states none; says what was expected and what came.
+
+    >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound_ms
+    1200.0
+    """
+    found = _EXPRESSION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"assertion {text!r}: expected {_FORM}")
+    metric, statistic, comparison, number, unit = found.groups()
+    _check_known(text, "metric", metric, _METRICS)
+    _check_known(text, "statistic", statistic, tuple(STATISTICS))
+    if unit not in _UNITS_MS:
+        came = f"{number}{unit}"
+        raise UsageError(f"assertion {text!r}: expected a time in ms or s, but it is {came!r}")
+    try:
+        bound = float(number)
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise UsageError(f"assertion {text!r}: expected a number before {unit}, but it is {number!r}")
+    return Assertion(
+        expression=text.strip(),
+        metric=metric,
+        statistic=statistic,
+        comparison=comparison,
+        bound_ms=bound * _UNITS_MS[unit],
+    )
+
+
+def _check_known(text: str, what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise UsageError(
+            f"assertion {text!r}: unknown {what} {name!r}{hint}; expected one of {', '.join(known)}"
+        )
+
+
+def check_assertion(
+    assertion: Assertion,
+    latency: Mapping[str, Any],
+    *,
+    unanswered: int,
+    error_bar_ms: float | None,
+    point: str = "",
+) -> CheckedAssertion:
+    """Check an assertion against the figures of a latency.
+
+    Turns that failed or were not answered have no value. An upper bound counts them as beyond it: it fails
+    where they are more than the statistic leaves out (5 % for p95, none for the mean and the maximum).
+
+    Args:
+        assertion: What to check.
+        latency: The figures of its metric, as ``live-eval latency --json`` prints them.
+        unanswered: Turns that failed or were not answered.
+        error_bar_ms: How much of a figure may be our own lateness, or None.
+        point: The point of the campaign; empty outside of one.
+    """
+    key = f"{assertion.statistic}_ms"
+    value: float | None = latency[key]
+    interval: Sequence[float] | None = latency["intervals"].get(key)
+    reason = str(latency["reason"].get(key, ""))
+    n = int(latency["n"])
+    too_many = unanswered > STATISTICS[assertion.statistic] * (n + unanswered)
+    holds = value is not None and assertion.holds_for(value)
+    if value is None:
+        reason = f"cannot be checked: {reason or 'no values'}"
+    elif holds and assertion.is_upper and too_many:
+        holds = False
+        reason = f"{counted(unanswered, 'turn')} failed or had no answer, which counts as beyond the bound"
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=holds,
+        value_ms=value,
+        interval_ms=None if interval is None else (interval[0], interval[1]),
+        error_bar_ms=error_bar_ms,
+        n=n,
+        point=point,
+        reason=reason,
+    )
+
+
+def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) -> list[CheckedAssertion]:
+    """Check assertions at every point of a campaign's sweep; sentinels and endpointing costs are left out.
+
+    Args:
+        assertions: What to check.
+        summary: The campaign, as ``live-eval latency --json`` prints it.
+
+    Returns:
+        For each assertion, in order, one result for each point.
+
+    Raises:
+        UsageError: No point was measured.
+    """
+    error_bar_ms = summary["error_bar"]["lag_ms"]["p99"]
+    points = [point for point in summary["points"] if point["role"] == "sweep"]
+    if not points:
+        raise UsageError("nothing can be asserted: no point of the campaign was measured")
+    return [
+        check_assertion(
+            assertion,
+            point["latencies"][assertion.metric],
+            unanswered=_unanswered(point["turns"]),
+            error_bar_ms=error_bar_ms,
+            point=point["name"],
+        )
+        for assertion in assertions
+        for point in points
+    ]
+
+
+def _unanswered(turns: Mapping[str, Any]) -> int:
+    """Return how many turns of a point failed or were captured without an answer."""
+    return int(turns["n"] - turns["captured"] + turns["no_answer"])

@@ -1,0 +1,161 @@
+"""Assertions about latencies: what can be asserted, what holds, and what is printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from live_eval.errors import UsageError
+from live_eval.profile.assertions import (
+    CheckedAssertion,
+    check_assertion,
+    check_campaign,
+    parse_assertion,
+)
+
+
+def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
+    """The figures of a latency, as `live-eval latency --json` prints them."""
+    return {
+        "n": n,
+        "mean_ms": 900.0,
+        "p50_ms": 880.0,
+        "p90_ms": 1000.0,
+        "p95_ms": 1100.0,
+        "p99_ms": None,
+        "max_ms": 1150.0,
+        "intervals": {"p50_ms": [860.0, 901.5], "p95_ms": None},
+        "reason": {"p99_ms": "fewer than 150 values"},
+        **changes,
+    }
+
+
+def check(expression: str, *, unanswered: int = 0, **changes: Any) -> CheckedAssertion:
+    return check_assertion(
+        parse_assertion(expression), figures(**changes), unanswered=unanswered, error_bar_ms=0.42
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "statistic", "comparison", "bound_ms"),
+    [
+        ("voice_to_voice.p95 < 1200ms", "voice_to_voice", "p95", "<", 1200),
+        ("first_byte.mean<=1.2s", "first_byte", "mean", "<=", 1200),
+        ("  endpointing . p50  >  -3.5 ms ", "endpointing", "p50", ">", -3.5),
+        ("voice_to_voice_from_intended.max >= 1e3ms", "voice_to_voice_from_intended", "max", ">=", 1000),
+    ],
+)
+def test_an_assertion_has_a_metric_a_statistic_and_a_bound(
+    text: str, metric: str, statistic: str, comparison: str, bound_ms: float
+) -> None:
+    parsed = parse_assertion(text)
+    assert (parsed.metric, parsed.statistic, parsed.comparison) == (metric, statistic, comparison)
+    assert parsed.bound_ms == bound_ms
+    assert parsed.expression == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"),
+        ("fast", "expected METRIC.STATISTIC < TIME"),
+        ("voice_to_voice < 3ms", "expected METRIC.STATISTIC < TIME"),
+        ("voice_to_voice.p95 == 3ms", "expected METRIC.STATISTIC < TIME"),
+        ("voice_to_voice.p95 < 3ms and more", "expected METRIC.STATISTIC < TIME"),
+        (
+            "voice2voice.p95 < 3ms",
+            r"unknown metric 'voice2voice' \(did you mean voice_to_voice\?\)",
+        ),
+        ("wer.p95 < 3ms", "unknown metric 'wer'; expected one of connect, endpointing, first_byte"),
+        ("first_byte.p75 < 3ms", r"unknown statistic 'p75' .*expected one of mean, p50, p90, p95, p99, max"),
+        ("first_byte.p95 < 1200", "expected a time in ms or s, but it is '1200'"),
+        ("first_byte.p95 < 3min", "expected a time in ms or s, but it is '3min'"),
+        ("first_byte.p95 < 1,2 s", "expected a number before s, but it is '1,2'"),
+        ("first_byte.p95 < nan ms", "expected a number before ms, but it is 'nan'"),
+    ],
+)
+def test_an_assertion_that_states_nothing_is_refused_with_what_was_expected(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        parse_assertion(text)
+    assert repr(text) in str(refused.value)
+
+
+def test_an_assertion_holds_where_the_figure_is_on_its_side_of_the_bound() -> None:
+    assert check("voice_to_voice.p50 < 881ms")
+    assert not check("voice_to_voice.p50 < 880ms")
+    assert check("voice_to_voice.p50 <= 880ms")
+    assert check("voice_to_voice.p50 > 0.5s")
+    assert not check("voice_to_voice.max < 1.15s")
+
+
+def test_a_result_is_printed_with_the_figure_its_interval_and_its_error_bar() -> None:
+    assert check("voice_to_voice.p50 < 1s").in_words == (
+        "voice_to_voice.p50 < 1s: holds: voice_to_voice.p50 is 880.0 ms "
+        "(95 % interval 860.0 to 901.5, n 40, error bar 0.4 ms)"
+    )
+    assert repr(check("voice_to_voice.p50 < 0.5s")).startswith("<voice_to_voice.p50 < 0.5s: FAILS: ")
+
+
+def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
+    for expression in ("first_byte.p99 < 9s", "first_byte.p99 > 0ms"):
+        result = check(expression)
+        assert not result
+        assert result.value_ms is None
+        assert "no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
+
+
+@pytest.mark.parametrize(
+    ("expression", "unanswered", "holds"),
+    [
+        ("first_byte.p95 < 2s", 2, True),  # of 42, no more than one in twenty
+        ("first_byte.p95 < 2s", 3, False),
+        ("first_byte.p50 < 2s", 40, True),
+        ("first_byte.p50 < 2s", 41, False),
+        ("first_byte.mean < 2s", 1, False),
+        ("first_byte.max < 2s", 1, False),
+        ("first_byte.p95 > 1s", 30, True),
+    ],
+)
+def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
+    expression: str, unanswered: int, holds: bool
+) -> None:
+    result = check(expression, unanswered=unanswered)
+    assert result.holds is holds
+    assert ("failed or had no answer" in result.reason) is not holds
+
+
+def campaign(*points: dict[str, Any]) -> dict[str, Any]:
+    return {"error_bar": {"lag_ms": {"p50": 0.1, "p99": 0.9}, "calibration": None}, "points": list(points)}
+
+
+def point(name: str, role: str = "sweep", *, failed: int = 0, **changes: Any) -> dict[str, Any]:
+    turns = {"n": 40 + failed, "captured": 40, "failed": {"no_response": failed}, "no_answer": 0}
+    return {"name": name, "role": role, "turns": turns, "latencies": {"first_byte": figures(**changes)}}
+
+
+def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
+    summary = campaign(
+        point("c1"),
+        point("start", "sentinel", p95_ms=9000.0),
+        point("c2", p95_ms=1300.0),
+        point("c4", failed=5),
+    )
+    results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], summary)
+    assert [(each.point, each.holds) for each in results] == [("c1", True), ("c2", False), ("c4", False)]
+    assert results[2].reason == "5 turns failed or had no answer, which counts as beyond the bound"
+    assert results[1].as_json() == {
+        "expression": "first_byte.p95 < 1200ms",
+        "holds": False,
+        "value_ms": 1300.0,
+        "interval_ms": None,
+        "error_bar_ms": 0.9,
+        "n": 40,
+        "point": "c2",
+        "reason": "",
+    }
+
+
+def test_nothing_holds_of_a_campaign_without_points() -> None:
+    with pytest.raises(UsageError, match="no point of the campaign was measured"):
+        check_campaign([parse_assertion("first_byte.p95 < 1200ms")], campaign())
