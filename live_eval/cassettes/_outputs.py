@@ -79,7 +79,6 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
 
 
 def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Return names and types of a dataclass's fields, cached."""
     found = _known.get(kind)
     if found is None:
         found = _known[kind] = tuple(get_type_hints(kind).items())

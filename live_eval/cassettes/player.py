@@ -290,7 +290,6 @@ def _value(message: Message) -> object:
 
 
 def _matches(event: Output, wanted: Expected) -> bool:
-    """Return whether an event has the name and the fields that a cassette expects."""
     if isinstance(event, ACTIONS):
         return False
     step = expected(wanted.at_ns, event)

@@ -234,7 +234,6 @@ class _Replay:
                 self.state.fail(kind, message, step.at_ns)
 
     def _take(self, call: str, at_ns: int, **arguments: Any) -> None:
-        """Call the dialect and handle its outputs."""
         for output in self._outputs(getattr(self._dialect, call), at_ns=at_ns, **arguments):
             if isinstance(output, Send):
                 if call != "frame":  # the messages of frames are not in the cassette

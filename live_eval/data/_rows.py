@@ -204,11 +204,7 @@ class Row:
 
 
 def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
-    """Parse the JSON of the file `where`, or of one of its lines.
-
-    Raises:
-        DataError: It is not JSON; the message names the line.
-    """
+    """Parse the JSON of the file `where`, or of one of its lines; a `DataError` names the line."""
     place = where if line is None else f"{where}, line {line}"
     try:
         return json.loads(text)

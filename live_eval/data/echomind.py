@@ -238,7 +238,6 @@ def _skipped_by_neutral_rule(case: Case) -> bool:
 
 
 def _missing_variants(fields: FieldMap, records: list[dict[str, Any]]) -> list[str]:
-    """Return notes on variants that some entries do not have."""
     absent = Counter(
         variant for record in records for variant in Variant if not fields.offers(record, variant)
     )

@@ -187,7 +187,6 @@ def _absent_keys(
 
 
 def _repeated_ids(file: QuestionFile, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield a note on ids that several questions share."""
     ids = Counter(case.question.question_id for case in cases if case.question is not None)
     repeated = [question_id for question_id, count in ids.items() if count > 1]
     if repeated:

@@ -155,8 +155,6 @@ def _nested(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class _BetaEventEncoder(EventEncoder):
-    """Encodes events in the beta dialect."""
-
     spellings: ClassVar[Mapping[str, str]] = {
         "response.output_audio.delta": "response.audio.delta",
         "response.output_audio.done": "response.audio.done",

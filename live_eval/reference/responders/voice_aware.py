@@ -133,7 +133,6 @@ class NoticingReplier:
 
 
 def _remark(said: Sequence[ItemContent]) -> str:
-    """Return a remark on the last speaker's voice."""
     utterances = unanswered(said)
     speech = [piece for utterance in utterances for piece in utterance.speech]
     if not speech:

@@ -146,7 +146,6 @@ class ReplyPlayer:
 
     @property
     def _has_played_all(self) -> bool:
-        """Whether the current response is played and has no more pieces."""
         return self._playing is not None and self._playing.response_id in self._whole and not self._queue
 
     async def _tick(self) -> None:

@@ -166,11 +166,7 @@ class WebRtcSessions:
     # -- Both -------------------------------------------------------------------------------------------
 
     async def _answer(self, call_id: str, offer: str, protocol: ServerProtocol) -> str:
-        """Start a session; return the answer to its offer.
-
-        Raises:
-            OfferError: The offer cannot be answered, or a fault refuses it.
-        """
+        """Start a session and return the answer to its offer, or raise `OfferError`."""
         fault = protocol.engine.settings.fault
         if fault is Fault.REFUSE_SDP:
             raise OfferError("this endpoint refuses the offer on purpose")
@@ -220,11 +216,7 @@ def _settings(settings: ReferenceSettings) -> ReferenceSettings:
 
 
 async def _offer(request: web.Request) -> _Offer:
-    """Read the request of an OpenAI client: an offer, or a form with an offer and session settings.
-
-    Raises:
-        OfferError: The body is neither.
-    """
+    """Read the body of an OpenAI client: an offer, or a form with an offer and session settings."""
     if request.content_type == "application/sdp":
         return _Offer(_text(await _body(request)), {})
     if request.content_type != "multipart/form-data":
