@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["NONE", "fields_of", "figure", "figure_table", "output_console", "print_details", "print_listing"]
+__all__ = [
+    "NONE",
+    "counts_in_words",
+    "fields_of",
+    "figure",
+    "figure_table",
+    "output_console",
+    "print_details",
+    "print_listing",
+]
 
 NONE = "–"
 """Stands for a missing figure."""
@@ -35,6 +44,11 @@ def output_console() -> Console:
 def fields_of(value: object, *names: str) -> dict[str, Any]:
     """Return attributes by name."""
     return {name: getattr(value, name) for name in names}
+
+
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Return names with their counts."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def figure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import click
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.cli import FAILED, _options
-from live_eval.cli._listing import figure_table, output_console
+from live_eval.cli._listing import counts_in_words, figure_table, output_console
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
 from live_eval.errors import UsageError
 
@@ -121,7 +121,7 @@ def _print(report: DataReport) -> None:
         ("topics", report.counts("topic")),
     ):
         if counts:
-            console.print(f"{title}: {_counted(counts)}", markup=False)
+            console.print(f"{title}: {counts_in_words(counts)}", markup=False)
     console.print()
     console.print(_table(("dimension", "", "cases", "cues"), _cue_rows(report)))
     if report.question_types():
@@ -171,7 +171,7 @@ def _print_details(report: DataReport, console: Console) -> None:
     if report.ok:
         console.print(f"all {len(report.files)} files can be read", markup=False)
         return
-    failures = f" ({_counted(report.failures)})" if report.failures else ""
+    failures = f" ({counts_in_words(report.failures)})" if report.failures else ""
     verdict = (
         f"{len(report.unreadable)} of {len(report.files)} files cannot be used{failures}; "
         f"{len(report.problems)} of {len(report.dataset.cases)} cases have a problem"
@@ -191,7 +191,7 @@ def _print_details(report: DataReport, console: Console) -> None:
 
 def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
     return [
-        (coarse, fine, str(sum(names.values())), _counted(names))
+        (coarse, fine, str(sum(names.values())), counts_in_words(names))
         for coarse, fines in report.cues().items()
         for fine, names in fines.items()
     ]
@@ -200,7 +200,8 @@ def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
 def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
     """Return a row for each task; question types of the paper that are absent count 0."""
     return [
-        (task, str(sum(kinds.values())), _counted(kinds)) for task, kinds in report.question_types().items()
+        (task, str(sum(kinds.values())), counts_in_words(kinds))
+        for task, kinds in report.question_types().items()
     ]
 
 
@@ -226,10 +227,6 @@ def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Render
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _some(names: list[str], most: int = 3) -> str:

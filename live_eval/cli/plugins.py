@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from live_eval.cli._listing import print_listing
+from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
 from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
 
@@ -17,11 +17,9 @@ def command(as_json: bool) -> None:
     """List plugins, and report broken ones."""
     rows = [
         {
-            "name": plugin.name,
+            **fields_of(plugin, "name", "distribution", "problem"),
             "ok": plugin.problem is None,
             "group": group,
-            "distribution": plugin.distribution,
-            "problem": plugin.problem,
         }
         for group in (CLIENTS, JUDGES)
         for plugin in find_plugins(group)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._listing import NONE, figure_table, output_console
+from live_eval.cli._listing import NONE, counts_in_words, figure_table, output_console
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -66,14 +65,14 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
     failed = summary.total - summary.captured
     counts = f"{summary.captured} of {summary.total} turns captured"
     if failed:
-        counts += f", [red]{failed} failed[/red]: {_counts(summary.failures)}"
+        counts += f", [red]{failed} failed[/red]: {counts_in_words(summary.failures)}"
     console.print(counts)
     if facts.unfinished:
         console.print(f"[yellow]The run {facts.unfinished}.[/yellow]")
     if summary.retried:
-        console.print(f"retried attempts: {_counts(summary.retried)}")
+        console.print(f"retried attempts: {counts_in_words(summary.retried)}")
     if summary.warnings:
-        console.print(f"warnings: {_counts(summary.warnings)}")
+        console.print(f"warnings: {counts_in_words(summary.warnings)}")
     console.print()
     view = RunView(0, facts.name, summary)
     console.print(_terminal(latency_table([view]), *_LATENCY_COLUMNS))
@@ -144,7 +143,3 @@ def _dialogues_in_words(figures: DialogueFigures) -> str:
     if followed.value is None:
         return f"{counts}; whether replies follow the change: {followed.reason}"
     return f"{counts}; replies followed it (C4 of 4 or more) in {followed.value:.0f} % of {followed.n}"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items())

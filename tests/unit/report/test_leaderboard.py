@@ -30,8 +30,8 @@ from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.registry import JUDGES as JUDGE_GROUP
 from live_eval.registry import Plugin, find_plugins
 from live_eval.report import write_report
-from live_eval.report.leaderboard import Board, BoardCell, BoardFormat, build_board, render
-from live_eval.report.leaderboard.board import Rival, find_best
+from live_eval.report.leaderboard import BoardFormat, build_board, render
+from live_eval.report.leaderboard.board import Board, BoardCell, Rival, find_best
 from live_eval.report.leaderboard.published import COLUMNS, JUDGES, PUBLISHED
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant

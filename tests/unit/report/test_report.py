@@ -341,7 +341,7 @@ def test_turns_ended_by_different_hands_are_not_compared(tmp_path: Path) -> None
 def test_scores_of_different_versions_are_not_compared(run_folder: Path, tmp_path: Path) -> None:
     from live_eval.judging import Scored
     from live_eval.recording import ScoreStore
-    from live_eval.report import compare
+    from live_eval.report.compare import compare
 
     other = Path(shutil.copytree(run_folder, tmp_path / "run"))
     with RunReader.open(other) as run, ScoreStore.open(other) as scores:
