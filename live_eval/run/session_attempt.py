@@ -34,7 +34,10 @@ class SessionAttempts:
     writer: ThreadPoolExecutor  # decodes, times and writes
     clock: Clock
     probe: LoopProbe
-    _collector: Collector = field(init=False, default_factory=Collector)
+    _collector: Collector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._collector = Collector(self.plan.spec.transport_kind)
 
     async def play(self, jobs: Sequence[Job], base_url: str, attempt: int) -> list[TurnRecord]:
         """Play the turns of one session once, and return their records; a turn not played says why.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.clock import Clock
+from live_eval.dialect import TransportKind
 from live_eval.errors import LiveEvalError
 
 __all__ = [
@@ -35,8 +36,8 @@ _T = TypeVar("_T")
 
 _INTERVAL_NS = 5_000_000
 _KEPT = 200_000_000_000 // _INTERVAL_NS
-_COLLECT_AFTER = 4
 _NICE = -10
+_MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,11 +88,16 @@ class Collector:
     """Collects garbage as sessions end, while Python's own collector is off (see `undisturbed`).
 
     A full collection holds the event loop up, by 4 ms with 10 sessions over WebRTC or 40 over WebSocket. So
-    it waits for a moment in which no session is timed, but for 4 sessions at most: a session over WebRTC
-    leaves a third of a megabyte in cycles, and what is to be freed takes time too (9 ms for 16 sessions).
+    it waits for a moment in which no session is timed, but not for ever: a session over WebRTC leaves a third
+    of a megabyte in cycles, and what is to be freed takes time too (9 ms for 16 sessions); one over WebSocket
+    leaves 60 kB.
+
+    Args:
+        transport: What the sessions use.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, transport: TransportKind) -> None:
+        self._most = _MOST_UNCOLLECTED.get(transport, 128)
         self._held: set[Callable[[], bool]] = set()
         self._ended = 0
 
@@ -108,9 +114,7 @@ class Collector:
         finally:
             self._held.remove(timed)
             self._ended += 1
-            if not gc.isenabled() and (
-                self._ended >= _COLLECT_AFTER or not any(other() for other in self._held)
-            ):
+            if not gc.isenabled() and (self._ended >= self._most or not any(other() for other in self._held)):
                 self._ended = 0
                 gc.collect()
 

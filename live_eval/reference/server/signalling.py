@@ -16,6 +16,7 @@ import orjson
 from aiohttp import web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from live_eval.dialect import TransportKind
 from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.protocols.payloads import MessageError, parsed_object
 from live_eval.reference.protocols.protocol import ServerProtocol
@@ -57,7 +58,7 @@ class WebRtcSessions:
     def __init__(self, host: Endpoint) -> None:
         self._host = host
         self._connections: dict[str, RtcConnection] = {}
-        self._collector = Collector()
+        self._collector = Collector(TransportKind.WEBRTC)
         self._tasks: set[asyncio.Task[None]] = set()
         self._secrets: dict[str, _Issued] = {}
 

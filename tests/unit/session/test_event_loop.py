@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from live_eval.dialect import TransportKind
 from live_eval.session.event_loop import Collector, LoopProbe
 from live_eval.testing.clock import FakeClock
 
@@ -23,7 +24,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def test_the_old_generation_is_collected_once_no_session_is_timed(collections: list[int]) -> None:
-    collector = Collector()
+    collector = Collector(TransportKind.WEBRTC)
     timed = True
     with collector.session(lambda: timed):
         with collector.session(lambda: True):
@@ -39,17 +40,17 @@ def test_the_old_generation_is_collected_once_no_session_is_timed(collections: l
 def test_sessions_that_are_always_timed_put_a_collection_off_for_so_long_only(
     collections: list[int],
 ) -> None:
-    collector = Collector()
+    collector = Collector(TransportKind.WEBRTC)
     with collector.session(lambda: True):
-        for _ in range(9):
+        for _ in range(33):
             with collector.session(lambda: True):
                 pass
-    assert collections == [2, 2, 2]  # after 4, after 8, and the last
+    assert collections == [2, 2, 2]  # after 16, after 32, and the last
 
 
 def test_python_that_collects_by_itself_is_left_alone(collections: list[int]) -> None:
     gc.enable()
-    with Collector().session(lambda: False):
+    with Collector(TransportKind.WEBRTC).session(lambda: False):
         pass
     assert collections == []
 
