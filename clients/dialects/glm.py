@@ -26,17 +26,9 @@ __all__ = ["Glm"]
 
 _RATE_HZ = 16_000
 _KINDS = {
-    "1000": FailureKind.AUTHENTICATION,
-    "1001": FailureKind.AUTHENTICATION,
-    "1002": FailureKind.AUTHENTICATION,
-    "1003": FailureKind.AUTHENTICATION,
-    "1004": FailureKind.AUTHENTICATION,
-    "1113": FailureKind.RATE_LIMITED,
+    **dict.fromkeys(("1000", "1001", "1002", "1003", "1004"), FailureKind.AUTHENTICATION),
+    **dict.fromkeys(("1113", "1302", "1303", "1304", "1305"), FailureKind.RATE_LIMITED),
     "1211": FailureKind.UNKNOWN_MODEL,
-    "1302": FailureKind.RATE_LIMITED,
-    "1303": FailureKind.RATE_LIMITED,
-    "1304": FailureKind.RATE_LIMITED,
-    "1305": FailureKind.RATE_LIMITED,
 }
 
 
@@ -51,12 +43,9 @@ class Glm(BetaDialect):
     }
     input_rate_hz: ClassVar[int] = _RATE_HZ
     pcm: ClassVar[str] = "pcm"
-    codecs: ClassVar[Mapping[str, CodecName]] = {
-        "pcm": CodecName.PCM16,
-        "pcm16": CodecName.PCM16,
-        "wav": CodecName.PCM16,
-        "wav16": CodecName.PCM16,
-    }
+    codecs: ClassVar[Mapping[str, CodecName]] = dict.fromkeys(
+        ("pcm", "pcm16", "wav", "wav16"), CodecName.PCM16
+    )
 
     def asked_session(self) -> dict[str, Any]:
         fields = {"chat_mode": "audio", "auto_search": False}

@@ -68,26 +68,6 @@ _ENDS: Mapping[str, tuple[FailureKind, str]] = {
     "content": (FailureKind.ENDPOINT_ERROR, "a safety filter ended it"),
 }
 
-# Known events that need no handling; they are logged.
-_IGNORED = frozenset(
-    {
-        "decision.",
-        "info",
-        "response.event",
-        "session.commentary.appended",
-        "session.input_audio.append",
-        "session.input_audio.muted",
-        "session.input_audio.unmuted",
-        "session.instructions.appended",
-        "session.output_audio.fixture.played",
-        "session.output_audio.fixture.playing",
-        "session.thinking.appended",
-        "session.updated",
-        "session.usage.updated",
-        "transport.",
-    }
-)
-
 
 class OpenAILive(EventDialect):
     """The protocol state of one session; a `Dialect`.
@@ -103,7 +83,24 @@ class OpenAILive(EventDialect):
     needs_continuous_input = True
     continuous_media = True
     before_ready = frozenset({"session.started", "session.closed", "error"})
-    ignored = _IGNORED
+    ignored = frozenset(
+        {
+            "decision.",
+            "info",
+            "response.event",
+            "session.commentary.appended",
+            "session.input_audio.append",
+            "session.input_audio.muted",
+            "session.input_audio.unmuted",
+            "session.instructions.appended",
+            "session.output_audio.fixture.played",
+            "session.output_audio.fixture.playing",
+            "session.thinking.appended",
+            "session.updated",
+            "session.usage.updated",
+            "transport.",
+        }
+    )
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)

@@ -70,34 +70,6 @@ _COMMIT, _CREATE = "input_audio_buffer.commit", "response.create"
 _STATUSES = {status.value: status for status in ResponseStatus if status is not ResponseStatus.OPEN}
 _AUDIO_DELTA = "response.output_audio.delta"
 
-# Known events that need no handling; they are logged.
-_IGNORED = frozenset(
-    {
-        "conversation.created",
-        "conversation.item.added",
-        "conversation.item.created",
-        "conversation.item.deleted",
-        "conversation.item.done",
-        "conversation.item.input_audio_transcription.segment",
-        "conversation.item.retrieved",
-        "input_audio_buffer.cleared",
-        "input_audio_buffer.dtmf_event_received",
-        "input_audio_buffer.timeout_triggered",
-        "mcp_list_tools.",
-        "response.content_part.added",
-        "response.content_part.done",
-        "response.function_call_arguments.delta",
-        "response.function_call_arguments.done",
-        "response.mcp_call.completed",
-        "response.mcp_call.failed",
-        "response.mcp_call.in_progress",
-        "response.mcp_call_arguments.delta",
-        "response.mcp_call_arguments.done",
-        "response.output_item.added",
-        "response.output_item.done",
-    }
-)
-
 
 class OpenAIRealtime(SessionDialect):
     """The protocol state of one session, GA dialect; a `Dialect`.
@@ -112,7 +84,32 @@ class OpenAIRealtime(SessionDialect):
     """
 
     before_ready = frozenset({"session.created", "session.updated", "error", "rate_limits.updated"})
-    ignored: ClassVar[frozenset[str]] = _IGNORED
+    ignored: ClassVar[frozenset[str]] = frozenset(
+        {
+            "conversation.created",
+            "conversation.item.added",
+            "conversation.item.created",
+            "conversation.item.deleted",
+            "conversation.item.done",
+            "conversation.item.input_audio_transcription.segment",
+            "conversation.item.retrieved",
+            "input_audio_buffer.cleared",
+            "input_audio_buffer.dtmf_event_received",
+            "input_audio_buffer.timeout_triggered",
+            "mcp_list_tools.",
+            "response.content_part.added",
+            "response.content_part.done",
+            "response.function_call_arguments.delta",
+            "response.function_call_arguments.done",
+            "response.mcp_call.completed",
+            "response.mcp_call.failed",
+            "response.mcp_call.in_progress",
+            "response.mcp_call_arguments.delta",
+            "response.mcp_call_arguments.done",
+            "response.output_item.added",
+            "response.output_item.done",
+        }
+    )
     spellings: ClassVar[Mapping[str, str]] = {}
     """This dialect's names of events that differ, by their GA names."""
     query: ClassVar[Mapping[str, str]] = {}

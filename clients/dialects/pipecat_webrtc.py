@@ -43,42 +43,6 @@ _RTVI = "rtvi-ai"
 _RTVI_VERSION = "1.0.0"
 _PING = "ping"
 _PING_NS = 1_000_000_000
-_IGNORED = frozenset(
-    {
-        "bot-audio-level",
-        "bot-interrupted",
-        "bot-llm-marker",
-        "bot-llm-started",
-        "bot-llm-stopped",
-        "bot-llm-text",
-        "bot-output",
-        "bot-started-speaking",
-        "bot-stopped-speaking",
-        "bot-transcription",
-        "bot-tts-audio",
-        "bot-tts-started",
-        "bot-tts-stopped",
-        "llm-function-call",
-        "llm-function-call-in-progress",
-        "llm-function-call-started",
-        "llm-function-call-stopped",
-        "llm-raw-text",
-        "metrics",
-        "server-message",
-        "server-response",
-        "signalling",
-        "stt-raw-text",
-        "system-log",
-        "tts-raw-text",
-        "user-audio-level",
-        "user-input",
-        "user-llm-text",
-        "user-mute-started",
-        "user-mute-stopped",
-        "vad-user-started-speaking",
-        "vad-user-stopped-speaking",
-    }
-)
 
 
 class PipecatWebRtc(WebRtcBot):
@@ -91,7 +55,42 @@ class PipecatWebRtc(WebRtcBot):
     path = "api/offer"
     channel = "chat"
     patch_candidates = True
-    ignored = _IGNORED
+    ignored = frozenset(
+        {
+            "bot-audio-level",
+            "bot-interrupted",
+            "bot-llm-marker",
+            "bot-llm-started",
+            "bot-llm-stopped",
+            "bot-llm-text",
+            "bot-output",
+            "bot-started-speaking",
+            "bot-stopped-speaking",
+            "bot-transcription",
+            "bot-tts-audio",
+            "bot-tts-started",
+            "bot-tts-stopped",
+            "llm-function-call",
+            "llm-function-call-in-progress",
+            "llm-function-call-started",
+            "llm-function-call-stopped",
+            "llm-raw-text",
+            "metrics",
+            "server-message",
+            "server-response",
+            "signalling",
+            "stt-raw-text",
+            "system-log",
+            "tts-raw-text",
+            "user-audio-level",
+            "user-input",
+            "user-llm-text",
+            "user-mute-started",
+            "user-mute-stopped",
+            "vad-user-started-speaking",
+            "vad-user-stopped-speaking",
+        }
+    )
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)

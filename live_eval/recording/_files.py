@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
 
@@ -105,7 +105,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
         raise StoreError(f"{path}: expected the audio of a turn: {error}") from None
 
 
-def lost_audio(folder: Path, audio: Path, kept: Iterable[tuple[str, str]]) -> dict[str, str]:
+def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict[str, str]:
     """Return the turns whose audio is missing, and why, with paths relative to the run's folder.
 
     Args:

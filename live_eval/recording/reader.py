@@ -227,10 +227,7 @@ class RunReader:
     def lost_audio(self) -> Mapping[str, str]:
         """Return the turns whose audio is missing, and why."""
         if self._lost is None:
-            rows = self._fetch(KEPT_AUDIO)
-            self._lost = lost_audio(
-                self.path, self._audio, ((row["turn_id"], row["both_file"]) for row in rows)
-            )
+            self._lost = lost_audio(self.path, self._audio, self._fetch(KEPT_AUDIO))
         return self._lost
 
     def envelope(self, turn_id: str) -> NDArray[np.uint8] | None:

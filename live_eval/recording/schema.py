@@ -281,7 +281,7 @@ def open_for_reading(path: Path, version: int) -> sqlite3.Connection:
     """
     if not os.path.lexists(path):
         raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
-    return _checked(_connect_to_read(path), path, version)
+    return _checked(_raw(path, "?mode=ro"), path, version)
 
 
 def has_tables(path: Path) -> bool:
@@ -292,7 +292,7 @@ def has_tables(path: Path) -> bool:
     """
     if not os.path.lexists(path):
         return False
-    db = _connect_to_read(path)
+    db = _raw(path, "?mode=ro")
     with _using(db, path), closing(db):
         return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
@@ -337,10 +337,6 @@ def sync_folder(folder: Path) -> None:
             os.close(fd)
 
 
-def _connect_to_read(path: Path) -> sqlite3.Connection:
-    return _raw(path, "?mode=ro")
-
-
 def _raw(path: Path, query: str = "") -> sqlite3.Connection:
     for suffix in _SIDE_FILES:  # SQLite opens these too
         beside = path.with_name(path.name + suffix)
@@ -368,6 +364,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
     Known secrets are taken out of it here, too: runs recorded by earlier versions may hold them.
     """
     declared = _declared()
+    public = []
     for (name, *_), value in zip(cursor.description, values, strict=True):
         kinds = declared.get(name)
         if kinds is not None and not isinstance(value, kinds):
@@ -375,9 +372,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
                 f"column {name}: expected {kinds[0].__name__}, "
                 f"found {type(value).__name__} {str(value)[:40]!r}"
             )
-    public = (
-        without_secrets(name, value) for (name, *_), value in zip(cursor.description, values, strict=True)
-    )
+        public.append(without_secrets(name, value))
     return sqlite3.Row(cursor, tuple(public))
 
 

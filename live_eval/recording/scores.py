@@ -176,7 +176,10 @@ class ScoreReader:
 
 
 class ScoreStore(ScoreReader):
-    """The one writer of a run's scores, and a reader of them. A context manager; use `open`."""
+    """The one writer of a run's scores, and a reader of them. A context manager; use `open`.
+
+    Every method that writes raises a `StoreError` if it cannot.
+    """
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock) -> None:
         super().__init__(path, db)
@@ -213,18 +216,11 @@ class ScoreStore(ScoreReader):
         """Write the score of a turn, in place of an earlier one by this version of the judge.
 
         A number that is not finite becomes a failure of the judge.
-
-        Raises:
-            StoreError: It cannot be written.
         """
         self.put_all(judge, version, {turn_id: judgement})
 
     def put_all(self, judge: str, version: str, judgements: Mapping[str, Judgement]) -> None:
-        """Write the scores of several turns, by turn id: all of them or none.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Write the scores of several turns, by turn id: all of them or none."""
         try:
             with transaction(self._writes):
                 for turn_id, judgement in judgements.items():
@@ -239,19 +235,11 @@ class ScoreStore(ScoreReader):
             raise StoreError(f"{self.path}: cannot keep scores of {judge}: {error}") from error
 
     def forget(self, turn_id: str) -> None:
-        """Delete the scores of a turn that has been recorded again.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Delete the scores of a turn that has been recorded again."""
         self._write("DELETE FROM scores WHERE turn_id = ?", (turn_id,), f"that turn {turn_id!r} is another")
 
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
-        """Write why a judge could not run; deleted once it gives scores.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Write why a judge could not run; deleted once it gives scores."""
         self._write(
             "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
             (judge, version, SECRETS.text(reason)),
@@ -259,11 +247,7 @@ class ScoreStore(ScoreReader):
         )
 
     def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
-        """Write a model's answer to a question.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Write a model's answer to a question."""
         self._write(
             "INSERT OR REPLACE INTO answers (question, answer) VALUES (?, ?)",
             (question, encoding.dump_json(SECRETS.values(answer))),
@@ -271,11 +255,7 @@ class ScoreStore(ScoreReader):
         )
 
     def put_audit(self, audit: StoredAudit) -> None:
-        """Write an audit, in place of an earlier one of the same judge and version.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Write an audit, in place of an earlier one of the same judge and version."""
         self._write(
             "INSERT OR REPLACE INTO audits (judge, version, wall_ns, report) VALUES (?, ?, ?, ?)",
             (audit.judge, audit.version, audit.wall_ns, encoding.dump_json(SECRETS.values(audit.report))),

@@ -157,7 +157,7 @@ class RunWriter:
         """Return the captured turns whose audio is missing; failed turns stay as they are."""
         with self._reading():
             rows = self._db.execute(KEPT_AUDIO).fetchall()
-        lost = lost_audio(self.path, self._audio, ((row["turn_id"], row["both_file"]) for row in rows))
+        lost = lost_audio(self.path, self._audio, rows)
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
