@@ -1,0 +1,72 @@
+"""What a minute of conversation costs, from the usage that the endpoint reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from live_eval.analysis.statistics import rounded
+from live_eval.recording import TurnRecord
+from live_eval.scoring.llm.budget import Price, Tokens
+from live_eval.timing import play
+from live_eval.types import Usage
+
+__all__ = ["conversation_s", "cost_per_minute"]
+
+
+def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> dict[str, Any]:
+    """Return tokens and US dollars for a minute of conversation.
+
+    All responses count, cancelled ones too, over the turns for which the endpoint reports usage.
+
+    Args:
+        turns: The turns.
+        price: Price of the model; None if unknown.
+
+    Returns:
+        ``usd`` (None with a ``reason``), ``tokens_per_minute`` (both directions) and the ``minutes`` of
+        conversation that they rest on.
+    """
+    used = [(turn, usages) for turn in turns if (usages := _usages(turn))]
+    minutes = sum(conversation_s(turn) for turn, _ in used) / 60
+    if not minutes:
+        return {
+            "usd": None,
+            "tokens_per_minute": None,
+            "minutes": 0.0,
+            "reason": "the endpoint reports no usage",
+        }
+    tokens = [_tokens(usage) for _, usages in used for usage in usages]
+    usd = None if price is None else sum(map(price.cost, tokens)) / minutes
+    return {
+        "usd": rounded(usd, 6),
+        "tokens_per_minute": rounded(sum(each.input + each.output for each in tokens) / minutes, 1),
+        "minutes": rounded(minutes, 3),
+        "reason": "" if price is not None else "the price of the model is not known",
+    }
+
+
+def conversation_s(turn: TurnRecord) -> float:
+    """Return how long a turn lasted: from the user's first sample until the answer was heard, in seconds."""
+    t0_ns, headline = turn.trace.t0_ns, turn.headline
+    if t0_ns is None:
+        return 0.0
+    ends = [int(turn.trace.frame_deadline_ns[-1])] if len(turn.trace.frame_deadline_ns) else []
+    if headline is not None and len(headline.chunk_samples):
+        playout = play(headline)
+        if playout.heard_samples:
+            ends.append(playout.heard_ns(playout.heard_samples - 1))
+    return max(0, max(ends, default=t0_ns) - t0_ns) / 1e9
+
+
+def _usages(turn: TurnRecord) -> list[Usage]:
+    return [response.usage for response in turn.responses if response.usage is not None]
+
+
+def _tokens(usage: Usage) -> Tokens:
+    return Tokens(
+        input=usage.input_tokens or 0,
+        output=usage.output_tokens or 0,
+        audio_input=usage.input_audio_tokens or 0,
+        cached_input=usage.cached_tokens or 0,
+    )

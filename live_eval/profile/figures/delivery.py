@@ -1,0 +1,81 @@
+"""How the sound of the replies arrived: playout stalls and the rate of delivery."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from live_eval.analysis.statistics import rounded
+from live_eval.recording import TurnRecord
+from live_eval.timing import ResponseRecord, play
+
+__all__ = ["JITTER_BUFFERS_MS", "delivery_rate", "delivery_rate_of", "stalls"]
+
+JITTER_BUFFERS_MS = (0, 20, 40, 60, 100, 200)
+"""Depths of the jitter buffers for which stalls are counted."""
+
+
+def stalls(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
+    """Return how often and how long playout would stall with each of `JITTER_BUFFERS_MS`.
+
+    Returns:
+        For each ``buffer_ms``: ``per_minute``, stalls in a minute of reply audio, and ``ms_per_minute``,
+        their length; None where there is no reply audio.
+    """
+    replies = _replies(turns)
+    minutes = sum(play(reply).heard_samples / (reply.rate_hz or 1) for reply in replies) / 60
+    found = []
+    for buffer_ms in JITTER_BUFFERS_MS:
+        lengths = [play(reply, jitter_buffer_ns=buffer_ms * 1_000_000).stall_ns for reply in replies]
+        count, total_ns = sum(map(len, lengths)), sum(int(each.sum()) for each in lengths)
+        found.append(
+            {
+                "buffer_ms": buffer_ms,
+                "per_minute": rounded(count / minutes, 3) if minutes else None,
+                "ms_per_minute": rounded(total_ns / 1e6 / minutes, 3) if minutes else None,
+            }
+        )
+    return found
+
+
+def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return how fast reply audio arrived: 1 is the pace of speech, 10 is ten times as fast.
+
+    Returns:
+        ``n`` replies, the ``median`` of their rates and the 5th percentile, ``p05``: each the rate of one of
+        the replies. None where there is no reply of two chunks, or where that one came all at once.
+    """
+    rates = [rate for reply in _replies(turns) if (rate := delivery_rate_of(reply)) is not None]
+    figures = {
+        name: float(np.quantile(rates, share, method="inverted_cdf")) if rates else math.inf
+        for name, share in (("median", 0.5), ("p05", 0.05))
+    }
+    return {
+        "n": len(rates),
+        **{name: rounded(rate, 3) if math.isfinite(rate) else None for name, rate in figures.items()},
+    }
+
+
+def delivery_rate_of(reply: ResponseRecord) -> float | None:
+    """Return the length of a reply's audio by the time in which it arrived, from first to last chunk.
+
+    A chunk has arrived when it is complete, so the last one does not count; an idle gap of the sender does
+    not either. Infinite where all chunks came at once; None for fewer than two.
+    """
+    arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples
+    followed = np.ones(max(0, len(arrivals) - 1), np.bool_)
+    followed[[index - 1 for index in reply.fresh_chunks if 0 < index < len(arrivals)]] = False
+    if not followed.any() or not reply.rate_hz:
+        return None
+    took_ns = int(np.diff(arrivals)[followed].sum())
+    audio_ns = int(samples[:-1][followed].sum()) * 1_000_000_000 / reply.rate_hz
+    return audio_ns / took_ns if took_ns > 0 else math.inf
+
+
+def _replies(turns: Sequence[TurnRecord]) -> list[ResponseRecord]:
+    """Return the answers of the captured turns that have audio."""
+    headlines = (turn.headline for turn in turns if turn.captured)
+    return [reply for reply in headlines if reply is not None and len(reply.chunk_samples)]

@@ -1,0 +1,70 @@
+"""The endpointing cost: how much later an endpoint answers when its own detector has to end the turn.
+
+The same recordings are played with the endpoint's detector and with a manual commit after the last frame, and
+paired by case and repetition. A manual turn knows from the data where the turn ends; the difference is what
+not knowing costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from live_eval.analysis.statistics import estimate_mean, interval_json, quantile, rounded
+from live_eval.profile.figures.latencies import latency_of, resampling_units
+from live_eval.recording import TurnRecord
+
+__all__ = ["COSTED", "endpointing_cost"]
+
+COSTED = ("voice_to_voice", "first_byte", "endpointing")
+"""The latencies whose cost is given, the headline first."""
+
+
+def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return what a setting of the endpoint's detector costs.
+
+    Args:
+        detector: Turns that the endpoint's detector ended.
+        manual: The same cases with a manual commit.
+
+    Returns:
+        The figures of `COSTED`, each with the number of pairs ``n``, the medians ``detector_ms`` and
+        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, and the ``reason``
+        where one is missing. Those of ``voice_to_voice`` stand at the top, the others under ``metrics``. And
+        the responses that the detector began too early (``premature``), and the turns that only one side has
+        (``unpaired``).
+    """
+    figures = {name: _cost(name, detector, manual) for name in COSTED}
+    sides = [_values(COSTED[0], turns) for turns in (detector, manual)]
+    return {
+        **figures[COSTED[0]],
+        "metrics": figures,
+        "premature": sum(turn.timing.premature for turn in detector if turn.captured),
+        "unpaired": len(sides[0].keys() ^ sides[1].keys()),
+    }
+
+
+def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
+    ours, theirs = _values(name, manual), _values(name, detector)
+    pairs = [turn for turn in detector if turn.turn_id in ours and turn.turn_id in theirs]
+    befores = [ours[turn.turn_id] for turn in pairs]
+    afters = [theirs[turn.turn_id] for turn in pairs]
+    differences = [after - before for before, after in zip(befores, afters, strict=True)]
+    difference = estimate_mean(differences, resampling_units(pairs))
+    return {
+        "n": difference.n,
+        "detector_ms": rounded(quantile(afters, 0.5), 3),
+        "manual_ms": rounded(quantile(befores, 0.5), 3),
+        "difference_ms": rounded(difference.value, 3),
+        "interval_ms": interval_json(difference.interval, 3),
+        "reason": difference.reason,
+    }
+
+
+def _values(name: str, turns: Sequence[TurnRecord]) -> Mapping[str, float]:
+    """Return a latency in ms of the captured turns whose end of speech is certain, by turn."""
+    return {
+        turn.turn_id: ns / 1e6
+        for turn in turns
+        if turn.captured and not turn.timing.uncertain and (ns := latency_of(turn, name).ns) is not None
+    }

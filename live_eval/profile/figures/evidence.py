@@ -1,0 +1,96 @@
+"""What other people's definitions of latency read of a stored turn: its timeline, its audio and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, read_audio
+from live_eval.errors import AudioError, StoreError
+from live_eval.recording import RunReader
+from live_eval.recording.record import LoggedMessage, TurnRecord
+from live_eval.speech.recognition import Word
+
+__all__ = ["NO_RECOGNISER", "TurnEvidence", "read_evidence"]
+
+NO_RECOGNISER = "no words: the offline recogniser was not asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TurnEvidence:
+    """What is known of one turn.
+
+    Args:
+        turn: Its record.
+        log: Every message with its stamp, in order.
+        both_sides: int16, shape (samples, 2), left the user, right the endpoint as heard; sample 0 is spoken
+            at ``turn.trace.t0_ns``. None without audio.
+        both_rate_hz: Its rate.
+        user_audio_ns: Length of the user's recording, silence at its end included; None if it is not there.
+        words: The words of the reply, timed from its first sample; None if they were not recognised.
+        no_words: Why not; empty if they were.
+    """
+
+    turn: TurnRecord
+    log: Sequence[LoggedMessage] = field(default=(), repr=False)
+    both_sides: NDArray[np.int16] | None = field(default=None, repr=False)
+    both_rate_hz: int | None = None
+    user_audio_ns: int | None = None
+    words: tuple[Word, ...] | None = None
+    no_words: str = NO_RECOGNISER
+
+
+def read_evidence(
+    run: RunReader,
+    turns: Sequence[TurnRecord],
+    recognise: Callable[[TurnRecord, Audio], tuple[Word, ...]] | None = None,
+    *,
+    no_words: str = NO_RECOGNISER,
+) -> list[TurnEvidence]:
+    """Return what is known of turns of a run; those that were not captured are left out.
+
+    Args:
+        run: The run.
+        turns: Some of its turns.
+        recognise: Returns the words of a turn's reply; None where there is no recogniser.
+        no_words: Why there is none.
+    """
+    return [_evidence(run, turn, recognise, no_words) for turn in turns if turn.captured]
+
+
+def _evidence(
+    run: RunReader,
+    turn: TurnRecord,
+    recognise: Callable[[TurnRecord, Audio], tuple[Word, ...]] | None,
+    no_words: str,
+) -> TurnEvidence:
+    words: tuple[Word, ...] | None = None
+    sides: tuple[NDArray[np.int16], int] | None = None
+    try:
+        sides = run.both_sides(turn.turn_id)
+        reply = run.reply(turn) if recognise is not None else None
+        if recognise is not None and reply is not None:
+            words = recognise(turn, reply)
+        elif recognise is not None:
+            no_words = "no words: the reply has no audio"
+    except StoreError as error:
+        no_words = f"no words: {error}"
+    return TurnEvidence(
+        turn=turn,
+        log=run.log(turn.turn_id),
+        both_sides=sides[0] if sides is not None else None,
+        both_rate_hz=sides[1] if sides is not None else None,
+        user_audio_ns=_length_ns(turn),
+        words=words,
+        no_words="" if words is not None else no_words,
+    )
+
+
+def _length_ns(turn: TurnRecord) -> int | None:
+    try:
+        return read_audio(turn.case.audio_path).audio.duration_ns
+    except AudioError:
+        return None

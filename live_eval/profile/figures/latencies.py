@@ -1,0 +1,194 @@
+"""The latencies of a point of a campaign: percentiles with intervals, and the tail.
+
+A latency counts from the end of the user's speech, as docs/timing.md says, or, with ``_from_intended``, from
+the moment at which the turn was due. Under load the two differ: a turn that begins late because an earlier
+one stalled has waited, and a load generator that starts its clock only when it gets round to sending leaves
+that wait out. This is coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2,
+https://github.com/giltene/wrk2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from live_eval.analysis.statistics import (
+    MIN_CLUSTERS,
+    Estimate,
+    estimate_mean,
+    estimate_quantile,
+    interval_json,
+    rounded,
+)
+from live_eval.analysis.summary.facts import latency
+from live_eval.analysis.summary.latencies import Percentiles
+from live_eval.judging import TURN_FAILED
+from live_eval.recording import TurnRecord
+from live_eval.timing import Latency, TurnTrace
+
+__all__ = [
+    "METRICS",
+    "LatencyFigures",
+    "intended_delay",
+    "latency_figures",
+    "latency_of",
+    "resampling_units",
+    "tail",
+]
+
+_TIMED = ("connect", "endpointing", "first_byte", "voice_to_voice", "lead_silence", "transcript")
+_FROM_INTENDED = {
+    "first_byte_from_intended": "first_byte",
+    "voice_to_voice_from_intended": "voice_to_voice",
+}
+METRICS = (*_TIMED, "complete", "start_delay", *_FROM_INTENDED)
+"""The latencies of a campaign."""
+
+_NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "start_delay"})
+_SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
+_TICKS_PER_HALVING = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyFigures:
+    """One latency over the captured turns of a point, in milliseconds.
+
+    Args:
+        name: Which.
+        values: The value of each measured turn whose end of speech is certain, by turn.
+        mean: Their mean.
+        quantiles: Their median and the 90th, 95th and 99th percentile, by key of the JSON.
+        resampled: What the intervals draw: ``scripts``, or ``turns`` where there are too few scripts.
+        without_flagged: Percentiles without the turns whose lag is beyond its bound.
+        uncertain: Turns left out because the end of the user's speech is uncertain.
+        missing: Turns without this latency, by reason.
+    """
+
+    name: str
+    values: Mapping[str, float]
+    mean: Estimate
+    quantiles: Mapping[str, Estimate]
+    resampled: str
+    without_flagged: Percentiles
+    uncertain: int
+    missing: Mapping[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``live-eval latency --json`` prints it."""
+        estimates = {"mean_ms": self.mean, **self.quantiles}
+        return {
+            "n": len(self.values),
+            **{key: rounded(estimate.value, 3) for key, estimate in estimates.items()},
+            "max_ms": rounded(max(self.values.values(), default=None), 3),
+            "intervals": {key: interval_json(estimate.interval, 3) for key, estimate in estimates.items()},
+            "reason": {key: estimate.reason for key, estimate in estimates.items() if estimate.reason},
+            "resampled": self.resampled,
+            "without_flagged": self.without_flagged.as_json(),
+            "uncertain": self.uncertain,
+            "missing": dict(self.missing),
+            "tail": tail(list(self.values.values())),
+        }
+
+
+def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
+    """Return one of `METRICS` over the turns of a point."""
+    certain: dict[str, float] = {}
+    measured: list[TurnRecord] = []
+    uncertain = 0
+    missing: Counter[str] = Counter()
+    for turn in turns:
+        found = latency_of(turn, name) if turn.captured else Latency(None, TURN_FAILED)
+        if found.ns is None:
+            missing[found.reason] += 1
+        elif turn.timing.uncertain and name not in _NOT_FROM_VOICE_END:
+            uncertain += 1
+        else:
+            certain[turn.turn_id] = found.ns / 1e6
+            measured.append(turn)
+    values = list(certain.values())
+    units = resampling_units(measured)
+    return LatencyFigures(
+        name=name,
+        values=certain,
+        mean=estimate_mean(values, units),
+        quantiles={key: estimate_quantile(values, units, share) for key, share in _SHARES.items()},
+        resampled="scripts" if units == [turn.case.script_id for turn in measured] else "turns",
+        without_flagged=Percentiles.of(
+            [certain[turn.turn_id] for turn in measured if not turn.timing.flagged]
+        ),
+        uncertain=uncertain,
+        missing=dict(missing.most_common()),
+    )
+
+
+def latency_of(turn: TurnRecord, name: str) -> Latency:
+    """Return one of `METRICS` of a turn, or the reason why it has none.
+
+    ``complete`` counts from the end of the user's speech until the endpoint says that its response is done;
+    ``start_delay`` from the moment at which the turn was due until dialling began.
+    """
+    if name == "complete":
+        return _complete(turn)
+    delay = intended_delay(turn.trace)
+    if name == "start_delay":
+        return delay
+    if name not in _FROM_INTENDED:
+        return latency(turn.timing, name)
+    since_voice_end = latency(turn.timing, _FROM_INTENDED[name])
+    if delay.ns is None or since_voice_end.ns is None:
+        return Latency(None, delay.reason or since_voice_end.reason)
+    return Latency(delay.ns + since_voice_end.ns)
+
+
+def _complete(turn: TurnRecord) -> Latency:
+    voice_end_ns, headline = turn.trace.voice_end_ns, turn.headline
+    if voice_end_ns is None:
+        return Latency(None, "the end of the user's speech is not known")
+    if headline is None or headline.done_ns is None:
+        return Latency(None, "no response" if headline is None else "the response did not end")
+    return Latency(headline.done_ns - voice_end_ns)
+
+
+def intended_delay(trace: TurnTrace) -> Latency:
+    """Return how long after its intended start a turn was dialled."""
+    intended_ns: int | None = getattr(trace, "intended_ns", None)
+    return Latency(None, "no intended start") if intended_ns is None else Latency(trace.dial_ns - intended_ns)
+
+
+def resampling_units(turns: Sequence[TurnRecord]) -> list[str]:
+    """Return what an interval draws for each turn: its script, or itself where there are too few scripts.
+
+    With fewer than eight scripts an interval over scripts has no meaning. One over turns has: it speaks about
+    these recordings alone.
+    """
+    scripts = [turn.case.script_id for turn in turns]
+    return scripts if len(set(scripts)) >= MIN_CLUSTERS else [turn.turn_id for turn in turns]
+
+
+def tail(values: Sequence[float]) -> list[list[float]]:
+    """Return the distribution at percentiles that grow finer towards the end, as ``[percentile, value]``.
+
+    As HdrHistogram's percentile iterator with five ticks for each halving of the distance to 100
+    (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
+    100. Each value is the smallest that is at least as large as that share of all. The ticks end where less
+    than one value is left beyond.
+
+    >>> tail([4.0, 1.0, 3.0, 2.0])[-3:]
+    [[70.0, 3.0], [75.0, 3.0], [100.0, 4.0]]
+    """
+    if not len(values):
+        return []
+    ascending = np.sort(np.asarray(values, np.float64))
+    percentiles: list[float] = []
+    beyond, step = 100.0, 100 / (2 * _TICKS_PER_HALVING)
+    while beyond * len(ascending) >= 100:
+        percentiles += [100 - beyond + tick * step for tick in range(_TICKS_PER_HALVING)]
+        beyond, step = beyond / 2, step / 2
+    kept = [percentile for percentile in percentiles if (100 - percentile) * len(ascending) >= 100]
+    ranks = [max(1, int(np.ceil(round(percentile * len(ascending) / 100, 9)))) for percentile in kept]
+    pairs = zip((*kept, 100.0), (*ranks, len(ascending)), strict=True)
+    return [[round(percentile, 6), round(float(ascending[rank - 1]), 3)] for percentile, rank in pairs]

@@ -1,0 +1,305 @@
+"""The figures of a campaign as one JSON object: what ``live-eval latency --json`` prints.
+
+`schema.json` next to this module describes it. Its keys are stable: new ones may be added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from live_eval.analysis.statistics import quantile, rounded
+from live_eval.audio import Audio
+from live_eval.errors import FailureKind, StoreError, UsageError
+from live_eval.profile.figures.cost import cost_per_minute
+from live_eval.profile.figures.definitions import definitions_table
+from live_eval.profile.figures.delivery import delivery_rate, stalls
+from live_eval.profile.figures.drift import sentinel_figures
+from live_eval.profile.figures.endpointing import endpointing_cost
+from live_eval.profile.figures.evidence import read_evidence
+from live_eval.profile.figures.latencies import METRICS, latency_figures
+from live_eval.profile.figures.waterfall import waterfall
+from live_eval.profile.words import ReplyWords
+from live_eval.recording import RunReader, TurnRecord, part_of
+from live_eval.scoring.llm.budget import Price
+from live_eval.speech.recognition import Recogniser, Word, available
+
+__all__ = [
+    "SUMMARY_SCHEMA",
+    "CampaignRecord",
+    "PointRecord",
+    "campaign_summary",
+    "point_figures",
+    "read_campaign",
+    "summary_schema",
+]
+
+SUMMARY_SCHEMA = 1
+
+_CAMPAIGN_FILE = "campaign.json"
+_CAMPAIGN_SCHEMA = 1
+_FACTS = (
+    "name",
+    "run",
+    "role",
+    "concurrency",
+    "arrivals",
+    "input_s",
+    "turn_detection",
+    "turn_mode",
+    "sessions",
+)
+_UNANSWERED = (FailureKind.NO_RESPONSE, FailureKind.EMPTY_REPLY)
+_MOST_DEFINED = 60
+"""Definitions are computed for at most so many turns of the run, spread evenly: words take time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointRecord:
+    """A point of a campaign, as it is read.
+
+    Args:
+        facts: What it is: its entry in campaign.json.
+        path: The folder of its run.
+        turns: The turns of the run, in the order in which they were committed.
+        started_at: When the run began, ISO 8601 in UTC; empty without a run.
+        error: Why the run cannot be read; empty if it can.
+    """
+
+    facts: Mapping[str, Any]
+    path: Path
+    turns: tuple[TurnRecord, ...]
+    started_at: str = ""
+    error: str = ""
+
+    @property
+    def role(self) -> str:
+        """``sweep``, ``sentinel`` or ``endpointing``."""
+        return str(self.facts.get("role"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignRecord:
+    """A campaign, as it is read.
+
+    Args:
+        folder: Its folder.
+        facts: campaign.json.
+        points: Its points, in the order in which they were held.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    points: tuple[PointRecord, ...]
+
+    def with_role(self, role: str) -> list[PointRecord]:
+        """Return the points with a role."""
+        return [point for point in self.points if point.role == role]
+
+
+def summary_schema() -> dict[str, Any]:
+    """Return the JSON schema of a summary (draft 2020-12)."""
+    text = resources.files("live_eval.profile").joinpath("schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def read_campaign(folder: Path) -> CampaignRecord:
+    """Read a campaign and the turns of all its points, complete or not.
+
+    Raises:
+        StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
+    """
+    path = folder / _CAMPAIGN_FILE
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise StoreError(f"{folder}: expected a campaign, but {path.name}: {error.strerror}") from None
+    except ValueError as error:
+        raise StoreError(f"{path}: expected JSON: {error}") from None
+    if not isinstance(facts, dict) or facts.get("schema") != _CAMPAIGN_SCHEMA:
+        found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
+        raise StoreError(f"{path}: expected a campaign of schema {_CAMPAIGN_SCHEMA}, found {found!r}")
+    points = facts.get("points")
+    if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
+        raise StoreError(f"{path}: expected a list of points, each with the folder name of its run")
+    return CampaignRecord(
+        folder=folder, facts=facts, points=tuple(_read_point(folder, point) for point in points)
+    )
+
+
+def _names_a_run(point: object) -> bool:
+    name = point.get("run") if isinstance(point, dict) else None
+    return isinstance(name, str) and Path(name).name == name
+
+
+def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
+    path = folder / str(facts["run"])
+    try:
+        with RunReader.open(path) as run:
+            return PointRecord(facts=facts, path=path, turns=tuple(run.turns()), started_at=run.started_at)
+    except StoreError as error:
+        return PointRecord(facts=facts, path=path, turns=(), error=str(error))
+
+
+def campaign_summary(folder: Path, *, words: bool = True) -> dict[str, Any]:
+    """Return all figures of a campaign, complete or not.
+
+    Args:
+        folder: Its folder.
+        words: Whether to recognise the words of replies for the definitions that need them, where the
+            recogniser is installed. They are kept in the folder, since recognition takes about a tenth of
+            the replies' length.
+
+    Returns:
+        The object that `summary_schema` describes, without asserts.
+
+    Raises:
+        StoreError: The folder holds no campaign, or a damaged one.
+    """
+    campaign = read_campaign(folder)
+    facts = campaign.facts
+    turns = [turn for point in campaign.points for turn in point.turns]
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "endpoint": facts.get("endpoint"),
+        "campaign": str(folder),
+        "created": facts.get("created"),
+        "complete": facts.get("complete") is True,
+        "arrivals": facts.get("arrivals"),
+        "notes": list(facts.get("notes") or ()),
+        "stamps": _stamps(turns),
+        "error_bar": {
+            "lag_ms": _lag_ms(turns),
+            "calibration": part_of(facts, "machine").get("calibration"),
+        },
+        "points": [point_figures(point, _price(facts)) for point in campaign.points],
+        "sentinel": _sentinel(campaign),
+        "endpointing_cost": _endpointing(campaign),
+        "definitions": _definitions(campaign, words=words),
+        "asserts": [],
+    }
+
+
+def point_figures(point: PointRecord, price: Price | None = None) -> dict[str, Any]:
+    """Return the figures of one point.
+
+    Args:
+        point: The point.
+        price: Price of the endpoint's model; None if unknown.
+    """
+    turns = point.turns
+    return {
+        **{name: point.facts.get(name) for name in _FACTS},
+        "error": point.error,
+        "turns": _counts(turns),
+        "lag_ms": _lag_ms(turns),
+        "latencies": {name: latency_figures(name, turns).as_json() for name in METRICS},
+        "waterfall": waterfall(turns),
+        "stalls": stalls(turns),
+        "delivery_rate": delivery_rate(turns),
+        "cost_per_minute": cost_per_minute(turns, price),
+    }
+
+
+def _counts(turns: Sequence[TurnRecord]) -> dict[str, Any]:
+    captured = [turn for turn in turns if turn.captured]
+    failed = Counter(turn.failure.kind for turn in turns if turn.failure is not None)
+    early = [turn for turn in captured if (ns := turn.timing.first_byte.ns) is not None and ns < 0]
+    return {
+        "n": len(turns),
+        "captured": len(captured),
+        "failed": {kind.value: count for kind, count in failed.most_common()},
+        "no_answer": sum(failed[kind] for kind in _UNANSWERED),
+        "premature": sum(turn.timing.premature for turn in captured),
+        "early": len(early),
+        "flagged": sum(turn.timing.flagged for turn in captured),
+        "uncertain": sum(turn.timing.uncertain for turn in captured),
+    }
+
+
+def _lag_ms(turns: Sequence[TurnRecord]) -> dict[str, float | None]:
+    lags = [turn.timing.lag_ns / 1e6 for turn in turns if turn.captured]
+    return {"p50": rounded(quantile(lags, 0.5), 3), "p99": rounded(quantile(lags, 0.99), 3)}
+
+
+def _stamps(turns: Sequence[TurnRecord]) -> str:
+    """Return who stamped the arrivals: ``kernel`` only if it did so in every turn."""
+    kinds = {str(getattr(turn.trace, "stamps", "user")) for turn in turns if turn.captured}
+    return "kernel" if kinds == {"kernel"} else "user"
+
+
+def _price(facts: Mapping[str, Any]) -> Price | None:
+    """Return the price of the endpoint's model, in US$ per million tokens, if campaign.json says it.
+
+    Raises:
+        UsageError: It is not a price.
+    """
+    price = part_of(facts, "price")
+    if not price:
+        return None
+    try:
+        return Price(**price)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{_CAMPAIGN_FILE}: price: {error}") from None
+
+
+def _sentinel(campaign: CampaignRecord) -> list[dict[str, Any]]:
+    sentinels = campaign.with_role("sentinel")
+    return [
+        {
+            "name": point.facts.get("name"),
+            "run": point.facts.get("run"),
+            "started_at": point.started_at,
+            "premature": sum(turn.timing.premature for turn in point.turns if turn.captured),
+            **sentinel_figures(point.turns, sentinels[0].turns),
+        }
+        for point in sentinels
+    ]
+
+
+def _endpointing(campaign: CampaignRecord) -> list[dict[str, Any]]:
+    points = campaign.with_role("endpointing")
+    manual = next((point for point in points if point.facts.get("turn_mode") == "manual"), None)
+    if manual is None:
+        return []
+    return [
+        {
+            "name": point.facts.get("name"),
+            "run": point.facts.get("run"),
+            "manual": manual.facts.get("name"),
+            "turn_detection": point.facts.get("turn_detection"),
+            **endpointing_cost(point.turns, manual.turns),
+        }
+        for point in points
+        if point.facts.get("turn_mode") != "manual"
+    ]
+
+
+def _definitions(campaign: CampaignRecord, *, words: bool) -> list[dict[str, Any]]:
+    """Return the definitions over the first point of the sweep that has turns."""
+    point = next((point for point in campaign.with_role("sweep") if point.turns), None)
+    if point is None:
+        return []
+    captured = [turn for turn in point.turns if turn.captured]
+    spread = captured[:: -(-len(captured) // _MOST_DEFINED) or 1]
+    why = (available() or "") if words else "no words: they were not asked for"
+    known = None if why else ReplyWords(campaign.folder, Recogniser())
+    with RunReader.open(point.path) as run:
+        evidence = read_evidence(run, spread, _recogniser(point, known), no_words=why)
+    if known is not None:
+        known.keep()
+    return [{**row, "run": point.facts.get("run")} for row in definitions_table(evidence)]
+
+
+def _recogniser(
+    point: PointRecord, words: ReplyWords | None
+) -> Callable[[TurnRecord, Audio], tuple[Word, ...]] | None:
+    if words is None:
+        return None
+    return lambda turn, reply: words.of((point.path.name, turn.turn_id), reply)

@@ -1,0 +1,57 @@
+"""The recognised words of a campaign's replies, kept in its folder, since recognising them takes long."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from live_eval.audio import Audio
+from live_eval.speech.recognition import Recogniser, Word
+from live_eval.text.files import atomic_write
+
+__all__ = ["WORDS_FILE", "ReplyWords"]
+
+WORDS_FILE = "words.json"
+
+_KEPT: TypeAdapter[dict[str, tuple[Word, ...]]] = TypeAdapter(dict[str, tuple[Word, ...]])
+
+
+class ReplyWords:
+    """Recognises replies, each once.
+
+    Args:
+        folder: The campaign's folder. Where it cannot be written, words are recognised again next time.
+        recogniser: Recognises those that are new.
+    """
+
+    def __init__(self, folder: Path, recogniser: Recogniser) -> None:
+        self._path = folder / WORDS_FILE
+        self._recogniser = recogniser
+        self._kept: dict[str, tuple[Word, ...]] = {}
+        with contextlib.suppress(OSError, ValidationError):
+            self._kept = _KEPT.validate_json(self._path.read_bytes())
+        self._new = False
+
+    def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
+        """Return the words of a reply.
+
+        Args:
+            name: What names it in the campaign: run and turn.
+            reply: Its audio.
+        """
+        key = orjson.dumps([self._recogniser.identity, *name, len(reply.samples)]).decode()
+        if key not in self._kept:
+            self._kept[key] = self._recogniser.transcribe(reply).words
+            self._new = True
+        return self._kept[key]
+
+    def keep(self) -> None:
+        """Write what is new."""
+        if self._new:
+            with contextlib.suppress(OSError), atomic_write(self._path) as part:
+                part.write_bytes(_KEPT.dump_json(self._kept))
+            self._new = False

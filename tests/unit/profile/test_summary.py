@@ -1,0 +1,201 @@
+"""The summary of a campaign: sentinel, endpointing cost, and the JSON as its schema has it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from live_eval.errors import FailureKind, StoreError, UsageError
+from live_eval.profile.figures.drift import sentinel_figures
+from live_eval.profile.figures.endpointing import endpointing_cost
+from live_eval.profile.summary import campaign_summary, read_campaign, summary_schema
+from live_eval.profile.words import WORDS_FILE, ReplyWords
+from live_eval.recording import TurnRecord
+from live_eval.speech.recognition import Recogniser, Transcript, Word
+from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.types import Failure
+from tests.support.campaigns import a_case, point, turns_at, write_campaign
+
+TIMES = [500.0 + 7 * number for number in range(12)]
+
+
+def valid(summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The summary, which fits its schema and is plain JSON."""
+    jsonschema.validate(summary, summary_schema(), jsonschema.Draft202012Validator)
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    return summary
+
+
+def later(times: Sequence[float], ms: float) -> list[float]:
+    """Times that are later by `ms`, each by a little more than the one before."""
+    return [at + ms + number for number, at in enumerate(times)]
+
+
+def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
+    slow = turns_at(later(TIMES, 200))
+    failed = spoken_turn(
+        a_case(50), TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "nothing"))
+    )
+    odd = [spoken_turn(a_case(60), TurnPlan(first_byte_ms=-200.0, cut_off=1, frame_late_ns=30_000_000))]
+    folder = write_campaign(
+        tmp_path / "campaign",
+        [
+            (point("sentinel-start", "sentinel"), turns_at(TIMES)),
+            (point("c1"), [*turns_at(TIMES), failed, *odd]),
+            (point("c8", concurrency=8, turn_detection={"type": "server_vad"}), slow),
+            (point("manual", "endpointing", turn_mode="manual"), turns_at(TIMES)),
+            (point("vad", "endpointing", turn_detection={"silence_duration_ms": 500}), slow),
+            (point("sentinel-end", "sentinel"), turns_at(later(TIMES, 40))),
+        ],
+        machine={"priority": {}, "calibration": {"date": "2026-01-01"}},
+        price={"input": 4, "output": 64},
+        notes=["a note"],
+    )
+    summary = valid(campaign_summary(folder, words=False))
+    assert (summary["endpoint"], summary["complete"], summary["stamps"]) == ("made up", True, "user")
+    assert summary["error_bar"] == {
+        "lag_ms": {"p50": pytest.approx(0.3), "p99": pytest.approx(0.3, abs=20)},
+        "calibration": {"date": "2026-01-01"},
+    }
+    assert [each["name"] for each in summary["points"]][1:3] == ["c1", "c8"]
+    first = summary["points"][1]
+    assert first["turns"] == {
+        "n": 14,
+        "captured": 13,
+        "failed": {"no_response": 1},
+        "no_answer": 1,
+        "premature": 1,
+        "early": 1,
+        "flagged": 1,
+        "uncertain": 0,
+    }
+    assert first["latencies"]["first_byte"]["n"] == 13
+    assert first["cost_per_minute"]["usd"] > 0
+    (cost,) = summary["endpointing_cost"]
+    assert (cost["name"], cost["manual"]) == ("vad", "manual")
+    assert cost["difference_ms"] == pytest.approx(205.5)
+    drift = summary["sentinel"][1]["figures"]
+    assert drift["voice_to_voice"]["difference_ms"] == pytest.approx(45.5)
+    assert drift["lag"]["difference_ms"] == 0
+    assert {row["run"] for row in summary["definitions"]} == {"c1"}
+
+
+def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
+    entries = [(point("c1"), turns_at(TIMES[:2]))]
+    folder = write_campaign(tmp_path / "campaign", entries, complete=False)
+    campaign = json.loads((folder / "campaign.json").read_text("utf-8"))
+    campaign["points"].append(point("c8"))
+    (folder / "campaign.json").write_text(json.dumps(campaign), "utf-8")
+    summary = valid(campaign_summary(folder, words=False))
+    assert summary["complete"] is False
+    played, lost = summary["points"]
+    assert (played["error"], played["turns"]["n"]) == ("", 2)
+    assert "no run.sqlite" in lost["error"]
+    assert lost["turns"]["n"] == 0
+    assert lost["latencies"]["first_byte"]["reason"]["p50_ms"] == "no values"
+    empty = write_campaign(tmp_path / "empty", [])
+    assert valid(campaign_summary(empty))["definitions"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "expected a campaign, but campaign.json: No such file"),
+        ("{", "expected JSON"),
+        ("[]", "expected a campaign of schema 1, found 'list'"),
+        ('{"schema": 2}', "expected a campaign of schema 1, found 2"),
+        ('{"schema": 1, "points": [{"run": "../elsewhere"}]}', "each with the folder name of its run"),
+    ],
+)
+def test_what_is_no_campaign_is_refused(tmp_path: Path, text: str | None, expected: str) -> None:
+    if text is not None:
+        (tmp_path / "campaign.json").write_text(text, "utf-8")
+    with pytest.raises(StoreError, match=expected.replace("[", r"\[").replace(".", r"\.")):
+        read_campaign(tmp_path)
+
+
+def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), [])], price={"input": -1, "output": 2})
+    with pytest.raises(UsageError, match="price"):
+        campaign_summary(folder)
+
+
+def test_drift_is_the_paired_difference_from_the_first_sentinel() -> None:
+    start = turns_at(TIMES)
+    end = turns_at(later(TIMES, 100))
+    figures = sentinel_figures(end, start)["figures"]["first_byte"]
+    assert figures["difference_ms"] == pytest.approx(105.5)
+    low, high = figures["difference_interval_ms"]
+    assert 100 <= low < 105.5 < high <= 111
+    assert sentinel_figures(start, start)["figures"]["first_byte"]["difference_ms"] is None
+    silent = spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
+    assert sentinel_figures([silent, *end[1:3]], start)["answers"][0] == {
+        "case": "case-000",
+        "n": 1,
+        "answered": 0,
+    }
+
+
+def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out() -> None:
+    manual = turns_at(TIMES, endpointing_ms=20.0)
+    detector = turns_at(later(TIMES, 480), endpointing_ms=500.0)
+    uncertain = spoken_turn(a_case(3), TurnPlan(first_byte_ms=9_000, uncertain=True))
+    cut_off = spoken_turn(a_case(4), TurnPlan(first_byte_ms=later(TIMES, 480)[4], cut_off=2))
+    detector[3:5] = [uncertain, cut_off]
+    cost = endpointing_cost(detector, manual)
+    pairs = [number for number in range(12) if number != 3]
+    assert cost["n"] == 11
+    assert cost["difference_ms"] == pytest.approx(480 + sum(pairs) / 11, abs=0.01)
+    low, high = cost["interval_ms"]
+    assert 480 <= low < cost["difference_ms"] < high <= 491
+    assert cost["metrics"]["endpointing"]["difference_ms"] == pytest.approx(480 - 200 / 11, abs=0.01)
+    assert (cost["premature"], cost["unpaired"]) == (2, 1)
+    assert endpointing_cost([], manual)["reason"] == "no values"
+
+
+class CountingRecogniser:
+    """Counts what it recognises."""
+
+    identity = "counting 1"
+    calls = 0
+
+    def transcribe(self, audio: object) -> Transcript:
+        self.calls += 1
+        return Transcript("hi", (Word("hi", 0, 200, 0.9),), "en", 0.0)
+
+
+def test_words_are_recognised_once_and_kept_with_the_campaign(tmp_path: Path) -> None:
+    recogniser = CountingRecogniser()
+
+    def words_of(audio_ms: float, path: Path = tmp_path) -> tuple[Word, ...]:
+        words = ReplyWords(path, recogniser)  # type: ignore[arg-type]
+        found = words.of(("c1", "case-1"), tone(audio_ms))
+        words.keep()
+        return found
+
+    assert words_of(100) == words_of(100) == (Word("hi", 0, 200, 0.9),)
+    assert recogniser.calls == 1
+    words_of(200)  # played again
+    assert recogniser.calls == 2
+    (tmp_path / WORDS_FILE).write_text("{", "utf-8")  # damaged
+    words_of(100)
+    assert recogniser.calls == 3
+    assert words_of(100, tmp_path / "missing") == (Word("hi", 0, 200, 0.9),)  # cannot be kept
+
+
+@pytest.mark.local
+def test_the_definitions_table_recognises_words(tmp_path: Path) -> None:
+    turns: list[TurnRecord] = [
+        spoken_turn(replace(a_case(number), script_id="s"), TurnPlan(first_byte_ms=500, reply_ms=1_200))
+        for number in range(2)
+    ]
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns)])
+    summary = valid(campaign_summary(folder))
+    (row,) = (row for row in summary["definitions"] if row["name"] == "fdb_latency")
+    assert row["n"] + sum(row["missing"].values()) == 2
+    assert not any("recognis" in reason for reason in row["missing"])
+    assert Recogniser().identity in (folder / WORDS_FILE).read_text("utf-8")
