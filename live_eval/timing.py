@@ -121,6 +121,8 @@ class TurnTrace:
 
     Args:
         dial_ns: Dialling began; for a later turn of a dialogue, the turn.
+        intended_ns: When the schedule of an open loop had the session dialled; None in a closed loop, and
+            for the later turns of a session.
         ready_ns: The endpoint's session was ready, or None.
         t0_ns: Sample 0 of the user's audio is spoken, or None if no frame was due.
         onset_ns: `t0_ns` plus the onset of the user's own sound.
@@ -143,6 +145,7 @@ class TurnTrace:
     """
 
     dial_ns: int
+    intended_ns: int | None = None
     ready_ns: int | None = None
     t0_ns: int | None = None
     onset_ns: int | None = None

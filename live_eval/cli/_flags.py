@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -16,7 +16,7 @@ from live_eval.recording import RunReader, part_of
 from live_eval.run.run_file import JudgesTable, RunConfig, validate
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["FLAGS", "TABLES", "judge_flags", "judges_table", "overlay", "table_options"]
+__all__ = ["FLAGS", "TABLES", "judge_flags", "judges_table", "overlay", "parse_pairs", "table_options"]
 
 _NAMES = {
     "endpoint.name": "--endpoint",
@@ -109,19 +109,27 @@ def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> An
     if key in _ON_OFF:
         return value == "on"
     if get_origin(annotation) is dict:
-        return {**before.get(key.partition(".")[2], {}), **dict(_pair(key, item) for item in value)}
+        return {**before.get(key.partition(".")[2], {}), **parse_pairs(FLAGS[key], value)}
     if get_origin(annotation) is tuple:
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
 
 
-def _pair(key: str, item: str) -> tuple[str, Any]:
-    """Split ``KEY=VALUE``; parse the value as TOML if possible, otherwise keep it as text."""
+def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
+    """Return settings from ``KEY=VALUE`` each; a value is TOML if possible, otherwise text.
+
+    Raises:
+        UsageError: An item has no ``=``; the message names the flag.
+    """
+    return dict(_pair(flag, item) for item in items)
+
+
+def _pair(flag: str, item: str) -> tuple[str, Any]:
     import tomllib
 
     name, equals, text = item.partition("=")
     if not equals:
-        raise UsageError(f"{FLAGS[key]} {item}: expected KEY=VALUE")
+        raise UsageError(f"{flag} {item}: expected KEY=VALUE")
     try:
         return name, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

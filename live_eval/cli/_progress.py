@@ -77,7 +77,11 @@ class RunProgress:
 
     def waiting(self, seconds: float, why: str) -> None:
         """Print why the run is waiting."""
-        self._console.print(f"waiting {seconds:.0f} s {why}", highlight=False)
+        self.note(f"waiting {seconds:.0f} s {why}")
+
+    def note(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._console.print(_plain(text), highlight=False)
 
 
 class ScoringProgress:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,7 +67,15 @@ class Outcome:
     interrupted: bool
 
 
-async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) -> Outcome:
+async def play(
+    plan: Plan,
+    writer: RunWriter,
+    folder: Path,
+    observer: Observer,
+    *,
+    starts: Iterable[int] | None = None,
+    base_url: str | None = None,
+) -> Outcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
     The first interrupt (Ctrl-C, SIGTERM) stops it cleanly: turns under way are given up and can be resumed.
@@ -76,6 +85,11 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
         writer: The run's store.
         folder: The run folder: for cassettes, and the log of an endpoint that is launched.
         observer: Follows the run.
+        starts: Open loop: when each session is due, in nanoseconds from the beginning of playing, in
+            ascending order, at least as many as there are sessions to play. At most `turns.concurrency` are
+            held at a time; one that finds none free is dialled late, and its turn keeps when it was due. None
+            for a closed loop: the next session begins when one ends.
+        base_url: Of an endpoint that runs already; None for the plan's, or one that is launched for the run.
 
     Returns:
         How many turns of the run, earlier ones included, were captured and failed.
@@ -87,7 +101,7 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
     interrupt = _Interrupt()
     try:
         async with contextlib.AsyncExitStack() as stack:
-            base_url = plan.base_url
+            base_url = base_url or plan.base_url
             if base_url is None and sessions:
                 assert plan.spec.launch is not None  # the plan checks that there is a base URL or a hook
                 launch = load_object(plan.spec.launch)
@@ -97,7 +111,7 @@ async def play(plan: Plan, writer: RunWriter, folder: Path, observer: Observer) 
             else:
                 await run.prepare(sessions)
             observer.playing(len(plan.jobs), len(plan.jobs) - sum(map(len, sessions)))
-            await run.play(sessions, base_url or "")
+            await run.play(sessions, base_url or "", starts)
     except asyncio.CancelledError:
         if not interrupt.received:
             raise
@@ -186,9 +200,15 @@ class _Run:
         cases = (job.case for jobs in sessions for job in jobs)
         await self._recordings.prepare(cases, self._observer.preparing)
 
-    async def play(self, sessions: Sequence[Sequence[Job]], base_url: str) -> None:
-        """Play the sessions, `turns.concurrency` at a time."""
-        queue = iter(sessions)
+    async def play(
+        self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
+    ) -> None:
+        """Play the sessions, `turns.concurrency` at a time, each when it is due where there is a schedule."""
+        began_ns = self._clock.now_ns()
+        due: Iterable[int | None] = itertools.repeat(None)
+        if starts is not None:
+            due = (began_ns + start_ns for start_ns in starts)
+        queue = zip(sessions, due, strict=False)
         with undisturbed():
             async with asyncio.TaskGroup() as tasks:
                 probe = tasks.create_task(self._probe.run())
@@ -197,9 +217,14 @@ class _Run:
                         workers.create_task(self._work(queue, base_url))
                 probe.cancel()
 
-    async def _work(self, queue: Iterator[Sequence[Job]], base_url: str) -> None:
-        for jobs in queue:
-            for record in await self._play_with_retries(jobs, base_url):
+    async def _work(self, queue: Iterator[tuple[Sequence[Job], int | None]], base_url: str) -> None:
+        for jobs, due_ns in queue:
+            if due_ns is not None:
+                await self._clock.sleep_until(due_ns)
+            records = await self._play_with_retries(jobs, base_url)
+            if due_ns is not None:  # the later turns of a dialogue follow from the first
+                records[0] = replace(records[0], trace=replace(records[0].trace, intended_ns=due_ns))
+            for record in records:
                 await self._write(self._writer.commit, record)
                 self._observer.turn(record)
 

@@ -1,0 +1,210 @@
+"""``live-eval latency``: profile an endpoint's latency under controlled load."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from live_eval.cli import FAILED, INTERRUPTED, _options
+from live_eval.cli._flags import overlay, parse_pairs, table_options
+from live_eval.cli._progress import RunProgress
+from live_eval.errors import UsageError
+from live_eval.profile.arrivals import Arrivals
+from live_eval.profile.campaign import Campaign, CampaignOutcome
+from live_eval.profile.points import CampaignPlan, Point, SessionKind
+from live_eval.run.run_file import validate
+from live_eval.session.event_loop import run as run_loop
+from live_eval.text.wording import counted
+
+__all__ = ["command"]
+
+T = TypeVar("T")
+
+_OWN = ("endpoint.name", "endpoint.turn_detection", "turns.concurrency", "turns.repeat", "turns.retries")
+"""Keys of the run file that the command sets itself."""
+
+
+def _latency(
+    endpoint: str,
+    turns: int,
+    concurrency: str,
+    arrivals: str,
+    input_s: str,
+    detections: Sequence[str],
+    sessions: str,
+    endpointing: bool,
+    sentinel_turns: int,
+    out: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    plan = CampaignPlan(
+        config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
+        turns=turns,
+        concurrency=_listed("--concurrency", concurrency, _sessions_at_a_time),
+        arrivals=Arrivals.parse(arrivals),
+        inputs_s=_listed("--input-s", input_s, _seconds) if input_s else (),
+        detections=[_detection(text) for text in detections] or ({},),
+        sessions=_listed("--sessions", sessions, SessionKind),
+        endpointing=endpointing,
+        sentinel_turns=sentinel_turns,
+    )
+    folder = out or _new_folder(endpoint)
+    campaign = Campaign(plan, folder)
+    for note in campaign.notes:
+        click.echo(f"note: {note}", err=True)
+    with _CampaignProgress() as progress:
+        outcome = run_loop(campaign.hold(progress))
+    _print(folder, as_json=as_json)
+    sys.exit(_status(outcome))
+
+
+def _status(outcome: CampaignOutcome) -> int:
+    if outcome.interrupted:
+        click.echo("Interrupted. The points played so far are kept.", err=True)
+        return INTERRUPTED
+    if outcome.stopped:
+        click.echo(f"stopped: {outcome.stopped}", err=True)
+    return FAILED if outcome.stopped or outcome.failed else 0
+
+
+def _print(folder: Path, *, as_json: bool) -> None:
+    import json
+
+    from live_eval.profile.campaign import CAMPAIGN_FILE
+
+    document = json.loads((folder / CAMPAIGN_FILE).read_text("utf-8"))
+    if as_json:
+        _options.print_json({"campaign": str(folder), **document})
+    click.echo(f"campaign: {folder}", err=as_json)
+
+
+class _CampaignProgress(RunProgress):
+    """The progress bar of a campaign: that of a run, point after point."""
+
+    def step(self, number: int, total: int, point: Point) -> None:
+        """Name the point that begins."""
+        how = f"{counted(point.turns, 'turn')}, {counted(point.concurrency, 'session')} at a time"
+        self.note(f"{number} of {total}: {point.name} ({how}, {point.arrivals})")
+
+
+def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:
+    """Return the values of a list ``A,B,…``.
+
+    Raises:
+        UsageError: It is empty, or a value cannot be read.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UsageError(f"{flag}: expected a list A,B,…; found {text!r}")
+    try:
+        return [read(part) for part in parts]
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def _sessions_at_a_time(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 1000):
+        raise ValueError(f"expected whole numbers of 1 to 1000; found {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 300:
+        raise ValueError(f"expected seconds of 0.1 to 300; found {text!r}")
+    return seconds
+
+
+def _detection(text: str) -> dict[str, Any]:
+    return parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
+
+
+def _new_folder(endpoint: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    return Path("recordings") / f"{stamp}-{endpoint}-latency"
+
+
+command = click.Command(
+    "latency",
+    callback=_latency,
+    params=[
+        click.Argument(["endpoint"]),
+        click.Option(
+            ["--turns"], type=click.IntRange(1), default=20, show_default=True, help="Turns of each point."
+        ),
+        click.Option(
+            ["--concurrency"],
+            default="1",
+            show_default=True,
+            metavar="C,C2,…",
+            help="Sessions at a time; of an open loop, at most.",
+        ),
+        click.Option(
+            ["--arrivals"],
+            default="closed",
+            show_default=True,
+            metavar="closed|poisson:RATE|constant:RATE",
+            help="Begin a session when one ends (closed loop), or RATE times a second whatever the "
+            "endpoint does (open loop): delays also count from when a session was due.",
+        ),
+        click.Option(
+            ["--input-s"],
+            default="",
+            metavar="S,S2,…",
+            help="Seconds of speech, cut from the recordings. Default: the recordings as they are.",
+        ),
+        click.Option(
+            ["--turn-detection", "detections"],
+            multiple=True,
+            metavar="KEY=VALUE,…",
+            help="Settings of the endpoint's detector, as its vendor spells them; repeatable.",
+        ),
+        click.Option(
+            ["--sessions"],
+            default="cold",
+            show_default=True,
+            metavar="cold|warm|cold,warm",
+            help="A session for each turn, or one for up to ten turns.",
+        ),
+        click.Option(
+            ["--endpointing"],
+            is_flag=True,
+            help="Also play the same recordings with manual turns and with each detector: its cost.",
+        ),
+        click.Option(
+            ["--sentinel-turns"],
+            type=click.IntRange(0),
+            default=3,
+            show_default=True,
+            help="Turns of the sentinel at the start, the middle and the end, which shows drift; 0 for none.",
+        ),
+        click.Option(
+            ["--out"],
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder of the campaign. Default: a new one in recordings/.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
+        *(
+            option
+            for table in ("endpoint", "data", "turns")
+            for option in table_options(table)
+            if (option.name or "").replace("__", ".") not in _OWN
+        ),
+    ],
+    help="""Measure an endpoint's latency under controlled load.
+
+    Plays turns to ENDPOINT at each of the given concurrencies, input lengths and detector settings; every
+    combination is a point, and each point an ordinary run in the campaign's folder. Failed turns are counted
+    and not tried again. Stops, and says what could be held, where this machine cannot hold the load.
+
+    Exit status: 0; 3 if turns failed or the load could not be held; 2 for wrong usage.""",
+)

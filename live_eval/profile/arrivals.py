@@ -1,0 +1,105 @@
+"""When the sessions of a campaign begin: one after the other, or on a schedule of their own. Pure.
+
+A closed loop begins a session when one ends, so an endpoint that stalls also holds up the sessions that would
+have met the stall: they are missing from the percentiles (coordinated omission). An open loop begins them
+when they are due, whatever the endpoint does, and counts delays from then, as wrk2 does with its constant
+throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors (grafana.com/docs/k6, "Open and
+closed models").
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from live_eval.errors import UsageError
+
+__all__ = ["ArrivalKind", "Arrivals"]
+
+_EXPECTED = "expected closed, poisson:RATE or constant:RATE, with RATE in turns a second"
+
+
+class ArrivalKind(StrEnum):
+    """How sessions arrive."""
+
+    CLOSED = "closed"
+    """One begins when another ends."""
+    POISSON = "poisson"
+    """Independently of each other, as from many users: exponential gaps."""
+    CONSTANT = "constant"
+    """At equal intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When sessions begin.
+
+    Args:
+        kind: How they arrive.
+        per_s: Mean number a second; None in a closed loop.
+    """
+
+    kind: ArrivalKind = ArrivalKind.CLOSED
+    per_s: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Arrivals:
+        """Read ``closed``, ``poisson:RATE`` or ``constant:RATE``.
+
+        Raises:
+            UsageError: It is none of them, or the rate is not a positive number.
+
+        >>> Arrivals.parse("poisson:0.5").per_s
+        0.5
+        """
+        name, colon, rate = text.strip().partition(":")
+        try:
+            kind = ArrivalKind(name)
+        except ValueError:
+            raise UsageError(f"arrivals: {_EXPECTED}; found {text!r}") from None
+        if kind is ArrivalKind.CLOSED:
+            if colon:
+                raise UsageError(f"arrivals: closed takes no rate; found {text!r}")
+            return cls()
+        try:
+            per_s = float(rate)
+        except ValueError:
+            per_s = math.nan
+        if not (math.isfinite(per_s) and per_s > 0):
+            raise UsageError(f"arrivals: {_EXPECTED}; found {text!r}")
+        return cls(kind, per_s)
+
+    def __str__(self) -> str:
+        return self.kind.value if self.per_s is None else f"{self.kind}:{self.per_s:g}"
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether sessions are due at times of their own."""
+        return self.per_s is not None
+
+    def starts(self, seed: int) -> Iterator[int] | None:
+        """Return when each session is due, in nanoseconds from the first one; None in a closed loop.
+
+        Args:
+            seed: Of the gaps, where they are random.
+
+        >>> list(itertools.islice(Arrivals.parse("constant:4").starts(0), 3))
+        [0, 250000000, 500000000]
+        """
+        if self.per_s is None:
+            return None
+        if self.kind is ArrivalKind.CONSTANT:
+            per_s = self.per_s
+            return (round(number * 1e9 / per_s) for number in itertools.count())
+        return self._poisson(random.Random(seed), self.per_s)
+
+    @staticmethod
+    def _poisson(gaps: random.Random, per_s: float) -> Iterator[int]:
+        at_s = 0.0
+        while True:
+            yield round(at_s * 1e9)
+            at_s += gaps.expovariate(per_s)

@@ -1,0 +1,147 @@
+"""Watch the turns of a point as they end: does this machine hold the load, did the wall clock step? Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.recording.record import TurnRecord
+from live_eval.timing import LAG_BOUND_NS
+
+__all__ = ["LoadWatch", "WallClockWatch"]
+
+_LEAST_TURNS = 10
+_LEAST_STARTS = 40
+_LEAST_SPAN_NS = 30_000_000_000
+_LEAST_DELAY_NS = 1_000_000_000
+_SAFE_LOAD = 0.6  # of a processor: above it, a queue of frames waits longer than each takes
+_STEP_NS = 100_000_000
+_SLEW = 1e-3  # ten times what a clock is slewed by, at most
+
+
+class LoadWatch:
+    """Notices that a load cannot be held, from the turns that have ended.
+
+    Two things show it. Frames leave late: the p99 of the newest turns exceeds the bound beyond which a turn
+    is flagged. Or the sessions of an open loop begin ever later: in the newest 40 starts, over at least 30 s,
+    each quarter began later behind its schedule than the one before.
+
+    Args:
+        concurrency: Sessions at a time.
+        per_s: Sessions that are due each second; None in a closed loop.
+        held: The largest number of sessions that an earlier point held; None without one.
+    """
+
+    def __init__(self, concurrency: int, per_s: float | None, held: int | None) -> None:
+        self._concurrency = concurrency
+        self._per_s = per_s
+        self._held = held
+        self._late: deque[NDArray[np.int64]] = deque(maxlen=max(_LEAST_TURNS, concurrency))
+        self._starts: deque[_Start] = deque()
+        self._spoken_ns = 0
+
+    def take(self, record: TurnRecord) -> None:
+        """Note a turn that has ended."""
+        trace = record.trace
+        if len(trace.frame_sent_ns):
+            self._late.append(trace.frame_sent_ns - trace.frame_deadline_ns)
+            self._spoken_ns += int(trace.frame_sent_ns[-1] - trace.frame_deadline_ns[0])
+        if trace.intended_ns is not None:
+            self._starts.append(_Start(trace.intended_ns, trace.dial_ns))
+
+    @property
+    def late_p99_ns(self) -> int | None:
+        """How late frames of the newest turns left, at p99; None before enough turns have ended."""
+        if len(self._late) < _LEAST_TURNS:
+            return None
+        return int(np.percentile(np.concatenate(self._late), 99))
+
+    def overload(self, elapsed_ns: int, loop_cpu_ns: int) -> str | None:
+        """Return why the load cannot be held and what could be, in words; None if it is held.
+
+        Args:
+            elapsed_ns: Since the point began.
+            loop_cpu_ns: Processor time of the event loop's thread since then.
+        """
+        late_ns = self.late_p99_ns
+        if late_ns is not None and late_ns > LAG_BOUND_NS:
+            return (
+                f"this machine cannot hold {self._concurrency} sessions at a time: frames of the last "
+                f"{len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
+                f"{LAG_BOUND_NS / 1e6:.0f} ms is the bound; {self._could_hold(elapsed_ns, loop_cpu_ns)}"
+            )
+        return self._falling_behind()
+
+    def _could_hold(self, elapsed_ns: int, loop_cpu_ns: int) -> str:
+        if self._held is not None:
+            return f"it held {self._held}"
+        busy = loop_cpu_ns / max(1, elapsed_ns)
+        streaming = self._spoken_ns / max(1, elapsed_ns)
+        about = int(streaming * _SAFE_LOAD / max(busy, 1e-9))
+        if busy < _SAFE_LOAD or about >= self._concurrency:
+            return f"its event loop was busy for {busy:.0%} of the time only: other programs hold it up"
+        return f"by the processor time of its event loop ({busy:.0%}), it could hold about {max(1, about)}"
+
+    def _falling_behind(self) -> str | None:
+        starts = sorted(self._starts, key=lambda start: start.intended_ns)
+        while (
+            len(starts) > _LEAST_STARTS and starts[-1].intended_ns - starts[1].intended_ns >= _LEAST_SPAN_NS
+        ):
+            del starts[0]
+        if len(starts) < _LEAST_STARTS or starts[-1].intended_ns - starts[0].intended_ns < _LEAST_SPAN_NS:
+            return None
+        self._starts = deque(starts)
+        delays = [start.dialled_ns - start.intended_ns for start in starts]
+        quarters = [float(np.median(quarter)) for quarter in np.array_split(delays, 4)]
+        if quarters[0] < _LEAST_DELAY_NS or any(b <= a for a, b in itertools.pairwise(quarters)):
+            return None
+        span_s = (max(start.dialled_ns for start in starts) - min(start.dialled_ns for start in starts)) / 1e9
+        served = (len(starts) - 1) / span_s
+        return (
+            f"{self._concurrency} sessions at a time cannot hold {self._per_s:g} turns a second: sessions "
+            f"begin {quarters[-1] / 1e9:.1f} s late, and ever later; they held {served:.2g} turns a second. "
+            "Lower the rate, or raise the concurrency"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    intended_ns: int
+    dialled_ns: int
+
+
+class WallClockWatch:
+    """Notices steps of the wall clock between the sessions of a campaign.
+
+    Latencies are taken on the monotonic clock and keep their meaning; dates, and stamps that the kernel takes
+    on the wall clock, do not.
+    """
+
+    def __init__(self) -> None:
+        self._last: TurnRecord | None = None
+
+    def take(self, record: TurnRecord) -> str | None:
+        """Note a session; return in words by how much the wall clock has stepped, or None if it has not.
+
+        Later turns of a session say nothing: they share its anchor.
+        """
+        last = self._last
+        if record.timing.connect.ns is None or (
+            last is not None and record.trace.dial_ns < last.trace.dial_ns  # it merely took longer
+        ):
+            return None
+        self._last = record
+        if last is None:
+            return None
+        elapsed_ns = record.trace.dial_ns - last.trace.dial_ns
+        step_ns = record.wall_ns - last.wall_ns - elapsed_ns
+        if abs(step_ns) <= _STEP_NS + _SLEW * abs(elapsed_ns):
+            return None
+        return (
+            f"the wall clock stepped by {step_ns / 1e9:+.3f} s between the turns {last.turn_id} and "
+            f"{record.turn_id}; latencies are taken on the monotonic clock, which does not step"
+        )
