@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -43,7 +45,7 @@ class RunProgress:
         self._turns = self._progress.add_task("turns", total=None, rate="", failures="", visible=False)
         self._failed = 0
 
-    def __enter__(self) -> RunProgress:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 

@@ -12,6 +12,7 @@ import functools
 import itertools
 import json
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -33,6 +34,7 @@ from live_eval.registry import load as load_object
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, sessions_of
+from live_eval.session.event_loop import Priority
 from live_eval.text.files import atomic_write
 from live_eval.types import TurnMode
 
@@ -89,6 +91,7 @@ class Campaign:
         self._plan = plan
         self._steps = steps_of(plan)
         self._failed = 0
+        self._priority: Priority | None = None
         self._held: int | None = None
         self._writers: dict[str, RunWriter] = {}
         self._begun: list[Point] = []
@@ -199,6 +202,7 @@ class Campaign:
             stopped = str(_innermost(overload))
         self._failed += watch.failures.total()
         self._notes += watch.steps_of_wall_clock
+        self._priority = watch.priority or self._priority
         if not (stopped or interrupted) and not watch.captured:
             stopped = f"no turn of {point.name} was captured ({watch.most_common()}): the campaign stops here"
         if not (stopped or interrupted or step.half):
@@ -232,7 +236,7 @@ class Campaign:
             "points": [self._as_json(point) for point in self._begun],
             "complete": complete,
             "notes": self._notes,
-            "machine": {"priority": _priority(), "calibration": None},
+            "machine": {"priority": self._priority, "calibration": None},
         }
         path = self.folder / CAMPAIGN_FILE
         try:
@@ -268,6 +272,7 @@ class _Watch:
         self._wall_clock = WallClockWatch()
         self._began_ns = self._cpu_ns = 0
         self.captured = 0
+        self.priority: Priority | None = None  # of the event loop's thread, while it streams
         self.failures: Counter[FailureKind] = Counter()
         self.steps_of_wall_clock: list[str] = []
 
@@ -288,12 +293,14 @@ class _Watch:
             _OverloadError: The turns so far show that the load cannot be held.
         """
         self._observer.turn(record)
+        self.priority = _priority()
         if record.failure is None:
             self.captured += 1
         else:
             self.failures[record.failure.kind] += 1
         step = self._wall_clock.take(record)
-        self.steps_of_wall_clock += [step] * (step is not None)
+        if step is not None:
+            self.steps_of_wall_clock.append(step)
         self._load.take(record)
         why = self._load.overload(time.monotonic_ns() - self._began_ns, time.thread_time_ns() - self._cpu_ns)
         if why is not None:
@@ -348,11 +355,11 @@ def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
             yield Job(case, repeat)
 
 
-def _priority() -> dict[str, Any]:
-    """Return the priority that this process has: its scheduling policy and its niceness."""
-    policies = {getattr(os, f"SCHED_{name}", None): name.lower() for name in ("OTHER", "FIFO", "RR")}
-    policy = policies.get(os.sched_getscheduler(0)) if hasattr(os, "sched_getscheduler") else None
-    return {
-        "policy": policy,
-        "nice": os.getpriority(os.PRIO_PROCESS, 0) if hasattr(os, "getpriority") else None,
-    }
+def _priority() -> Priority:
+    """Return the priority of the calling thread."""
+    real_time = (os.SCHED_RR, os.SCHED_RR | os.SCHED_RESET_ON_FORK) if hasattr(os, "SCHED_RR") else ()
+    if real_time and os.sched_getscheduler(0) in real_time:
+        return Priority.REAL_TIME
+    if hasattr(os, "getpriority") and os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 0:
+        return Priority.RAISED
+    return Priority.NORMAL
