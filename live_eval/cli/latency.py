@@ -16,7 +16,7 @@ from live_eval.cli._progress import RunProgress
 from live_eval.errors import UsageError
 from live_eval.profile.arrivals import Arrivals
 from live_eval.profile.campaign import Campaign, CampaignOutcome
-from live_eval.profile.points import CampaignPlan, Point, SessionKind
+from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
 from live_eval.run.run_file import validate
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
@@ -87,7 +87,7 @@ def _print(folder: Path, *, as_json: bool) -> None:
 class _CampaignProgress(RunProgress):
     """The progress bar of a campaign: that of a run, point after point."""
 
-    def step(self, number: int, total: int, point: Point) -> None:
+    def step(self, number: int, total: int, point: CampaignPoint) -> None:
         """Name the point that begins."""
         how = f"{counted(point.turns, 'turn')}, {counted(point.concurrency, 'session')} at a time"
         self.note(f"{number} of {total}: {point.name} ({how}, {point.arrivals})")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import itertools
 import json
 import os
@@ -24,7 +23,14 @@ from typing import Any, Protocol
 from live_eval.dialect import TransportKind
 from live_eval.errors import FailureKind, LiveEvalError, StoreError, UsageError
 from live_eval.profile.inputs import write_inputs, write_sentinel
-from live_eval.profile.points import CampaignPlan, Point, Role, SessionKind, Step, steps_of
+from live_eval.profile.points import (
+    CampaignPlan,
+    CampaignPoint,
+    CampaignStep,
+    PointRole,
+    SessionKind,
+    steps_of,
+)
 from live_eval.profile.watch import LoadWatch, WallClockWatch
 from live_eval.recording import RunWriter
 from live_eval.recording.record import TurnRecord
@@ -50,7 +56,7 @@ _LONGEST_WARM = 10
 class CampaignObserver(Observer, Protocol):
     """Follows a campaign; drives the progress bar."""
 
-    def step(self, number: int, total: int, point: Point) -> None:
+    def step(self, number: int, total: int, point: CampaignPoint) -> None:
         """Step `number` of `total` begins: it plays a point, or half of one."""
         ...
 
@@ -94,7 +100,7 @@ class Campaign:
         self._priority: Priority | None = None
         self._held: int | None = None
         self._writers: dict[str, RunWriter] = {}
-        self._begun: list[Point] = []
+        self._begun: list[CampaignPoint] = []
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         _check(plan)
         self._base = make_plan(_base_of(plan))  # refuses what is wrong before anything is written
@@ -142,7 +148,7 @@ class Campaign:
 
     # -- Before -----------------------------------------------------------------------------------------
 
-    def _plan_of(self, point: Point) -> Plan:
+    def _plan_of(self, point: CampaignPoint) -> Plan:
         """Return the plan of a point's run."""
         config = self._config_of(point)
         plan = make_plan(config)
@@ -156,11 +162,11 @@ class Campaign:
             jobs = tuple(_warm(jobs, point.concurrency))
         return replace(plan, jobs=jobs)
 
-    def _config_of(self, point: Point) -> RunConfig:
+    def _config_of(self, point: CampaignPoint) -> RunConfig:
         config = self._base.config
         data = config.data
         inputs = self.folder / _INPUTS
-        if point.role is Role.SENTINEL:
+        if point.role is PointRole.SENTINEL:
             data = DataTable(path=str(write_sentinel(inputs / "sentinel")))
         elif point.input_s is not None:
             cases = [job.case for job in self._base.jobs]
@@ -183,14 +189,14 @@ class Campaign:
         async with launch(self._base.data.root, self.folder) as base_url:
             yield base_url
 
-    async def _play(self, step: Step, base_url: str, observer: CampaignObserver) -> tuple[str, bool]:
+    async def _play(self, step: CampaignStep, base_url: str, observer: CampaignObserver) -> tuple[str, bool]:
         """Play a step; return why the campaign stops, if it does, and whether the user stopped it."""
         point = step.point
         plan = self._plans[point.name]
         if step.half:
             sessions = sessions_of(plan.jobs)
             plan = replace(plan, jobs=tuple(job for jobs in sessions[: len(sessions) // 2] for job in jobs))
-        writer = await self._writer(point)
+        writer = await asyncio.to_thread(self._begin, point)
         watch = _Watch(observer, LoadWatch(point.concurrency, point.arrivals.per_s, self._held))
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
@@ -210,14 +216,13 @@ class Campaign:
             self._held = max(self._held or 0, point.concurrency)
         return stopped, interrupted
 
-    async def _writer(self, point: Point) -> RunWriter:
-        """Return the store of a point's run; begin it if need be."""
+    def _begin(self, point: CampaignPoint) -> RunWriter:
+        """Return the store of a point's run; create it if need be."""
         if point.name not in self._writers:
             manifest = self._plans[point.name].manifest()
-            create = functools.partial(RunWriter.create, self.folder / point.name, manifest)
-            self._writers[point.name] = await asyncio.to_thread(create)
+            self._writers[point.name] = RunWriter.create(self.folder / point.name, manifest)
             self._begun.append(point)
-            await asyncio.to_thread(self._write, complete=False)
+            self._write(complete=False)
         return self._writers[point.name]
 
     # -- On disk ----------------------------------------------------------------------------------------
@@ -245,7 +250,7 @@ class Campaign:
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
 
-    def _as_json(self, point: Point) -> dict[str, Any]:
+    def _as_json(self, point: CampaignPoint) -> dict[str, Any]:
         return {
             "name": point.name,
             "run": point.name,

@@ -13,10 +13,18 @@ from live_eval.profile.arrivals import Arrivals
 from live_eval.run.run_file import RunConfig
 from live_eval.types import TurnMode
 
-__all__ = ["CampaignPlan", "Point", "Role", "SessionKind", "Step", "points_of", "steps_of"]
+__all__ = [
+    "CampaignPlan",
+    "CampaignPoint",
+    "CampaignStep",
+    "PointRole",
+    "SessionKind",
+    "points_of",
+    "steps_of",
+]
 
 
-class Role(StrEnum):
+class PointRole(StrEnum):
     """What a point is for."""
 
     SWEEP = "sweep"
@@ -80,7 +88,7 @@ class CampaignPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class CampaignPoint:
     """One run of a campaign.
 
     Args:
@@ -96,7 +104,7 @@ class Point:
     """
 
     name: str
-    role: Role
+    role: PointRole
     turns: int
     concurrency: int
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -107,14 +115,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CampaignStep:
     """A stretch of a campaign: play a point, whole or its first half only."""
 
-    point: Point
+    point: CampaignPoint
     half: bool = False
 
 
-def points_of(plan: CampaignPlan) -> list[Point]:
+def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
     """Return the points that are measured, without sentinels, in the order in which they are played."""
     points = []
     for concurrency, input_s, (number, detection), sessions in product(
@@ -127,9 +135,9 @@ def points_of(plan: CampaignPlan) -> list[Point]:
             sessions.value if len(plan.sessions) > 1 else "",
         ]
         points.append(
-            Point(
+            CampaignPoint(
                 name="-".join(filter(None, parts)),
-                role=Role.SWEEP,
+                role=PointRole.SWEEP,
                 turns=plan.turns,
                 concurrency=concurrency,
                 arrivals=plan.arrivals,
@@ -142,17 +150,17 @@ def points_of(plan: CampaignPlan) -> list[Point]:
     return [*points, *(_endpointing(plan) if plan.endpointing else ())]
 
 
-def _endpointing(plan: CampaignPlan) -> list[Point]:
+def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
     """Return the points that play one selection of turns with manual turns and with each detector."""
     shared: dict[str, Any] = {
-        "role": Role.ENDPOINTING,
+        "role": PointRole.ENDPOINTING,
         "turns": plan.turns,
         "concurrency": plan.concurrency[0],
     }
     return [
-        Point(name="endpointing-manual", turn_mode=TurnMode.MANUAL, **shared),
+        CampaignPoint(name="endpointing-manual", turn_mode=TurnMode.MANUAL, **shared),
         *(
-            Point(
+            CampaignPoint(
                 name=f"endpointing-vad{number}",
                 turn_mode=TurnMode.SERVER_VAD,
                 turn_detection=detection,
@@ -163,19 +171,19 @@ def _endpointing(plan: CampaignPlan) -> list[Point]:
     ]
 
 
-def steps_of(plan: CampaignPlan) -> list[Step]:
+def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
     """Return what is played one after the other: the points, and a sentinel before, amid and after them.
 
     With a single point, the sentinel in the middle comes between its halves.
     """
     points = points_of(plan)
     if not plan.sentinel_turns:
-        return [Step(point) for point in points]
+        return [CampaignStep(point) for point in points]
     before, amid, after = (
-        Step(
-            Point(
+        CampaignStep(
+            CampaignPoint(
                 name=f"sentinel-{when}",
-                role=Role.SENTINEL,
+                role=PointRole.SENTINEL,
                 turns=plan.sentinel_turns,
                 concurrency=1,
                 turn_detection=plan.detections[0],
@@ -186,6 +194,6 @@ def steps_of(plan: CampaignPlan) -> list[Step]:
     )
     if len(points) == 1:
         (only,) = points
-        return [before, *[Step(only, half=True)] * (only.turns > 1), amid, Step(only), after]
+        return [before, *[CampaignStep(only, half=True)] * (only.turns > 1), amid, CampaignStep(only), after]
     half = len(points) // 2
-    return [before, *map(Step, points[:half]), amid, *map(Step, points[half:]), after]
+    return [before, *map(CampaignStep, points[:half]), amid, *map(CampaignStep, points[half:]), after]

@@ -14,7 +14,7 @@ import soundfile
 from live_eval.errors import StoreError, UsageError
 from live_eval.profile.arrivals import Arrivals
 from live_eval.profile.campaign import CAMPAIGN_FILE, Campaign, CampaignOutcome
-from live_eval.profile.points import CampaignPlan, Point, SessionKind
+from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
@@ -29,7 +29,7 @@ class Silent:
     def __init__(self) -> None:
         self.steps: list[str] = []
 
-    def step(self, number: int, total: int, point: Point) -> None:
+    def step(self, number: int, total: int, point: CampaignPoint) -> None:
         self.steps.append(f"{number}/{total} {point.name}")
 
     def preparing(self, done: int, total: int) -> None:
@@ -55,7 +55,7 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     """Two cases of marked speech, of 0.2 s each."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(2):
         speech = calibration_speech(200, RATE)
         soundfile.write(tmp_path / f"{number}.wav", speech.audio.int16(), RATE)
@@ -81,17 +81,20 @@ async def held(folder: Path, observer: Silent | None = None, **plan: Any) -> Cam
     return await campaign.hold(observer or Silent())
 
 
-def turns_of(run: Path) -> list[TurnRecord]:
-    with RunReader.open(run) as reader:
-        assert reader.ended
-        return list(reader.turns())
+async def turns_of(run: Path) -> list[TurnRecord]:
+    def read() -> list[TurnRecord]:
+        with RunReader.open(run) as reader:
+            assert reader.ended
+            return list(reader.turns())
+
+    return await asyncio.to_thread(read)
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_point_is_an_ordinary_run(endpoint: str, manifest: Path, tmp_path: Path) -> None:
     observer = Silent()
     folder = tmp_path / "campaign"
-    settings = config(f"{endpoint}?reply_ms=100", manifest)
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     outcome = await held(folder, observer, config=settings, turns=3, concurrency=(1, 3))
     assert outcome == CampaignOutcome(failed=0, interrupted=False, stopped="")
     assert observer.steps == ["1/2 c1", "2/2 c3"]
@@ -110,7 +113,7 @@ async def test_every_point_is_an_ordinary_run(endpoint: str, manifest: Path, tmp
         "sessions": "cold",
     }
     for point in document["points"]:
-        turns = turns_of(folder / point["run"])
+        turns = await turns_of(folder / point["run"])
         assert [turn.turn_id for turn in sorted(turns, key=lambda turn: turn.turn_id)] == [
             *("case-0", "case-0#2", "case-1")
         ]
@@ -123,48 +126,35 @@ async def test_every_point_is_an_ordinary_run(endpoint: str, manifest: Path, tmp
 async def test_an_open_loop_keeps_when_each_session_was_due(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
-    settings = config(f"{endpoint}?reply_ms=100&delay_ms=300", manifest)
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100&delay_ms=200", manifest)
     arrivals = Arrivals.parse("constant:10")
-    await held(tmp_path / "c", config=settings, turns=4, concurrency=(1,), arrivals=arrivals)
-    traces = sorted((turn.trace for turn in turns_of(tmp_path / "c" / "c1")), key=lambda each: each.dial_ns)
+    await held(tmp_path / "c", config=settings, turns=3, concurrency=(1,), arrivals=arrivals)
+    traces = sorted(
+        (turn.trace for turn in await turns_of(tmp_path / "c" / "c1")), key=lambda each: each.dial_ns
+    )
     intended = [trace.intended_ns or 0 for trace in traces]
-    assert np.diff(intended).tolist() == [100_000_000] * 3
+    assert np.diff(intended).tolist() == [100_000_000] * 2
     delays = [trace.dial_ns - due for trace, due in zip(traces, intended, strict=True)]
     assert 0 <= delays[0] < 100_000_000
-    # A turn takes more than 0.5 s and only one is held at a time: each start is 0.4 s later than the last.
-    assert min(np.diff(delays)) > 400_000_000 - 1_000_000
+    # A turn takes more than 0.4 s and only one is held at a time: each start is 0.3 s later than the last.
+    assert min(np.diff(delays)) > 299_000_000
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_warm_sessions_hold_several_turns(endpoint: str, manifest: Path, tmp_path: Path) -> None:
-    settings = config(f"{endpoint}?reply_ms=100", manifest)
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     kinds = (SessionKind.COLD, SessionKind.WARM)
     await held(tmp_path / "c", config=settings, turns=4, concurrency=(2,), sessions=kinds)
-    cold, warm = turns_of(tmp_path / "c" / "c2-cold"), turns_of(tmp_path / "c" / "c2-warm")
+    cold, warm = [await turns_of(tmp_path / "c" / name) for name in ("c2-cold", "c2-warm")]
     assert [len({turn.session_id for turn in turns}) for turns in (cold, warm)] == [4, 2]
     assert sum(turn.timing.connect.ns is not None for turn in warm) == 2
-
-
-@pytest.mark.asyncio(loop_scope="module")
-async def test_inputs_have_the_length_that_was_asked_for(
-    endpoint: str, manifest: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "c"
-    settings = config(f"{endpoint}?reply_ms=100", manifest)
-    await held(folder, config=settings, turns=2, inputs_s=(0.5, 1.25))
-    for length_s, name in ((0.5, "c1-in0.5s"), (1.25, "c1-in1.25s")):
-        for turn in turns_of(folder / name):
-            boundaries = turn.trace.boundaries
-            assert boundaries is not None
-            assert boundaries.method == "annotation"
-            assert boundaries.voice_end_ns / 1e9 == pytest.approx(length_s, abs=0.02)
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_endpoint_that_never_replies_ends_the_campaign(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
-    settings = config(f"{endpoint}?fault=silent", manifest)
+    settings = await asyncio.to_thread(config, f"{endpoint}?fault=silent", manifest)
     outcome = await held(tmp_path / "c", config=settings, turns=2, concurrency=(2, 4))
     assert outcome.failed == 2
     assert outcome.stopped == "no turn of c2 was captured (2 × no_response): the campaign stops here"

@@ -2,7 +2,7 @@ import pytest
 
 from live_eval.errors import UsageError
 from live_eval.profile.arrivals import Arrivals
-from live_eval.profile.points import CampaignPlan, Role, SessionKind, points_of, steps_of
+from live_eval.profile.points import CampaignPlan, PointRole, SessionKind, points_of, steps_of
 from live_eval.run.run_file import validate
 from live_eval.types import TurnMode
 
@@ -20,7 +20,9 @@ def test_a_single_point_has_the_sentinel_between_its_halves() -> None:
 def test_the_sentinel_comes_before_amid_and_after_the_points() -> None:
     plan = CampaignPlan(concurrency=(1, 2, 4))
     assert names(plan) == ["sentinel-start", "c1", "sentinel-middle", "c2", "c4", "sentinel-end"]
-    assert all(step.point.concurrency == 1 for step in steps_of(plan) if step.point.role is Role.SENTINEL)
+    assert all(
+        step.point.concurrency == 1 for step in steps_of(plan) if step.point.role is PointRole.SENTINEL
+    )
 
 
 def test_without_a_sentinel_points_are_played_whole() -> None:
@@ -49,7 +51,7 @@ def test_endpointing_plays_one_selection_with_manual_turns_and_with_each_detecto
         arrivals=Arrivals.parse("poisson:1"),
         endpointing=True,
     )
-    paired = [point for point in points_of(plan) if point.role is Role.ENDPOINTING]
+    paired = [point for point in points_of(plan) if point.role is PointRole.ENDPOINTING]
     assert [(point.turn_mode, dict(point.turn_detection)) for point in paired] == [
         (TurnMode.MANUAL, {}),
         (TurnMode.SERVER_VAD, {"type": "semantic_vad"}),
