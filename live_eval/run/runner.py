@@ -35,6 +35,7 @@ from live_eval.types import Failure
 
 __all__ = ["Observer", "Outcome", "play", "sessions_of"]
 
+_LOAD_NS = 250_000_000  # recordings are read so long before their session is due
 _LAST_BUSY_TRY = 4  # an endpoint without a free session is asked every few seconds
 
 
@@ -204,12 +205,12 @@ class _Run:
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
         """Play the sessions, `turns.concurrency` at a time, each when it is due where there is a schedule."""
-        began_ns = self._clock.now_ns()
-        due: Iterable[int | None] = itertools.repeat(None)
-        if starts is not None:
-            due = (began_ns + start_ns for start_ns in starts)
-        queue = zip(sessions, due, strict=False)
         with undisturbed():
+            began_ns = self._clock.now_ns() + _LOAD_NS
+            due: Iterable[int | None] = itertools.repeat(None)
+            if starts is not None:
+                due = (began_ns + start_ns for start_ns in starts)
+            queue = zip(sessions, due, strict=False)
             async with asyncio.TaskGroup() as tasks:
                 probe = tasks.create_task(self._probe.run())
                 async with asyncio.TaskGroup() as workers:
@@ -220,15 +221,17 @@ class _Run:
     async def _work(self, queue: Iterator[tuple[Sequence[Job], int | None]], base_url: str) -> None:
         for jobs, due_ns in queue:
             if due_ns is not None:
-                await self._clock.sleep_until(due_ns)
-            records = await self._play_with_retries(jobs, base_url)
+                await self._clock.sleep_until(due_ns - _LOAD_NS)
+            records = await self._play_with_retries(jobs, base_url, due_ns)
             if due_ns is not None:  # the later turns of a dialogue follow from the first
                 records[0] = replace(records[0], trace=replace(records[0].trace, intended_ns=due_ns))
             for record in records:
                 await self._write(self._writer.commit, record)
                 self._observer.turn(record)
 
-    async def _play_with_retries(self, jobs: Sequence[Job], base_url: str) -> list[TurnRecord]:
+    async def _play_with_retries(
+        self, jobs: Sequence[Job], base_url: str, due_ns: int | None
+    ) -> list[TurnRecord]:
         """Play one session, trying again if its failure may pass; return the records of the last attempt.
 
         An endpoint without a free session is asked again until it has one; that is not an attempt.
@@ -236,7 +239,7 @@ class _Run:
         patience = Patience(self._turns.patience)
         attempt, busy_tries = 1, 0
         while True:
-            records = await self._play_when_admitted(jobs, base_url, attempt, patience)
+            records = await self._play_when_admitted(jobs, base_url, attempt, patience, due_ns)
             # The turn that ended the session. Those after it fail too, but only because of it.
             failed = next((record for record in records if record.failure is not None), None)
             kind = failed.failure.kind if failed is not None and failed.failure is not None else None
@@ -273,7 +276,7 @@ class _Run:
             attempt += not busy
 
     async def _play_when_admitted(
-        self, jobs: Sequence[Job], base_url: str, attempt: int, patience: Patience
+        self, jobs: Sequence[Job], base_url: str, attempt: int, patience: Patience, due_ns: int | None
     ) -> list[TurnRecord]:
         """Play one session once the endpoint's rate limits allow it; fail it if that takes too long."""
         began_ns = self._clock.now_ns()
@@ -287,7 +290,7 @@ class _Run:
             )
             return unplayed_turns(jobs, attempt, failure, self._clock)
         patience.spend((self._clock.now_ns() - began_ns) / 1e9)
-        records = await self._attempts.play(jobs, base_url, attempt)
+        records = await self._attempts.play(jobs, base_url, attempt, due_ns)
         for record in records:
             self._gate.update(record.rate_limits)
         return records

@@ -39,8 +39,12 @@ class SessionAttempts:
     def __post_init__(self) -> None:
         self._collector = Collector(self.plan.spec.transport_kind)
 
-    async def play(self, jobs: Sequence[Job], base_url: str, attempt: int) -> list[TurnRecord]:
+    async def play(
+        self, jobs: Sequence[Job], base_url: str, attempt: int, due_ns: int | None = None
+    ) -> list[TurnRecord]:
         """Play the turns of one session once, and return their records; a turn not played says why.
+
+        The recordings are read at once; the session is dialled at `due_ns`.
 
         A failure, even one caused by a bug, costs the session's turns and not the run.
 
@@ -56,6 +60,8 @@ class SessionAttempts:
                 except TurnError as error:
                     unusable = Failure(error.kind, error.message)
                     break
+            if due_ns is not None:
+                await self.clock.sleep_until(due_ns)
             records = await self._played(jobs, playable, base_url, attempt) if playable else []
         except TurnError as error:
             records, unusable = [], Failure(error.kind, error.message)

@@ -135,7 +135,7 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
     intended = [trace.intended_ns or 0 for trace in traces]
     assert np.diff(intended).tolist() == [100_000_000] * 2
     delays = [trace.dial_ns - due for trace, due in zip(traces, intended, strict=True)]
-    assert 0 <= delays[0] < 100_000_000
+    assert 0 <= delays[0] < 50_000_000
     # A turn takes more than 0.4 s and only one is held at a time: each start is 0.3 s later than the last.
     assert min(np.diff(delays)) > 299_000_000
 
