@@ -16,6 +16,7 @@ from typing import Any
 from live_eval.analysis.statistics import quantile, rounded
 from live_eval.audio import Audio
 from live_eval.errors import FailureKind, StoreError, UsageError
+from live_eval.profile.campaign import CAMPAIGN_FILE, CAMPAIGN_SCHEMA
 from live_eval.profile.figures.cost import cost_per_minute
 from live_eval.profile.figures.definitions import definitions_table
 from live_eval.profile.figures.delivery import delivery_rate, stalls
@@ -41,8 +42,6 @@ __all__ = [
 
 SUMMARY_SCHEMA = 1
 
-_CAMPAIGN_FILE = "campaign.json"
-_CAMPAIGN_SCHEMA = 1
 _FACTS = (
     "name",
     "run",
@@ -115,16 +114,16 @@ def read_campaign(folder: Path) -> CampaignRecord:
     Raises:
         StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
     """
-    path = folder / _CAMPAIGN_FILE
+    path = folder / CAMPAIGN_FILE
     try:
         facts = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise StoreError(f"{folder}: expected a campaign, but {path.name}: {error.strerror}") from None
     except ValueError as error:
         raise StoreError(f"{path}: expected JSON: {error}") from None
-    if not isinstance(facts, dict) or facts.get("schema") != _CAMPAIGN_SCHEMA:
+    if not isinstance(facts, dict) or facts.get("schema") != CAMPAIGN_SCHEMA:
         found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
-        raise StoreError(f"{path}: expected a campaign of schema {_CAMPAIGN_SCHEMA}, found {found!r}")
+        raise StoreError(f"{path}: expected a campaign of schema {CAMPAIGN_SCHEMA}, found {found!r}")
     points = facts.get("points")
     if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
         raise StoreError(f"{path}: expected a list of points, each with the folder name of its run")
@@ -246,7 +245,7 @@ def _price(facts: Mapping[str, Any]) -> Price | None:
     try:
         return Price(**price)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{_CAMPAIGN_FILE}: price: {error}") from None
+        raise UsageError(f"{CAMPAIGN_FILE}: price: {error}") from None
 
 
 def _sentinel(campaign: CampaignRecord) -> list[dict[str, Any]]:

@@ -100,11 +100,11 @@ def tau2_response_latency(evidence: TurnEvidence) -> Latency:
     """Return L_R of tau2: end of the user's segment until the agent's, both on a grid of 200 ms.
 
     The user's segment ends with the first tick that holds none of their speech; the agent's begins with the
-    tick in which its first audio arrives, silent or not. So it is a multiple of 200 ms and up to 200 ms off
-    either way. A turn in which the agent speaks in the user's last tick is left out.
+    tick in which its first audio arrives, silent or not. So it is a multiple of 200 ms, and falls short by up
+    to 400 ms. A turn in which the agent speaks in the user's last tick is left out.
     Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
-    voice_interaction_metrics.py, ``response_latency_mean``). Its user audio is sent a tick at a time, which
-    a recording at the pace of speech cannot show.
+    voice_interaction_metrics.py, ``response_latency_mean``). tau2 also sends the user's audio a tick at a
+    time, which takes time of its own; a turn at the pace of speech does not show it.
     """
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
@@ -120,7 +120,8 @@ def fdb_latency(evidence: TurnEvidence) -> Latency:
     """Return the start of the reply's first recognised word counted from the end of speech, at least 0.
 
     Only where a turn was taken (TOR 1): the words last a second or longer, or are more than three. Clamping
-    hides early replies; a recogniser's word times are good to about 0.1 s.
+    hides early replies, and the figure is no better than the recogniser: word times are good to about 0.1 s,
+    and Whisper may begin the first word in the silence before it.
     Source: Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
     eval_smooth_turn_taking.py); the words are those of our offline recogniser.
     """

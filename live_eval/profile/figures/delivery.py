@@ -46,16 +46,17 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 
     Returns:
         ``n`` replies, the ``median`` of their rates and the 5th percentile, ``p05``: each the rate of one of
-        the replies. None where there is no reply of two chunks, or where that one came all at once.
+        the replies; None with the ``reason``.
     """
     rates = [rate for reply in _replies(turns) if (rate := delivery_rate_of(reply)) is not None]
-    figures = {
-        name: float(np.quantile(rates, share, method="inverted_cdf")) if rates else math.inf
-        for name, share in (("median", 0.5), ("p05", 0.05))
-    }
+    if not rates:
+        return {"n": 0, "median": None, "p05": None, "reason": "no reply in two chunks or more"}
+    median, p05 = (float(np.quantile(rates, share, method="inverted_cdf")) for share in (0.5, 0.05))
     return {
         "n": len(rates),
-        **{name: rounded(rate, 3) if math.isfinite(rate) else None for name, rate in figures.items()},
+        "median": rounded(median, 3) if math.isfinite(median) else None,
+        "p05": rounded(p05, 3) if math.isfinite(p05) else None,
+        "reason": "" if math.isfinite(median) else "the chunks of half of the replies arrived all at once",
     }
 
 

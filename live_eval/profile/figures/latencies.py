@@ -155,8 +155,9 @@ def _complete(turn: TurnRecord) -> Latency:
 
 def intended_delay(trace: TurnTrace) -> Latency:
     """Return how long after its intended start a turn was dialled."""
-    intended_ns: int | None = getattr(trace, "intended_ns", None)
-    return Latency(None, "no intended start") if intended_ns is None else Latency(trace.dial_ns - intended_ns)
+    if trace.intended_ns is None:
+        return Latency(None, "no intended start")
+    return Latency(trace.dial_ns - trace.intended_ns)
 
 
 def resampling_units(turns: Sequence[TurnRecord]) -> list[str]:

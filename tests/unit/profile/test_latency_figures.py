@@ -164,8 +164,10 @@ def test_the_rate_of_delivery_is_1_at_the_pace_of_speech() -> None:
     assert delivery_rate_of(reply([0, 0])) == float("inf")
     assert delivery_rate_of(reply([0])) is None
     burst = with_headline(spoken_turn(a_case(0)), chunk_arrival_ns=np.full(11, 5 * MS, np.int64))
-    assert delivery_rate([burst]) == {"n": 1, "median": None, "p05": None}
-    assert delivery_rate([]) == {"n": 0, "median": None, "p05": None}
+    at_once = "the chunks of half of the replies arrived all at once"
+    assert delivery_rate([burst]) == {"n": 1, "median": None, "p05": None, "reason": at_once}
+    none = {"n": 0, "median": None, "p05": None, "reason": "no reply in two chunks or more"}
+    assert delivery_rate([]) == none
 
 
 def test_a_deeper_jitter_buffer_stalls_less() -> None:
@@ -197,3 +199,16 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     assert cost_per_minute([turn])["reason"] == "the price of the model is not known"
     without = with_headline(turn, usage=None)
     assert cost_per_minute([without])["reason"] == "the endpoint reports no usage"
+
+
+def test_latencies_from_the_intended_start_hold_the_wait_for_a_session() -> None:
+    on_time, late = (spoken_turn(a_case(number), TurnPlan(first_byte_ms=500)) for number in range(2))
+    turns = [
+        with_trace(turn, intended_ns=turn.trace.dial_ns - delay_ms * MS)
+        for turn, delay_ms in ((on_time, 0), (late, 4_000))
+    ]
+    figures = {name: latency_figures(name, turns).as_json() for name in METRICS}
+    assert figures["start_delay"]["max_ms"] == 4_000
+    assert figures["first_byte"]["max_ms"] == 500
+    assert figures["first_byte_from_intended"]["max_ms"] == 4_500
+    assert figures["voice_to_voice_from_intended"]["max_ms"] == pytest.approx(4_580, abs=0.1)
