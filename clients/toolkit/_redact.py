@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from live_eval.redaction import SECRET_FIELDS, SECRETS, mask_halves
 from live_eval.types import Secret
@@ -56,23 +56,32 @@ def redact_object(
         The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of the key become
         ``***``.
     """
-    plain = key or Secret("")
-    secrets = {*SECRET_FIELDS, *secret_fields}
+    rules = _Rules(key or Secret(""), audio_fields, {*SECRET_FIELDS, *secret_fields})
+    return rules.members(event, _DEPTH - 1)
 
-    def copied(value: object, depth: int) -> object:
+
+class _Rules(NamedTuple):
+    """What the log may not show."""
+
+    key: Secret
+    audio_fields: Collection[str]
+    secret_fields: Collection[str]
+
+    def members(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
+        return {self.key.redact(name): self.member(name, item, depth) for name, item in fields.items()}
+
+    def member(self, name: str, value: object, depth: int) -> object:
+        if name in self.audio_fields and isinstance(value, str):
+            return {"bytes": len(value) * 3 // 4 - value[-2:].count("=")}
+        return "***" if name in self.secret_fields and value else self.copied(value, depth)
+
+    def copied(self, value: object, depth: int) -> object:
         if isinstance(value, str):
-            return plain.redact(value)
+            return self.key.redact(value)
         if not isinstance(value, dict | list):
             return value
         if depth == 0:
             return "(nested too deeply to be logged)"
         if isinstance(value, list):
-            return [copied(item, depth - 1) for item in value]
-        return {plain.redact(name): member(name, item, depth - 1) for name, item in value.items()}
-
-    def member(name: str, value: object, depth: int) -> object:
-        if name in audio_fields and isinstance(value, str):
-            return {"bytes": len(value) * 3 // 4 - value[-2:].count("=")}
-        return "***" if name in secrets and value else copied(value, depth)
-
-    return {plain.redact(name): member(name, item, _DEPTH - 1) for name, item in event.items()}
+            return [self.copied(item, depth - 1) for item in value]
+        return self.members(value, depth - 1)

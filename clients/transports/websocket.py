@@ -7,7 +7,6 @@ byte, and no read goes past the end of a message (`live_eval.sockets`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import socket
@@ -18,8 +17,6 @@ import aiohappyeyeballs
 from websockets.asyncio.client import HTTPProxyConnection, connect_socks_proxy
 from websockets.client import ClientProtocol
 from websockets.exceptions import (
-    ConnectionClosed,
-    ConnectionClosedError,
     InvalidHandshake,
     InvalidProxy,
     InvalidStatus,
@@ -27,14 +24,13 @@ from websockets.exceptions import (
     ProxyError,
     WebSocketException,
 )
-from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.http11 import USER_AGENT
-from websockets.protocol import State
 from websockets.proxy import Proxy, get_proxy, parse_proxy
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
 from live_eval.clients.transports._http_errors import Address, is_loopback, system_tls
+from live_eval.clients.transports._websocket_connection import WebSocketConnection
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
@@ -49,7 +45,6 @@ __all__ = ["WebSocketTransport"]
 _REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
 _MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the library's 1 MiB is too little
 _TOO_BIG = 1009
-_NOT_UTF8 = 1007
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
 
@@ -90,7 +85,7 @@ class WebSocketTransport:
         self._stamps = ArrivalStamps(clock)
         self._setup_ns: dict[str, int] = {}
         self._step_ns = 0
-        self._connection: _Connection | None = None
+        self._connection: WebSocketConnection | None = None
         self._address: Address | None = None
 
     @property
@@ -177,14 +172,14 @@ class WebSocketTransport:
 
     # -- Opening -----------------------------------------------------------------------------------------
 
-    async def _open(self, dial: Dial, address: Address) -> _Connection:
+    async def _open(self, dial: Dial, address: Address) -> WebSocketConnection:
         uri = parse_uri(dial.url)
         names = [Subprotocol(name) for name in dial.subprotocols] or None
         protocol = ClientProtocol(uri, subprotocols=names, max_size=_MESSAGE_BYTES, logger=_LOGGER)
         tls = (self._tls or await asyncio.to_thread(system_tls)) if address.secure else None
         self._step_ns = self._clock.now_ns()
         lowest = await self._reach(uri, None if is_loopback(address.host) else get_proxy(uri))
-        connection = _Connection(protocol, self._clock, self._close_timeout_s)
+        connection = WebSocketConnection(protocol, self._clock, self._close_timeout_s)
         transport: StreamTransport = lowest
         try:
             if tls is not None:
@@ -250,12 +245,12 @@ class WebSocketTransport:
 
     # -- Failures ----------------------------------------------------------------------------------------
 
-    def _opened(self) -> _Connection:
+    def _opened(self) -> WebSocketConnection:
         if self._connection is None:
             raise RuntimeError("the transport is not connected: await connect() first")
         return self._connection
 
-    def _ended(self, connection: _Connection) -> TransportClosedError:
+    def _ended(self, connection: WebSocketConnection) -> TransportClosedError:
         error = connection.end
         at_ns = connection.ended_ns if connection.ended_ns is not None else self._clock.now_ns()
         if error.sent is not None and error.sent.code == _TOO_BIG and not error.rcvd_then_sent:
@@ -301,161 +296,3 @@ class WebSocketTransport:
     def _redact(self, text: str) -> str:
         """Return `text` without secrets."""
         return self._address.hide(text) if self._address is not None else text
-
-
-class _Connection(asyncio.Protocol):
-    """Joins `websockets`' protocol to a stream."""
-
-    def __init__(self, websocket: ClientProtocol, clock: Clock, close_timeout_s: float) -> None:
-        self._websocket = websocket
-        self._clock = clock
-        self._close_timeout_s = close_timeout_s
-        self._loop = asyncio.get_running_loop()
-        self._transport: StreamTransport  # from `shake_hands` on
-        self._opening: asyncio.Future[None] = self._loop.create_future()
-        self._drained = asyncio.Event()
-        self._drained.set()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._pieces: list[bytes | bytearray | memoryview] = []
-        self._is_text = False
-        self.arrivals: asyncio.Queue[Arrival | None] = asyncio.Queue()
-        """The messages, and None at the end of the connection."""
-        self.over = asyncio.Event()
-        self.stamps = StampKind.KERNEL
-        self.ended_ns: int | None = None
-        self.error: Exception | None = None
-
-    @property
-    def end(self) -> ConnectionClosed:
-        """How the connection ended."""
-        closing = self._websocket
-        if closing.state is State.CLOSED:
-            return closing.close_exc
-        return ConnectionClosedError(closing.close_rcvd, closing.close_sent, closing.close_rcvd_then_sent)
-
-    async def shake_hands(self, transport: StreamTransport, headers: Mapping[str, str]) -> None:
-        """Ask for a WebSocket and wait for the answer.
-
-        Raises:
-            InvalidHandshake: It is not one.
-        """
-        self._transport = transport
-        request = self._websocket.connect()
-        request.headers.update(headers)
-        request.headers.setdefault("User-Agent", USER_AGENT)
-        self._websocket.send_request(request)
-        self._flush()
-        await self._opening
-        if self._websocket.handshake_exc is not None:
-            raise self._websocket.handshake_exc
-
-    def keep_alive(self, interval_s: float) -> None:
-        """Send pings; pongs are not awaited."""
-
-        def ping() -> None:
-            if self._websocket.state is State.OPEN:
-                self._websocket.send_ping(b"")
-                self._flush()
-                self.keep_alive(interval_s)
-
-        self._timers["ping"] = self._loop.call_later(interval_s, ping)
-
-    def frame(self, message: Message) -> bytes:
-        """Return the bytes of a message."""
-        if isinstance(message, str):
-            return Frame(Opcode.TEXT, message.encode()).serialize(mask=True)
-        return Frame(Opcode.BINARY, message).serialize(mask=True)
-
-    def write(self, frame: bytes) -> bool:
-        """Send the bytes of a message; return whether the connection was still open."""
-        if self._websocket.state is not State.OPEN:
-            return False
-        self._transport.write(frame)
-        return True
-
-    async def drained(self) -> None:
-        """Wait while too much waits to be sent."""
-        await self._drained.wait()
-
-    def say_goodbye(self, code: int, reason: str) -> None:
-        """Begin the closing handshake, unless it has begun."""
-        with contextlib.suppress(WebSocketException):
-            if self._websocket.state is State.OPEN:
-                self._websocket.send_close(code, reason)
-                self._flush()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._transport.abort()
-
-    # -- What the transport reports ----------------------------------------------------------------------
-
-    def data_received(self, data: bytes) -> None:
-        """Parse what arrived; it holds the end of one message at most."""
-        self._websocket.receive_data(data)
-        self._handle_events()
-
-    def eof_received(self) -> None:
-        """Handle the end of what the endpoint sends."""
-        self._websocket.receive_eof()
-        self._handle_events()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Handle the end of the connection."""
-        self.ended_ns, self.error = self._clock.now_ns(), exc
-        for timer in self._timers.values():
-            timer.cancel()
-        if self._websocket.state is not State.CLOSED:
-            self._websocket.receive_eof()
-        if not self._opening.done():
-            self._opening.set_result(None)
-        self._drained.set()
-        self.arrivals.put_nowait(None)
-        self.over.set()
-
-    def pause_writing(self) -> None:
-        """Hold up `drained`."""
-        self._drained.clear()
-
-    def resume_writing(self) -> None:
-        """Let `drained` go on."""
-        self._drained.set()
-
-    def _handle_events(self) -> None:
-        for event in self._websocket.events_received():
-            if isinstance(event, Frame):
-                if event.opcode in DATA_OPCODES:
-                    self._take(event)
-            elif not self._opening.done():
-                self._opening.set_result(None)
-        if self._websocket.handshake_exc is not None and not self._opening.done():
-            self._opening.set_result(None)
-        self._flush()
-        if self._websocket.close_expected() and "close" not in self._timers:
-            self._timers["close"] = self._loop.call_later(self._close_timeout_s, self._transport.abort)
-
-    def _take(self, frame: Frame) -> None:
-        """Take a frame of a message; the last one completes it."""
-        if frame.opcode is not Opcode.CONT:
-            self._is_text = frame.opcode is Opcode.TEXT
-        self._pieces.append(frame.data)
-        if not frame.fin:
-            return
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        stamp = self._transport.stamp
-        if stamp.kind is StampKind.USER:
-            self.stamps = StampKind.USER
-        try:
-            message = data.decode() if self._is_text else data
-        except UnicodeDecodeError as error:
-            self._websocket.fail(_NOT_UTF8, f"{error.reason} at position {error.start}")
-            return
-        self.arrivals.put_nowait(Arrival(message, stamp.at_ns))
-
-    def _flush(self) -> None:
-        for data in self._websocket.data_to_send():
-            if data:
-                self._transport.write(data)
-            elif self._transport.can_write_eof():
-                self._transport.write_eof()

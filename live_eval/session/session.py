@@ -70,16 +70,20 @@ class Session:
         self._new_transport = transport
         self._clock = clock
         self._turn_mode = turn_mode
-        self._modality = modality
-        self._transcribes = transcribes
         self._limits = limits or TurnLimits()
         self._probe = probe
         self._wire = WireRecord(keeps=records_wire)
+        self._new_state = functools.partial(  # no method: it would tie the session to its timeline
+            TurnState,
+            self._limits,
+            modality,
+            transcribes=transcribes,
+            continuous=dialect.continuous_media,
+        )
         self._timeline = Timeline(self._wire, self._new_state, listens=False)
         self._connection: Connection  # from `run` on, like the pacer
         self._pacer: Pacer
         self._on_grid = False  # frames flow, so the next one follows the last
-        self._track = False
         self._alive_ns = 0
         self._began_ns = 0
         self._on_turn: OnTurn | None = None
@@ -154,7 +158,7 @@ class Session:
         sent = None
         try:
             dial = self._dialect.dial()
-            self._track = dial.signalling is not None
+            timeline.on_track = dial.signalling is not None
             timeline.start(dial_ns, wall_ns)
             await self._connection.connect(dial)
             async with asyncio.TaskGroup() as tasks:
@@ -215,15 +219,6 @@ class Session:
         """Return a message for the log; what an endpoint sends may be of any length."""
         body = self._dialect.redact(message)
         return dict(bounded_body(body)) if incoming and len(message) > NAME_CHARACTERS else body
-
-    def _new_state(self) -> TurnState:
-        return TurnState(
-            self._limits,
-            self._modality,
-            transcribes=self._transcribes,
-            track=self._track,
-            continuous=self._dialect.continuous_media,
-        )
 
     async def _guard(self, bound_ns: int | None) -> None:
         """End a session that its own limits do not end: an endpoint that stops reading blocks our sending."""

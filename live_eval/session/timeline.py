@@ -142,13 +142,15 @@ class Timeline:
 
     Args:
         wire: Keeps what happens, for a cassette.
-        new_state: Makes the state of a turn.
+        new_state: Makes the state of a turn, given as ``track`` whether audio travels on a media track.
         listens: Whether the speaker hears replies and events.
     """
 
-    def __init__(self, wire: WireRecord, new_state: Callable[[], TurnState], *, listens: bool) -> None:
+    def __init__(self, wire: WireRecord, new_state: Callable[..., TurnState], *, listens: bool) -> None:
         self._wire = wire
         self._new_state = new_state
+        self.on_track = False
+        """Whether audio travels on a media track."""
         self._audibility = Audibility() if listens else None
         self._news: list[Heard] = []
         self._lost: Failure | None = None
@@ -198,7 +200,9 @@ class Timeline:
     def start(self, at_ns: int, wall_ns: int) -> None:
         """Begin the session, and its first turn."""
         self._anchor_ns = wall_ns - at_ns
-        self.turns.append(SessionTurn(state=self._new_state(), begun_ns=at_ns, wall_ns=wall_ns))
+        self.turns.append(
+            SessionTurn(state=self._new_state(track=self.on_track), begun_ns=at_ns, wall_ns=wall_ns)
+        )
 
     def next_turn(self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None) -> None:
         """End the turn under way and begin another in the same session.
@@ -209,7 +213,7 @@ class Timeline:
         lost, before = self.lost, self.current
         self.end_turn(at_ns, reading, sent)
         before.state.rest()
-        state = self._new_state()
+        state = self._new_state(track=self.on_track)
         state.session_id, state.model = before.state.session_id, before.state.model
         if lost is not None:  # it costs this turn
             state.retry_after_s = before.state.retry_after_s

@@ -230,7 +230,8 @@ class StampedTransport(StreamTransport):
 
     def _finish(self, error: Exception | None) -> None:
         self._sock.close()
-        self._protocol.connection_lost(error)
+        protocol, self._protocol = self._protocol, asyncio.Protocol()  # they no longer keep each other alive
+        protocol.connection_lost(error)
 
 
 class TlsTransport(StreamTransport, asyncio.Protocol):
@@ -299,7 +300,8 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
         if self._shaken is None:
-            self._protocol.connection_lost(exc)
+            protocol, self._protocol = self._protocol, asyncio.Protocol()
+            protocol.connection_lost(exc)
         elif not self._shaken.done():
             self._shaken.set_exception(exc or ConnectionResetError("the connection ended"))
 

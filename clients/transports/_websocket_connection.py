@@ -1,0 +1,181 @@
+"""A WebSocket over a stream: `websockets`' protocol, with the stamp of each message's last byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError, WebSocketException
+from websockets.frames import DATA_OPCODES, Frame, Opcode
+from websockets.http11 import USER_AGENT
+from websockets.protocol import State
+
+from live_eval.clock import Clock
+from live_eval.dialect import Message
+from live_eval.sockets.stream import StreamTransport
+from live_eval.transport import Arrival
+from live_eval.types import StampKind
+
+__all__ = ["WebSocketConnection"]
+
+_NOT_UTF8 = 1007  # RFC 6455, 7.4.1
+
+
+class WebSocketConnection(asyncio.Protocol):
+    """Joins `websockets`' protocol to a stream."""
+
+    def __init__(self, websocket: ClientProtocol, clock: Clock, close_timeout_s: float) -> None:
+        self._websocket = websocket
+        self._clock = clock
+        self._close_timeout_s = close_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: StreamTransport  # from `shake_hands` on
+        self._opening: asyncio.Future[None] = self._loop.create_future()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._pieces: list[bytes | bytearray | memoryview] = []
+        self._is_text = False
+        self.arrivals: asyncio.Queue[Arrival | None] = asyncio.Queue()
+        """The messages, and None at the end of the connection."""
+        self.over = asyncio.Event()
+        self.stamps = StampKind.KERNEL
+        self.ended_ns: int | None = None
+        self.error: Exception | None = None
+
+    @property
+    def end(self) -> ConnectionClosed:
+        """How the connection ended."""
+        closing = self._websocket
+        if closing.state is State.CLOSED:
+            return closing.close_exc
+        return ConnectionClosedError(closing.close_rcvd, closing.close_sent, closing.close_rcvd_then_sent)
+
+    async def shake_hands(self, transport: StreamTransport, headers: Mapping[str, str]) -> None:
+        """Ask for a WebSocket and wait for the answer.
+
+        Raises:
+            InvalidHandshake: It is not one.
+        """
+        self._transport = transport
+        request = self._websocket.connect()
+        request.headers.update(headers)
+        request.headers.setdefault("User-Agent", USER_AGENT)
+        self._websocket.send_request(request)
+        self._flush()
+        await self._opening
+        if self._websocket.handshake_exc is not None:
+            raise self._websocket.handshake_exc
+
+    def keep_alive(self, interval_s: float) -> None:
+        """Send pings; pongs are not awaited."""
+
+        def ping() -> None:
+            if self._websocket.state is State.OPEN:
+                self._websocket.send_ping(b"")
+                self._flush()
+                self.keep_alive(interval_s)
+
+        self._timers["ping"] = self._loop.call_later(interval_s, ping)
+
+    def frame(self, message: Message) -> bytes:
+        """Return the bytes of a message."""
+        if isinstance(message, str):
+            return Frame(Opcode.TEXT, message.encode()).serialize(mask=True)
+        return Frame(Opcode.BINARY, message).serialize(mask=True)
+
+    def write(self, frame: bytes) -> bool:
+        """Send the bytes of a message; return whether the connection was still open."""
+        if self._websocket.state is not State.OPEN:
+            return False
+        self._transport.write(frame)
+        return True
+
+    async def drained(self) -> None:
+        """Wait while too much waits to be sent."""
+        await self._drained.wait()
+
+    def say_goodbye(self, code: int, reason: str) -> None:
+        """Begin the closing handshake, unless it has begun."""
+        with contextlib.suppress(WebSocketException):
+            if self._websocket.state is State.OPEN:
+                self._websocket.send_close(code, reason)
+                self._flush()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    # -- What the transport reports ----------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived; it holds the end of one message at most."""
+        self._websocket.receive_data(data)
+        self._handle_events()
+
+    def eof_received(self) -> None:
+        """Handle the end of what the endpoint sends."""
+        self._websocket.receive_eof()
+        self._handle_events()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Handle the end of the connection."""
+        self.ended_ns, self.error = self._clock.now_ns(), exc
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._websocket.state is not State.CLOSED:
+            self._websocket.receive_eof()
+        if not self._opening.done():
+            self._opening.set_result(None)
+        self._drained.set()
+        self.arrivals.put_nowait(None)
+        self.over.set()
+
+    def pause_writing(self) -> None:
+        """Hold up `drained`."""
+        self._drained.clear()
+
+    def resume_writing(self) -> None:
+        """Let `drained` go on."""
+        self._drained.set()
+
+    def _handle_events(self) -> None:
+        for event in self._websocket.events_received():
+            if isinstance(event, Frame):
+                if event.opcode in DATA_OPCODES:
+                    self._take(event)
+            elif not self._opening.done():
+                self._opening.set_result(None)
+        if self._websocket.handshake_exc is not None and not self._opening.done():
+            self._opening.set_result(None)
+        self._flush()
+        if self._websocket.close_expected() and "close" not in self._timers:
+            self._timers["close"] = self._loop.call_later(self._close_timeout_s, self._transport.abort)
+
+    def _take(self, frame: Frame) -> None:
+        """Take a frame of a message; the last one completes it."""
+        if frame.opcode is not Opcode.CONT:
+            self._is_text = frame.opcode is Opcode.TEXT
+        self._pieces.append(frame.data)
+        if not frame.fin:
+            return
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        stamp = self._transport.stamp
+        if stamp.kind is StampKind.USER:
+            self.stamps = StampKind.USER
+        try:
+            message = data.decode() if self._is_text else data
+        except UnicodeDecodeError as error:
+            self._websocket.fail(_NOT_UTF8, f"{error.reason} at position {error.start}")
+            return
+        self.arrivals.put_nowait(Arrival(message, stamp.at_ns))
+
+    def _flush(self) -> None:
+        for data in self._websocket.data_to_send():
+            if data:
+                self._transport.write(data)
+            elif self._transport.can_write_eof():
+                self._transport.write_eof()
