@@ -13,9 +13,10 @@ import click
 from live_eval.cli._screen import without_secrets
 from live_eval.errors import DataError, LiveEvalError, StoreError, UsageError
 
-__all__ = ["COMMANDS", "FAILED", "INTERRUPTED", "WRONG_USAGE", "cli", "main"]
+__all__ = ["ASSERTION_FAILED", "COMMANDS", "FAILED", "INTERRUPTED", "WRONG_USAGE", "cli", "main"]
 
 FAILED = 3
+ASSERTION_FAILED = 4
 INTERRUPTED = 130
 WRONG_USAGE = 2
 
@@ -97,7 +98,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
-    Exit with 0 on success, 2 for wrong usage, 3 if turns failed, 130 if interrupted, 1 for other errors.
+    Exit with 0 on success, 2 for wrong usage, 3 if turns failed, 4 if an assertion does not hold, 130 if
+    interrupted, 1 for other errors.
     """
     if sys.stdout is None:  # the shell closed it (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)

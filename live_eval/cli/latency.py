@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 
 import click
 
-from live_eval.cli import FAILED, INTERRUPTED, _options
+from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import overlay, parse_pairs, table_options
+from live_eval.cli._latency import print_campaign
 from live_eval.cli._progress import RunProgress
 from live_eval.errors import UsageError
 from live_eval.profile.arrivals import Arrivals
+from live_eval.profile.assertions import CheckedAssertion, check_campaign, parse_assertion
 from live_eval.profile.campaign import Campaign, CampaignOutcome
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
+from live_eval.profile.summary import campaign_summary
 from live_eval.run.run_file import validate
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
@@ -39,10 +42,12 @@ def _latency(
     sessions: str,
     endpointing: bool,
     sentinel_turns: int,
+    asserts: Sequence[str],
     out: Path | None,
     as_json: bool,
     **flags: Any,
 ) -> None:
+    assertions = [parse_assertion(text) for text in asserts]  # before anything is played
     plan = CampaignPlan(
         config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
         turns=turns,
@@ -60,28 +65,29 @@ def _latency(
         click.echo(f"note: {note}", err=True)
     with _CampaignProgress() as progress:
         outcome = run_loop(campaign.hold(progress))
-    _print(folder, as_json=as_json)
-    sys.exit(_status(outcome))
+    summary = campaign_summary(folder)
+    checked = check_campaign(assertions, summary) if summary["points"] else []
+    summary["asserts"] = [each.as_json() for each in checked]
+    if as_json:
+        _options.print_json(summary)
+    else:
+        print_campaign(summary)
+    for each in checked:
+        click.echo(each.in_words, err=as_json)
+    click.echo(f"campaign: {folder}", err=as_json)
+    sys.exit(_status(outcome, checked))
 
 
-def _status(outcome: CampaignOutcome) -> int:
+def _status(outcome: CampaignOutcome, checked: Sequence[CheckedAssertion]) -> int:
     if outcome.interrupted:
         click.echo("Interrupted. The points played so far are kept.", err=True)
         return INTERRUPTED
     if outcome.stopped:
         click.echo(f"stopped: {outcome.stopped}", err=True)
-    return FAILED if outcome.stopped or outcome.failed else 0
-
-
-def _print(folder: Path, *, as_json: bool) -> None:
-    import json
-
-    from live_eval.profile.campaign import CAMPAIGN_FILE
-
-    document = json.loads((folder / CAMPAIGN_FILE).read_text("utf-8"))
-    if as_json:
-        _options.print_json({"campaign": str(folder), **document})
-    click.echo(f"campaign: {folder}", err=as_json)
+        return FAILED
+    if not all(checked):
+        return ASSERTION_FAILED
+    return FAILED if outcome.failed else 0
 
 
 class _CampaignProgress(RunProgress):
@@ -183,9 +189,15 @@ command = click.Command(
         click.Option(
             ["--sentinel-turns"],
             type=click.IntRange(0),
-            default=3,
+            default=8,
             show_default=True,
             help="Turns of the sentinel at the start, the middle and the end, which shows drift; 0 for none.",
+        ),
+        click.Option(
+            ["--assert", "asserts"],
+            multiple=True,
+            metavar="EXPRESSION",
+            help="Check a figure of each point, such as 'voice_to_voice.p95 < 1200ms'; repeatable.",
         ),
         click.Option(
             ["--out"],
@@ -206,5 +218,6 @@ command = click.Command(
     combination is a point, and each point an ordinary run in the campaign's folder. Failed turns are counted
     and not tried again. Stops, and says what could be held, where this machine cannot hold the load.
 
-    Exit status: 0; 3 if turns failed or the load could not be held; 2 for wrong usage.""",
+    Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load could not be held; 2 for
+    wrong usage.""",
 )

@@ -71,7 +71,7 @@ class CampaignPlan:
     detections: Sequence[Mapping[str, Any]] = ({},)
     sessions: Sequence[SessionKind] = (SessionKind.COLD,)
     endpointing: bool = False
-    sentinel_turns: int = 3
+    sentinel_turns: int = 8
 
     def __post_init__(self) -> None:
         if self.arrivals.open_loop and SessionKind.WARM in self.sessions:
