@@ -99,6 +99,8 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
     help="Load no models: a marked sample ends the speech, and the reply is a synthetic signal.",
 )
 @_setting("--reply-ms", "Length of the synthetic reply.")
+@_setting("--stall-ms", "Stall all sessions for so long every --stall-every-ms: no reply begins meanwhile.")
+@_setting("--stall-every-ms", "Time from one stall to the next; 0 for no stalls.")
 @_setting("--fault", "Inject this fault.", Fault)
 @click.option(
     "--truth",

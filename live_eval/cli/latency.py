@@ -55,7 +55,7 @@ def _latency(
         arrivals=Arrivals.parse(arrivals),
         inputs_s=_listed("--input-s", input_s, _seconds) if input_s else (),
         detections=[_detection(text) for text in detections] or ({},),
-        sessions=_listed("--sessions", sessions, SessionKind),
+        sessions=_listed("--sessions", sessions, _session_kind),
         endpointing=endpointing,
         sentinel_turns=sentinel_turns,
     )
@@ -118,6 +118,12 @@ def _sessions_at_a_time(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 1000):
         raise ValueError(f"expected whole numbers of 1 to 1000; found {text!r}")
     return int(text)
+
+
+def _session_kind(text: str) -> SessionKind:
+    if text not in tuple(SessionKind):
+        raise ValueError(f"expected cold or warm; found {text!r}")
+    return SessionKind(text)
 
 
 def _seconds(text: str) -> float:

@@ -213,7 +213,8 @@ class Campaign:
             stopped = f"no turn of {point.name} was captured ({watch.most_common()}): the campaign stops here"
         if not (stopped or interrupted or step.half):
             await asyncio.to_thread(self._writers.pop(point.name).end)
-            self._held = max(self._held or 0, point.concurrency)
+            if point.role is not PointRole.SENTINEL:
+                self._held = max(self._held or 0, point.concurrency)
         return stopped, interrupted
 
     def _begin(self, point: CampaignPoint) -> RunWriter:

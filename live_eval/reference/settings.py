@@ -81,13 +81,19 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "lead_silence_ms": (0, 60_000),
     "chunk_ms": (1, 10_000),
     "reply_ms": (1, 600_000),
+    "stall_ms": (0, 600_000),
+    "stall_every_ms": (0, 3_600_000),
     "session_limit_s": (1, 86_400),
     "notice_s": (0, 86_400),
 }
 """Smallest and largest value of each number, in the unit of its name."""
 
 _CHOICES: Mapping[str, type[StrEnum]] = {"cadence": Cadence, "idle_rtp": IdleRtp, "fault": Fault}
-_PER_SESSION = ("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", *_CHOICES, "label")
+_PER_SESSION = (
+    *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "stall_ms", "stall_every_ms"),
+    *_CHOICES,
+    "label",
+)
 _LABEL_CHARACTERS = 100
 
 
@@ -105,6 +111,9 @@ class ReferenceSettings:
         calibrate: Load no models: the end of speech is the arrival of a marked sample, and the reply is a
             synthetic signal.
         reply_ms: Length of the synthetic reply, without lead silence.
+        stall_ms: Length of a stall: no reply begins in the first `stall_ms` of every `stall_every_ms` of the
+            monotonic clock, in any session; those that fall due begin when the stall ends.
+        stall_every_ms: Time from one stall to the next; 0 for no stalls.
         fault: The fault to inject, or None.
         session_limit_s: Longest session.
         notice_s: How long before the end of a session to announce it, in dialects that can (Gemini's
@@ -114,7 +123,8 @@ class ReferenceSettings:
             client a session id.
 
     Raises:
-        UsageError: A number is out of bounds, or the label is too long.
+        UsageError: A number is out of bounds, a stall is not shorter than the time to the next one, or the
+            label is too long.
     """
 
     delay_ms: int = 0
@@ -123,6 +133,8 @@ class ReferenceSettings:
     cadence: Cadence = Cadence.BURST
     calibrate: bool = False
     reply_ms: int = 1000
+    stall_ms: int = 0
+    stall_every_ms: int = 0
     fault: Fault | None = None
     session_limit_s: int = 3600
     notice_s: int = 60
@@ -134,10 +146,26 @@ class ReferenceSettings:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise UsageError(f"{name}: expected {least} to {most}, but it is {value}")
+        if self.stall_ms and self.stall_ms >= self.stall_every_ms:
+            raise UsageError(
+                f"stall_ms: expected less than stall_every_ms, {self.stall_every_ms}, "
+                f"but it is {self.stall_ms}"
+            )
         if len(self.label) > _LABEL_CHARACTERS:
             raise UsageError(
                 f"label: expected at most {_LABEL_CHARACTERS} characters, but it has {len(self.label)}"
             )
+
+    def after_stall(self, at_ns: int) -> int:
+        """Return when something that is due at `at_ns` happens: then, or at the end of the stall.
+
+        >>> ReferenceSettings(stall_ms=200, stall_every_ms=1000).after_stall(3_050_000_000)
+        3200000000
+        """
+        if not self.stall_ms:
+            return at_ns
+        into_ns = at_ns % (self.stall_every_ms * 1_000_000)
+        return at_ns + max(0, self.stall_ms * 1_000_000 - into_ns)
 
     def overridden(self, query: Mapping[str, str]) -> ReferenceSettings:
         """Return these settings, overridden by a session's URL query such as ``?delay_ms=200``.

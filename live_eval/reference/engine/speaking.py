@@ -75,7 +75,8 @@ class Speaking:
         assert response is not None
         steps = plan(reply, self._settings, response.max_output_tokens)
         first = next(steps, None)
-        self._playing = _Playing(response, reply, steps, max(at_ns, self._earliest_ns), first)
+        start_ns = self._settings.after_stall(max(at_ns, self._earliest_ns))
+        self._playing = _Playing(response, reply, steps, start_ns, first)
         if first is not None and isinstance(first.does, ReplyEnd):
             return None
         kind = PartKind.AUDIO if response.wants_audio else PartKind.TEXT

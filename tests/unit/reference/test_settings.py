@@ -27,6 +27,8 @@ def test_a_session_overrides_what_its_url_says() -> None:
         ({"cadence": "slow"}, "expected one of burst, realtime"),
         ({"fault": "all"}, "silent, close_mid_reply"),
         ({"idle_rtp": "noise"}, "expected one of silence, none"),
+        ({"stall_ms": "5000"}, "stall_ms: expected less than stall_every_ms, 0, but it is 5000"),
+        ({"stall_ms": "20", "stall_every_ms": "20"}, "stall_ms: expected less than stall_every_ms"),
         ({"label": "x" * 101}, "label: expected at most 100 characters, but it has 101"),
     ],
 )
@@ -41,3 +43,10 @@ def test_bounds_hold(name: str) -> None:
     for value in (least - 1, most + 1):
         with pytest.raises(UsageError, match=name):
             ReferenceSettings(**{name: value})  # type: ignore[arg-type]  # all of these are whole numbers
+
+
+def test_what_falls_due_in_a_stall_happens_at_its_end() -> None:
+    settings = ReferenceSettings().overridden({"stall_ms": "200", "stall_every_ms": "1000"})
+    for at_ms, then_ms in ((0, 200), (199, 200), (200, 200), (999, 999), (7_000, 7_200), (7_250, 7_250)):
+        assert settings.after_stall(at_ms * 1_000_000) == then_ms * 1_000_000
+    assert ReferenceSettings().after_stall(5) == 5
