@@ -87,7 +87,8 @@ class Connection:
         self._new_transport = transport
         self._first: Transport | None = None
         self._transport: Transport  # from `connect` on
-        self._ahead: EncodesMessagesAhead | EncodesFramesAhead | None = None
+        self._messages_ahead: EncodesMessagesAhead | None = None
+        self._frames_ahead: EncodesFramesAhead | None = None
         self._settled = asyncio.Event()
         self._settled.set()
         self._clock = clock
@@ -130,9 +131,11 @@ class Connection:
 
     def _use(self, transport: Transport) -> None:
         """Send over a transport that is connected."""
-        self._transport = transport
-        by = transport if transport.track is None else transport.track
-        self._ahead = by if isinstance(by, EncodesMessagesAhead | EncodesFramesAhead) else None
+        self._transport, track = transport, transport.track
+        self._messages_ahead = (
+            transport if track is None and isinstance(transport, EncodesMessagesAhead) else None
+        )
+        self._frames_ahead = track if isinstance(track, EncodesFramesAhead) else None
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
         """Listen from now on, and ask for the session.
@@ -147,18 +150,17 @@ class Connection:
     def prepare(self, pcm: bytes, tick: Tick) -> Departure:
         """Encode a frame of the user's audio, so that at its moment one write remains."""
         departure = Departure(None if self._listening.done() else self._transport, pcm, tick)
-        track, ahead = self._transport.track, self._ahead
         if departure.transport is None:
             return departure
-        if isinstance(ahead, EncodesFramesAhead):
-            departure.writes.append(ahead.prepare_frame(pcm, tick.skipped))
-        elif track is not None:
+        if self._frames_ahead is not None:
+            departure.writes.append(self._frames_ahead.prepare_frame(pcm, tick.skipped))
+        elif (track := self._transport.track) is not None:
             departure.writes.append(functools.partial(track.send, pcm, tick.skipped))
         elif not self._redialling:  # the new connection is to begin before the frame, or after it
             self._settled.clear()
             self._encode(departure)
-            if isinstance(ahead, EncodesMessagesAhead):
-                departure.writes.extend(map(ahead.prepare, departure.messages))
+            if self._messages_ahead is not None:
+                departure.writes.extend(map(self._messages_ahead.prepare, departure.messages))
         return departure
 
     def hand_over(self, departure: Departure) -> None:
@@ -184,8 +186,8 @@ class Connection:
                     if not await self._send(message):  # not logged: its times say all there is
                         return False
                 departure.left_ns = self._clock.now_ns()
-            elif isinstance(self._ahead, EncodesMessagesAhead):
-                await self._ahead.drained()
+            elif self._messages_ahead is not None:
+                await self._messages_ahead.drained()
         finally:
             self._settled.set()
         if departure.others:

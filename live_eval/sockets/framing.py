@@ -32,8 +32,12 @@ class Framing(Protocol):
         """How many bytes to read at most: to the end of the frame, or of as much as shows where that is."""
         ...
 
-    def took(self, data: bytes, stamp: Stamp) -> bool:
+    def took(self, data: bytes) -> bool:
         """Note bytes that were read, no more than wanted; return whether a frame ends with them."""
+        ...
+
+    def ended(self, stamp: Stamp) -> None:
+        """Note when the frame arrived that `took` has just seen the end of."""
         ...
 
 
@@ -51,6 +55,7 @@ class WebSocketFraming:
         self._refused = False
         self._header = bytearray()
         self._payload: int | None = None
+        self._completes = False  # the last frame ended a message
         self.stamps: deque[Stamp] = deque()
         """The stamp of each message that has ended, in order; who takes the message takes its stamp."""
 
@@ -63,7 +68,7 @@ class WebSocketFraming:
             return _ANYTHING
         return self._header_bytes - len(self._header) if self._payload is None else self._payload
 
-    def took(self, data: bytes, stamp: Stamp) -> bool:
+    def took(self, data: bytes) -> bool:
         """As `Framing.took`."""
         if self._in_head:
             self._head += data
@@ -82,11 +87,16 @@ class WebSocketFraming:
         if self._payload:
             return False
         first = self._header[0]
-        if first & _FINAL and not first & _CONTROL:
-            self.stamps.append(stamp)
+        self._completes = bool(first & _FINAL and not first & _CONTROL)
         self._header.clear()
         self._payload = None
         return True
+
+    def ended(self, stamp: Stamp) -> None:
+        """As `Framing.ended`."""
+        if self._completes:
+            self.stamps.append(stamp)
+            self._completes = False
 
     @property
     def _header_bytes(self) -> int:
@@ -116,7 +126,7 @@ class TlsFraming:
         """As `Framing.wanted`."""
         return self._rest or _TLS_HEADER_BYTES - len(self._header)
 
-    def took(self, data: bytes, stamp: Stamp) -> bool:
+    def took(self, data: bytes) -> bool:
         """As `Framing.took`."""
         if self._rest:
             self._rest -= len(data)
@@ -127,3 +137,6 @@ class TlsFraming:
         self._rest = int.from_bytes(self._header[3:])
         self._header.clear()
         return not self._rest
+
+    def ended(self, stamp: Stamp) -> None:
+        """As `Framing.ended`."""

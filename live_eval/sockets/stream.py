@@ -18,7 +18,6 @@ from live_eval.sockets.stamps import ANCILLARY_BYTES, ArrivalStamps, Stamp
 __all__ = ["StampedTransport", "StreamTransport", "TlsTransport", "encrypted"]
 
 _READ_BYTES = 65_536
-_MOST_READS = 32  # in a row, before others have their turn
 _HIGH_WATER_BYTES = 65_536
 
 
@@ -78,8 +77,8 @@ class StampedTransport(StreamTransport):
             self._loop.add_reader(self._sock.fileno(), self._readable)
 
     def _readable(self) -> None:
-        for _ in range(_MOST_READS):
-            framing = self.framing
+        framing = self.framing
+        while True:
             wanted = _READ_BYTES if framing is None else min(framing.wanted, _READ_BYTES)
             try:
                 data, ancillary, _, _ = self._sock.recvmsg(wanted, ANCILLARY_BYTES)
@@ -88,20 +87,26 @@ class StampedTransport(StreamTransport):
             except OSError as error:
                 self._lose(error)
                 return
-            stamp = self._stamps.stamp(ancillary)
-            if stamp.at_ns > self.stamp.at_ns:  # the mapping may be off by less than a microsecond
-                self.stamp = stamp
             if not data:
+                self._note(ancillary)
                 self._end()
                 return
-            if framing is not None:
-                ends = framing.took(data, self.stamp)
-                if not ends and len(self._partial) < _READ_BYTES:
-                    self._partial += data
-                    continue
-            self._pass_on(data)
-            if not self._reading:
-                return
+            if framing is None or framing.took(data):
+                break
+            if len(self._partial) < _READ_BYTES:
+                self._partial += data
+            else:
+                self._pass_on(data)
+        self._note(ancillary)
+        if framing is not None:
+            framing.ended(self.stamp)
+        self._pass_on(data)  # what follows is read in the loop's next round, after what is due
+
+    def _note(self, ancillary: list[tuple[int, int, bytes]]) -> None:
+        """Stamp what was just read."""
+        stamp = self._stamps.stamp(ancillary)
+        if stamp.at_ns > self.stamp.at_ns:  # the mapping may be off by less than a microsecond
+            self.stamp = stamp
 
     def _pass_on(self, data: bytes) -> None:
         if self._partial:

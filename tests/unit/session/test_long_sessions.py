@@ -115,7 +115,7 @@ async def test_an_hour_of_turns_takes_no_more_memory_than_a_few_minutes(
 
 async def test_the_frame_times_and_messages_of_one_long_turn_are_bounded() -> None:
     state = TurnState(TurnLimits(), Modality.AUDIO)
-    timeline = Timeline(WireRecord(keeps=False), lambda: state, listens=False)
+    timeline = Timeline(WireRecord(keeps=False), lambda track: state, listens=False)
     timeline.start(0, 0)
     for frame in range(180_000):
         timeline.frame_sent(frame, frame)

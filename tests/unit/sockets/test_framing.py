@@ -39,7 +39,8 @@ def read(framing: Framing, data: bytes, short: random.Random | None = None) -> l
         size = wanted if short is None else short.randint(1, wanted)
         part, data, reads = data[:size], data[size:], reads + 1
         partial += part
-        if framing.took(part, Stamp(reads, StampKind.KERNEL)):
+        if framing.took(part):
+            framing.ended(Stamp(reads, StampKind.KERNEL))
             frames.append((partial, reads))
             partial = b""
     assert not partial
