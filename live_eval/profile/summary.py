@@ -29,6 +29,7 @@ from live_eval.profile.words import ReplyWords
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.scoring.llm.budget import Price
 from live_eval.speech.recognition import Recogniser, Word, available
+from live_eval.types import StampKind
 
 __all__ = [
     "SUMMARY_SCHEMA",
@@ -54,7 +55,7 @@ _FACTS = (
     "sessions",
 )
 _UNANSWERED = (FailureKind.NO_RESPONSE, FailureKind.EMPTY_REPLY)
-_MOST_DEFINED = 60
+_MOST_DEFINED = 30
 """Definitions are computed for at most so many turns of the run, spread evenly: words take time."""
 
 
@@ -229,8 +230,8 @@ def _lag_ms(turns: Sequence[TurnRecord]) -> dict[str, float | None]:
 
 def _stamps(turns: Sequence[TurnRecord]) -> str:
     """Return who stamped the arrivals: ``kernel`` only if it did so in every turn."""
-    kinds = {str(getattr(turn.trace, "stamps", "user")) for turn in turns if turn.captured}
-    return "kernel" if kinds == {"kernel"} else "user"
+    kinds = {turn.trace.stamps for turn in turns if turn.captured}
+    return (StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER).value
 
 
 def _price(facts: Mapping[str, Any]) -> Price | None:
@@ -288,7 +289,7 @@ def _definitions(campaign: CampaignRecord, *, words: bool) -> list[dict[str, Any
     captured = [turn for turn in point.turns if turn.captured]
     spread = captured[:: -(-len(captured) // _MOST_DEFINED) or 1]
     why = (available() or "") if words else "no words: they were not asked for"
-    known = None if why else ReplyWords(campaign.folder, Recogniser())
+    known = None if why else ReplyWords(campaign.folder, Recogniser(beam_size=1))
     with RunReader.open(point.path) as run:
         evidence = read_evidence(run, spread, _recogniser(point, known), no_words=why)
     if known is not None:

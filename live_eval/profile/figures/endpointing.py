@@ -29,10 +29,10 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
     Returns:
         The figures of `COSTED`, each with the number of pairs ``n``, the medians ``detector_ms`` and
-        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, and the ``reason``
-        where one is missing. Those of ``voice_to_voice`` stand at the top, the others under ``metrics``. And
-        the responses that the detector began too early (``premature``), and the turns that only one side has
-        (``unpaired``).
+        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason``
+        where one is missing, and all of this ``without_flagged`` turns. Those of ``voice_to_voice`` stand at
+        the top, all under ``metrics``. And the responses that the detector began too early (``premature``),
+        and the turns that only one side has (``unpaired``).
     """
     figures = {name: _cost(name, detector, manual) for name in COSTED}
     sides = [_values(COSTED[0], turns) for turns in (detector, manual)]
@@ -47,6 +47,14 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
     ours, theirs = _values(name, manual), _values(name, detector)
     pairs = [turn for turn in detector if turn.turn_id in ours and turn.turn_id in theirs]
+    late = {turn.turn_id for turn in (*detector, *manual) if turn.timing.flagged}
+    clear = [turn for turn in pairs if turn.turn_id not in late]
+    return {**_paired(pairs, ours, theirs), "without_flagged": _paired(clear, ours, theirs)}
+
+
+def _paired(
+    pairs: Sequence[TurnRecord], ours: Mapping[str, float], theirs: Mapping[str, float]
+) -> dict[str, Any]:
     befores = [ours[turn.turn_id] for turn in pairs]
     afters = [theirs[turn.turn_id] for turn in pairs]
     differences = [after - before for before, after in zip(befores, afters, strict=True)]

@@ -145,13 +145,18 @@ def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out()
     detector = turns_at(later(TIMES, 480), endpointing_ms=500.0)
     uncertain = spoken_turn(a_case(3), TurnPlan(first_byte_ms=9_000, uncertain=True))
     cut_off = spoken_turn(a_case(4), TurnPlan(first_byte_ms=later(TIMES, 480)[4], cut_off=2))
-    detector[3:5] = [uncertain, cut_off]
+    slow = TurnPlan(endpointing_ms=500.0, first_byte_ms=later(TIMES, 480)[5], frame_late_ns=30_000_000)
+    late = spoken_turn(a_case(5), slow)
+    detector[3:6] = [uncertain, cut_off, late]
     cost = endpointing_cost(detector, manual)
     pairs = [number for number in range(12) if number != 3]
     assert cost["n"] == 11
     assert cost["difference_ms"] == pytest.approx(480 + sum(pairs) / 11, abs=0.01)
     low, high = cost["interval_ms"]
     assert 480 <= low < cost["difference_ms"] < high <= 491
+    clear = cost["without_flagged"]
+    assert clear["n"] == 10
+    assert clear["difference_ms"] == pytest.approx(480 + (sum(pairs) - 5) / 10, abs=0.01)
     assert cost["metrics"]["endpointing"]["difference_ms"] == pytest.approx(480 - 200 / 11, abs=0.01)
     assert (cost["premature"], cost["unpaired"]) == (2, 1)
     assert endpointing_cost([], manual)["reason"] == "no values"
