@@ -31,8 +31,9 @@ class LoadWatch:
     """Notices that a load cannot be held, from the turns that have ended.
 
     Two things show it. Frames leave late: the p99 of the newest turns exceeds the bound beyond which a turn
-    is flagged, and not in a single pause: a quarter of the seconds have such frames, and at least five. Or the sessions of an open loop begin ever later: in the newest 40 starts, over at least 30 s,
-    each quarter began later behind its schedule than the one before.
+    is flagged, and not in a single pause: a quarter of the seconds have such frames, and at least five. Or
+    the sessions of an open loop begin ever later: in the newest 40 starts, over at least 30 s, each quarter
+    began later behind its schedule than the one before.
 
     Args:
         concurrency: Sessions at a time.
@@ -82,8 +83,8 @@ class LoadWatch:
         late_ns = self.late_p99_ns
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
             return (
-                f"this machine cannot hold {counted(self._concurrency, 'session')} at a time: frames of the last "
-                f"{len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
+                f"this machine cannot hold {counted(self._concurrency, 'session')} at a time: frames of the "
+                f"last {len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
                 f"{LAG_BOUND_NS / 1e6:.0f} ms is the bound; {self._could_hold(elapsed_ns, loop_cpu_ns)}"
             )
         return self._falling_behind()
