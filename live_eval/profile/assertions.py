@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.errors import UsageError
+from live_eval.judging import TURN_FAILED
+from live_eval.profile.figures.latencies import METRICS
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -29,18 +31,6 @@ __all__ = [
 STATISTICS: Mapping[str, float] = {"mean": 0, "p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "max": 0}
 """The statistics that can be asserted, each with the share of the turns that may lie beyond it."""
 
-_METRICS = (
-    "connect",
-    "endpointing",
-    "first_byte",
-    "voice_to_voice",
-    "lead_silence",
-    "transcript",
-    "complete",
-    "start_delay",
-    "first_byte_from_intended",
-    "voice_to_voice_from_intended",
-)
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -156,7 +146,7 @@ def parse_assertion(text: str) -> Assertion:
     if found is None:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     metric, statistic, comparison, number, unit = found.groups()
-    _check_known(text, "metric", metric, _METRICS)
+    _check_known(text, "metric", metric, METRICS)
     _check_known(text, "statistic", statistic, tuple(STATISTICS))
     if unit not in _UNITS_MS:
         came = f"{number}{unit}"
@@ -189,19 +179,17 @@ def check_assertion(
     assertion: Assertion,
     latency: Mapping[str, Any],
     *,
-    unanswered: int,
     error_bar_ms: float | None,
     point: str = "",
 ) -> CheckedAssertion:
     """Check an assertion against the figures of a latency.
 
-    Turns that failed or were not answered have no value. An upper bound counts them as beyond it: it fails
-    where they are more than the statistic leaves out (5 % for p95, none for the mean and the maximum).
+    An upper bound counts turns that failed or were not answered as beyond it: it fails where they are more
+    than the statistic leaves out (5 % for p95, none for the mean and the maximum).
 
     Args:
         assertion: What to check.
         latency: The figures of its metric, as ``live-eval latency --json`` prints them.
-        unanswered: Turns that failed or were not answered.
         error_bar_ms: How much of a figure may be our own lateness, or None.
         point: The point of the campaign; empty outside of one.
     """
@@ -209,11 +197,15 @@ def check_assertion(
     value: float | None = latency[key]
     interval: Sequence[float] | None = latency["intervals"].get(key)
     reason = str(latency["reason"].get(key, ""))
-    n = int(latency["n"])
+    n, unanswered = int(latency["n"]), _unanswered(assertion.metric, latency["missing"])
     too_many = unanswered > STATISTICS[assertion.statistic] * (n + unanswered)
     holds = value is not None and assertion.holds_for(value)
     if value is None:
         reason = f"cannot be checked: {reason or 'no values'}"
+        if latency["uncertain"]:
+            reason += (
+                f", the end of the user's speech is uncertain in {counted(latency['uncertain'], 'turn')}"
+            )
     elif holds and assertion.is_upper and too_many:
         holds = False
         reason = f"{counted(unanswered, 'turn')} failed or had no answer, which counts as beyond the bound"
@@ -237,20 +229,16 @@ def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) 
         summary: The campaign, as ``live-eval latency --json`` prints it.
 
     Returns:
-        For each assertion, in order, one result for each point.
-
-    Raises:
-        UsageError: No point was measured.
+        For each assertion, in order, one result for each point; where none was measured, one that fails.
     """
     error_bar_ms = summary["error_bar"]["lag_ms"]["p99"]
     points = [point for point in summary["points"] if point["role"] == "sweep"]
     if not points:
-        raise UsageError("nothing can be asserted: no point of the campaign was measured")
+        return [_unchecked(assertion) for assertion in assertions]
     return [
         check_assertion(
             assertion,
             point["latencies"][assertion.metric],
-            unanswered=_unanswered(point["turns"]),
             error_bar_ms=error_bar_ms,
             point=point["name"],
         )
@@ -259,6 +247,19 @@ def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) 
     ]
 
 
-def _unanswered(turns: Mapping[str, Any]) -> int:
-    """Return how many turns of a point failed or were captured without an answer."""
-    return int(turns["n"] - turns["captured"] + turns["no_answer"])
+def _unchecked(assertion: Assertion) -> CheckedAssertion:
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=False,
+        value_ms=None,
+        interval_ms=None,
+        error_bar_ms=None,
+        n=0,
+        reason="cannot be checked: no point of the campaign was measured",
+    )
+
+
+def _unanswered(metric: str, missing: Mapping[str, int]) -> int:
+    """Return how many turns should have a latency and have none."""
+    # Where turns share a session, only the first one connects.
+    return missing.get(TURN_FAILED, 0) if metric == "connect" else sum(missing.values())

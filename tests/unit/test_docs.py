@@ -12,6 +12,7 @@ import pytest
 
 from live_eval.cli import cli
 from live_eval.data import echomind, manifest, questions
+from tests.support.plugin_flags import plugin_flags
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
@@ -89,7 +90,7 @@ def test_commands_run_as_written(page: Path) -> None:
     for line in shell_lines(text):
         for arguments in calls(line):
             check(arguments, whole=True)
-    flags = all_flags()
+    flags = all_flags() | plugin_flags()
     for code in _INLINE.findall(_BLOCK.sub("", text)):
         assert flags.issuperset(_FLAG.findall(code)), code
         if code.startswith("live-eval "):

@@ -21,6 +21,7 @@ from live_eval.errors import FailureKind
 from live_eval.reference import REFERENCE
 from live_eval.registry import CLIENTS, JUDGES, client, find_plugins
 from live_eval.run.run_file import validate
+from tests.support.plugin_flags import plugin_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
@@ -93,6 +94,7 @@ HEAVY = {
     ("statement", "allowed"),
     [
         ("import live_eval.cli; live_eval.cli.main(['--help'])", set()),
+        ("import live_eval.profile.pytest_plugin", set()),
         ("import live_eval.clients.specs, live_eval.judges.specs", {"numpy", "soundfile", "soxr"}),
     ],
 )
@@ -145,7 +147,7 @@ def test_every_documented_option_is_there() -> None:
     ]
     assert absent == []
     alone = set(re.findall(r"`(--?[a-z][a-z-]*)", documentation()))
-    assert alone <= set().union(*options.values())
+    assert alone <= plugin_flags().union(*options.values())
 
 
 @pytest.mark.parametrize("page", ["run-files.md", "scoring.md", "llm-judges.md"])

@@ -27,14 +27,14 @@ def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
         "max_ms": 1150.0,
         "intervals": {"p50_ms": [860.0, 901.5], "p95_ms": None},
         "reason": {"p99_ms": "fewer than 150 values"},
+        "uncertain": 0,
+        "missing": {},
         **changes,
     }
 
 
-def check(expression: str, *, unanswered: int = 0, **changes: Any) -> CheckedAssertion:
-    return check_assertion(
-        parse_assertion(expression), figures(**changes), unanswered=unanswered, error_bar_ms=0.42
-    )
+def check(expression: str, **changes: Any) -> CheckedAssertion:
+    return check_assertion(parse_assertion(expression), figures(**changes), error_bar_ms=0.42)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,13 @@ def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
         assert "no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
 
 
+def test_turns_with_an_uncertain_end_of_speech_are_named_where_nothing_else_is_left() -> None:
+    result = check("first_byte.p50 < 9s", n=0, p50_ms=None, uncertain=2)
+    assert result.reason == (
+        "cannot be checked: no values, the end of the user's speech is uncertain in 2 turns"
+    )
+
+
 @pytest.mark.parametrize(
     ("expression", "unanswered", "holds"),
     [
@@ -115,12 +122,15 @@ def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
         ("first_byte.mean < 2s", 1, False),
         ("first_byte.max < 2s", 1, False),
         ("first_byte.p95 > 1s", 30, True),
+        ("connect.p50 < 2s", 0, True),
     ],
 )
 def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
     expression: str, unanswered: int, holds: bool
 ) -> None:
-    result = check(expression, unanswered=unanswered)
+    shared = {"an earlier turn opened the session": 90} if expression.startswith("connect") else {}
+    missing = {"the turn failed": unanswered // 2, "no audible sample": unanswered - unanswered // 2}
+    result = check(expression, missing=missing | shared)
     assert result.holds is holds
     assert ("failed or had no answer" in result.reason) is not holds
 
@@ -129,9 +139,8 @@ def campaign(*points: dict[str, Any]) -> dict[str, Any]:
     return {"error_bar": {"lag_ms": {"p50": 0.1, "p99": 0.9}, "calibration": None}, "points": list(points)}
 
 
-def point(name: str, role: str = "sweep", *, failed: int = 0, **changes: Any) -> dict[str, Any]:
-    turns = {"n": 40 + failed, "captured": 40, "failed": {"no_response": failed}, "no_answer": 0}
-    return {"name": name, "role": role, "turns": turns, "latencies": {"first_byte": figures(**changes)}}
+def point(name: str, role: str = "sweep", **changes: Any) -> dict[str, Any]:
+    return {"name": name, "role": role, "latencies": {"first_byte": figures(**changes)}}
 
 
 def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
@@ -139,7 +148,7 @@ def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
         point("c1"),
         point("start", "sentinel", p95_ms=9000.0),
         point("c2", p95_ms=1300.0),
-        point("c4", failed=5),
+        point("c4", missing={"the turn failed": 5}),
     )
     results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], summary)
     assert [(each.point, each.holds) for each in results] == [("c1", True), ("c2", False), ("c4", False)]
@@ -157,5 +166,6 @@ def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
 
 
 def test_nothing_holds_of_a_campaign_without_points() -> None:
-    with pytest.raises(UsageError, match="no point of the campaign was measured"):
-        check_campaign([parse_assertion("first_byte.p95 < 1200ms")], campaign())
+    (result,) = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], campaign())
+    assert not result
+    assert result.reason == "cannot be checked: no point of the campaign was measured"

@@ -1,0 +1,68 @@
+"""A voice agent of your own, which is to be tested: a parrot that repeats what it heard.
+
+It speaks as much of OpenAI Realtime's protocol as a conversation needs. ``python agent.py`` serves it on a
+free port and prints its URL.
+"""
+
+import json
+import time
+
+import numpy as np
+from pybase64 import b64decode, b64encode_as_string
+from websockets.sync.server import ServerConnection, serve
+
+RATE_HZ = 24_000
+PATIENCE_S = 0.3  # of silence, after which the user has finished
+THINKING_S = 0.1
+LOUD = 500
+PCM = {"type": "audio/pcm", "rate": RATE_HZ}
+
+
+def talk(connection: ServerConnection) -> None:
+    """Hold one conversation."""
+
+    def send(kind: str, **fields: object) -> None:
+        connection.send(json.dumps({"type": kind, **fields}))
+
+    audio = {"input": {"format": PCM}, "output": {"format": PCM}}
+    session = {"id": "sess_1", "model": "parrot", "audio": audio}
+    send("session.created", session=session)
+    heard, silent_s, turn = bytearray(), 0.0, 0
+    for message in connection:
+        event = json.loads(message)
+        if event["type"] == "session.update":
+            send("session.updated", session=session)
+        elif event["type"] == "input_audio_buffer.append":
+            frame = b64decode(event["audio"])
+            pcm = np.frombuffer(frame, np.int16)
+            loud = bool(np.abs(pcm.astype(np.int32)).max() > LOUD)
+            if loud and not heard:
+                send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=f"item_{turn}")
+            silent_s = 0.0 if loud else silent_s + len(pcm) / RATE_HZ
+            if loud or heard:
+                heard += frame
+            if heard and silent_s >= PATIENCE_S:
+                send("input_audio_buffer.speech_stopped", audio_end_ms=0, item_id=f"item_{turn}")
+                reply(send, f"resp_{turn}", bytes(heard))
+                heard, turn = bytearray(), turn + 1
+
+
+def reply(send, response_id: str, pcm: bytes) -> None:
+    """Speak, in pieces of 100 ms."""
+    time.sleep(THINKING_S)
+    response = {"id": response_id, "status": "in_progress", "output": []}
+    send("response.created", response=response)
+    place = {"response_id": response_id, "item_id": f"{response_id}_0", "output_index": 0, "content_index": 0}
+    send("response.output_audio_transcript.done", **place, transcript="(the same again)")
+    step = RATE_HZ // 10 * 2
+    for start in range(0, len(pcm), step):
+        delta = b64encode_as_string(pcm[start : start + step])
+        send("response.output_audio.delta", **place, delta=delta)
+    send("response.output_audio.done", **place)
+    send("response.done", response={**response, "status": "completed"})
+
+
+if __name__ == "__main__":
+    with serve(talk, "127.0.0.1", 0) as server:
+        print(f"ws://127.0.0.1:{server.socket.getsockname()[1]}", flush=True)
+        server.serve_forever()

@@ -1,0 +1,14 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def live_eval_base_url() -> Iterator[str]:
+    """Start the agent in a process of its own, so that it and the measurement do not disturb each other."""
+    with subprocess.Popen([sys.executable, "-m", "agent"], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        yield agent.stdout.readline().strip()
+        agent.terminate()

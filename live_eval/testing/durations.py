@@ -1,0 +1,63 @@
+"""Durations that tests compare: ``assert turn.voice_to_voice < ms(1200)``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Duration", "ms"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Duration:
+    """A measured or an expected duration. Compares with durations only: a bare number has no unit.
+
+    Without a value every comparison is false, so that ``assert turn.voice_to_voice < ms(1200)`` fails, and
+    shows why there is none.
+
+    Args:
+        ns: Nanoseconds; may be negative. None where nothing could be measured.
+        error_bar_ns: How much of it may be our own lateness; None if unknown, or if it was not measured.
+        reason: Why `ns` is None; empty otherwise.
+
+    >>> ms(900) < ms(1200)
+    True
+    >>> Duration(902_345_678, error_bar_ns=410_000)
+    902.3 ms (error bar 0.4 ms)
+    """
+
+    ns: int | None
+    error_bar_ns: int | None = None
+    reason: str = ""
+
+    @property
+    def ms(self) -> float | None:
+        """Milliseconds, or None."""
+        return None if self.ns is None else self.ns / 1e6
+
+    def __lt__(self, other: Duration) -> bool:
+        return self._compared(operator.lt, other) if isinstance(other, Duration) else NotImplemented
+
+    def __le__(self, other: Duration) -> bool:
+        return self._compared(operator.le, other) if isinstance(other, Duration) else NotImplemented
+
+    def __gt__(self, other: Duration) -> bool:
+        return self._compared(operator.gt, other) if isinstance(other, Duration) else NotImplemented
+
+    def __ge__(self, other: Duration) -> bool:
+        return self._compared(operator.ge, other) if isinstance(other, Duration) else NotImplemented
+
+    def _compared(self, compare: Callable[[int, int], bool], other: Duration) -> bool:
+        return self.ns is not None and other.ns is not None and compare(self.ns, other.ns)
+
+    def __repr__(self) -> str:
+        if self.ns is None:
+            return f"no time ({self.reason})"
+        bar = "" if self.error_bar_ns is None else f" (error bar {self.error_bar_ns / 1e6:.1f} ms)"
+        return f"{self.ns / 1e6:.1f} ms{bar}"
+
+
+def ms(value: float) -> Duration:
+    """Return a duration of so many milliseconds."""
+    return Duration(round(value * 1e6))

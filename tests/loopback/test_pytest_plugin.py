@@ -1,0 +1,129 @@
+"""The pytest plugin, from a package of a user's own: examples/agent-tests, installed outside the tree."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import soundfile
+from filelock import FileLock
+
+from live_eval.recording import RunReader
+from live_eval.reference.engine.signals import calibration_speech
+
+ROOT = Path(__file__).parents[2]
+RATE_HZ = 24_000
+QUICKLY = (*("-p", "no:cacheprovider", "-p", "no:hydra_pytest"), *("--live-eval-run-file", "run.toml"))
+EXAMPLE = ROOT / "examples" / "agent-tests"
+METADATA = (
+    "import sys; from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel(sys.argv[1])"
+)
+FAILING = """
+import asyncio
+from live_eval.testing import ms
+
+def test_too_slow(live_eval):
+    assert live_eval.play("question.flac").voice_to_voice < ms(50)
+
+def test_too_slow_for_most(live_eval):
+    assert live_eval.play_all("short.jsonl").meet("voice_to_voice.p50 < 50ms")
+
+def test_no_recording(live_eval):
+    live_eval.play("missing.flac")
+
+async def test_in_an_event_loop(live_eval):
+    turn = await asyncio.to_thread(live_eval.play, "question.flac")
+    assert turn.voice_to_voice < ms(5000)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> str:
+    """Where the example was installed, by the first test process that needs it: a value of PYTHONPATH.
+
+    It also names this tree's metadata: the plugin is found by its entry point, as after an installation.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder if worker_id == "master" else folder.parent) / "agent"
+    site, metadata = folder / "site", folder / "metadata"
+    with FileLock(f"{folder}.lock"):
+        if not metadata.exists():
+            shutil.copytree(EXAMPLE, folder / "package")
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+            subprocess.run([*pip, "--target", str(site), str(folder / "package")], check=True)
+            metadata.mkdir()
+            build = [sys.executable, "-c", METADATA, str(metadata)]
+            subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    return os.pathsep.join(filter(None, (str(site), str(metadata), os.environ.get("PYTHONPATH"))))
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The user's package, where nothing of this tree is."""
+    folder = tmp_path / "package"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("agent.py"))
+    (folder / "run.toml").write_text('[turns]\nword_times = "off"\nreply_timeout = 5.0\n')
+    return folder
+
+
+def write_short_recording(folder: Path) -> None:
+    """Replace the recording by a shorter one, and write a manifest that says where its speech ends."""
+    speech = calibration_speech(250, RATE_HZ)
+    soundfile.write(folder / "question.flac", speech.audio.int16(), RATE_HZ)
+    ends = {"onset_ms": 0, "voice_end_ms": speech.voice_end_sample * 1000 / RATE_HZ}
+    (folder / "short.jsonl").write_text(json.dumps({"audio": "question.flac", **ends}))
+
+
+def run_pytest(installed: str, package: Path, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *QUICKLY, *arguments],
+        cwd=package,
+        env=os.environ | {"PYTHONPATH": installed},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_example_tests_its_agent(installed: str, package: Path) -> None:
+    status, said = run_pytest(installed, package, "--live-eval-out", "runs")
+    assert status == 0, said
+    assert "live-eval: openai" in said
+    assert "3 passed" in said
+    runs = sorted((package / "runs").glob("*/run.sqlite"))
+    assert len(runs) == 3
+    for run in runs:
+        with RunReader.open(run.parent) as reader:
+            assert reader.ended
+            assert all(turn.captured for turn in reader.turns())
+            assert reader.manifest["config"]["turns"]["word_times"] == "off"
+
+
+def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) -> None:
+    (package / "tests" / "test_agent.py").write_text(FAILING)
+    write_short_recording(package / "tests")
+    status, said = run_pytest(installed, package, "-o", "asyncio_mode=auto")
+    assert status == 1, said
+    assert "3 failed, 1 passed" in said
+    assert re.search(r"assert \d+\.\d ms \(error bar \d+\.\d ms\) < 50\.0 ms", said), said
+    assert re.search(
+        r"<turn .question.( \(the end of speech is uncertain\))? recorded in .+>\.voice_to_voice", said
+    ), said
+    assert re.search(r"voice_to_voice\.p50 is \d+\.\d ms \(.*n 1, error bar \d+\.\d ms", said), said
+    assert "missing.flac failed with audio_missing: " in said
+
+
+def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path) -> None:
+    status, said = run_pytest(installed, package, "-o", "addopts=", "-rs")
+    assert status == 0, said
+    assert "3 skipped" in said
+    assert "needs --live-eval-endpoint" in said
+
+
+def test_the_example_is_short() -> None:
+    assert len((EXAMPLE / "agent.py").read_text("utf-8").splitlines()) <= 80

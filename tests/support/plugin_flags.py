@@ -1,0 +1,11 @@
+"""The flags that the pytest plugin adds, for the tests of the documentation."""
+
+import re
+from pathlib import Path
+
+from live_eval.profile import pytest_plugin
+
+
+def plugin_flags() -> set[str]:
+    """Return the flags in the plugin's source: pytest itself knows them only once it has begun."""
+    return set(re.findall(r'"(--live-eval-[a-z-]+)"', Path(pytest_plugin.__file__).read_text("utf-8")))
