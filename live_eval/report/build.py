@@ -14,6 +14,7 @@ from live_eval import __version__
 from live_eval.analysis.comparison import ComparedRun, compared_run
 from live_eval.analysis.summary import TurnFacts, summarise
 from live_eval.analysis.task_levels import relate_levels
+from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.audio import clips
@@ -33,6 +34,7 @@ from live_eval.report.tables import (
 )
 from live_eval.report.tasks import task_tables
 from live_eval.report.text import as_csv, as_json, as_markdown
+from live_eval.report.trade_off_charts import trade_off_chart
 from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
 from live_eval.text.files import atomic_write, flattened
@@ -124,7 +126,7 @@ def write_report(
             case "csv":
                 pieces = iter([as_csv(views)])
             case "json":
-                pieces = iter([as_json(views)])
+                pieces = iter([as_json(views, _trade_offs(opened))])
         if output is None:
             return "".join(pieces)
         try:
@@ -176,6 +178,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         ),
         cues=cue_tables(runs),
         failures=failure_table(runs),
+        trade_offs=[trade_off_chart(found, runs, keys) for found in _trade_offs(opened)],
         charts=_charts(runs),
         waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
         lag_note=LAG_NOTE,
@@ -225,6 +228,11 @@ def _charts(runs: Sequence[RunView]) -> list[CurveChart]:
             for name in ("voice_to_voice", "first_byte")
         ]
     return [chart for chart in charts if chart is not None]
+
+
+def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
+    """Return each score against latency, for a report of several runs."""
+    return trade_offs([(run.compared, run.view.summary) for run in opened]) if len(opened) > 1 else []
 
 
 def _rows(

@@ -16,6 +16,8 @@ from live_eval.analysis.summary import RunSummary, TurnFacts
 from live_eval.analysis.task_levels import PLOTTED, TaskLevels, related_columns
 
 __all__ = [
+    "HEIGHT",
+    "WIDTH",
     "Axis",
     "AxisTick",
     "Curve",
@@ -53,11 +55,16 @@ class Axis:
     @classmethod
     def around(cls, smallest: float, largest: float) -> Axis:
         """Return an axis that covers zero and all values."""
-        low, high = min(0.0, smallest), max(largest, 1.0)
-        raw = (high - low) / 6
-        power = 10 ** math.floor(math.log10(raw))
+        return cls.between(min(0.0, smallest), max(largest, 1.0))
+
+    @classmethod
+    def between(cls, smallest: float, largest: float) -> Axis:
+        """Return an axis that covers all values."""
+        raw = (largest - smallest or 1.0) / 6
+        power = 10.0 ** math.floor(math.log10(raw))
         step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
-        return cls(math.floor(low / step) * step, math.ceil(high / step) * step, step)
+        low, high = math.floor(smallest / step) * step, math.ceil(largest / step) * step
+        return cls(low, high if high > low else low + step, step)
 
     def percent(self, value: float) -> float:
         """Return the place of a value, in percent from the left."""
@@ -67,7 +74,9 @@ class Axis:
         """Return the labels along the axis."""
         count = round((self.high - self.low) / self.step)
         values = [self.low + index * self.step for index in range(count + 1)]
-        return tuple(AxisTick(self.percent(value), f"{value:g}".replace("-", "−")) for value in values)
+        return tuple(
+            AxisTick(self.percent(value), f"{round(value, 9):g}".replace("-", "−")) for value in values
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from live_eval.analysis.task_levels import relate_levels
+from live_eval.analysis.trade_offs import TradeOff
 from live_eval.report.tables import (
     RunView,
     Table,
@@ -26,11 +27,17 @@ from live_eval.text.wording import markdown_table, markdown_text
 __all__ = ["as_csv", "as_json", "as_markdown"]
 
 
-def as_json(runs: Sequence[RunView]) -> str:
-    """Return the figures of each run as ``show --json`` prints them, and how the runs differ."""
+def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
+    """Return the figures of each run as ``show --json`` prints them, and how the runs differ.
+
+    Args:
+        runs: The runs.
+        found: Their scores against latency.
+    """
     value = {
         "runs": [{"label": view.label, **_figures(view)} for view in runs],
         "comparisons": [view.comparison.as_json() for view in runs if view.comparison is not None],
+        "trade_offs": [each.as_json([view.label for view in runs]) for each in found],
     }
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
 

@@ -26,7 +26,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report import open_runs, write_report
 from live_eval.report.audio import clips
-from live_eval.report.charts import curve_chart, waterfall
+from live_eval.report.charts import Axis, curve_chart, waterfall
 from live_eval.report.tables import cue_tables, latency_table
 from live_eval.report.turns import script_json, turn_order
 from live_eval.report.words import licence_note
@@ -571,3 +571,39 @@ def test_the_page_lies_in_the_runs_folder_unless_told_otherwise(tmp_path: Path) 
     assert not list(run.glob("*.part"))
     report(str(run), "-o", str(tmp_path / "page.html"), "--audio-mb", "0")
     assert (tmp_path / "page.html").stat().st_size < (run / "report.html").stat().st_size
+
+
+def test_several_runs_show_each_score_against_latency(run_folder: Path, slower_run_folder: Path) -> None:
+    page = page_of(run_folder, slower_run_folder)
+    assert not page.unbalanced
+    text = page.text
+    assert "dnsmos.sig MOS ↑ against voice to voice: on the front first" in " ".join(text.split())
+    dots = [
+        attributes for tag, attributes in page.elements if (attributes.get("class") or "").startswith("dot ")
+    ]
+    links = [attributes for attributes in dots if "href" in attributes]
+    keys = {attributes.get("id") for tag, attributes in page.elements if tag == "tr"}
+    assert links
+    assert all((attributes["href"] or "")[1:] in keys for attributes in links)
+    assert any((attributes.get("title") or "").startswith("first: median ") for attributes in dots)
+    assert any(attributes.get("id") == "trade-offs" for _, attributes in page.elements)
+
+
+def test_one_run_shows_no_trade_offs(page: Page) -> None:
+    assert not [tag for tag, attributes in page.elements if attributes.get("id") == "trade-offs"]
+
+
+def test_scores_against_latency_are_in_the_json_of_several_runs(
+    run_folder: Path, slower_run_folder: Path
+) -> None:
+    value = json.loads(write_report([run_folder, slower_run_folder], form="json") or "")
+    assert [each["score"] for each in value["trade_offs"]] == ["bleu", "dnsmos.ovrl", "dnsmos.sig"]
+    assert json.loads(write_report([run_folder], form="json") or "")["trade_offs"] == []
+
+
+def test_an_axis_between_values_covers_them_and_need_not_start_at_zero() -> None:
+    axis = Axis.between(3.02, 3.41)
+    assert axis.low <= 3.02
+    assert axis.high >= 3.41
+    assert axis.low > 2.9
+    assert Axis.between(4.0, 4.0).ticks()[0].label == "4"

@@ -1,0 +1,188 @@
+"""Scores against latency: which runs and which turns are not beaten in both.
+
+A point is on the Pareto front where no other is at least as fast and at least as good, and better in one of
+the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.comparison import ComparedRun, latencies_differ
+from live_eval.analysis.statistics import Estimate
+from live_eval.analysis.summary import RunSummary, ScoreSummary, TurnFacts
+from live_eval.analysis.summary.latencies import has_uncertain_start
+
+__all__ = ["LATENCY", "RunTradeOff", "TradeOff", "TurnTradeOff", "pareto_front", "trade_offs"]
+
+LATENCY = "voice_to_voice"
+"""The latency that scores are plotted against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTradeOff:
+    """A run: its median latency in milliseconds and its mean score, with their intervals.
+
+    Args:
+        run: Its place among the runs.
+        latency: Its median `LATENCY`.
+        score: Its mean score.
+        on_front: Whether no other run beats it.
+    """
+
+    run: int
+    latency: Estimate
+    score: Estimate
+    on_front: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTradeOff:
+    """A turn with a latency and a score.
+
+    Args:
+        run: The place of its run among the runs.
+        turn_id: Which turn.
+        latency_ms: Its `LATENCY`.
+        score: Its score.
+        on_front: Whether no other turn, of any run, beats it.
+    """
+
+    run: int
+    turn_id: str
+    latency_ms: float
+    score: float
+    on_front: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TradeOff:
+    """One score against `LATENCY`.
+
+    Args:
+        name: The score.
+        unit: Its unit, or empty.
+        higher_is_better: Its direction.
+        runs: The runs with both figures.
+        turns: Their turns with both values.
+        notes: Runs that are left out, and why.
+    """
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    runs: tuple[RunTradeOff, ...]
+    turns: tuple[TurnTradeOff, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self, labels: Sequence[str]) -> dict[str, Any]:
+        """Return the runs as ``live-eval report --format json`` prints them; keys are only ever added."""
+        return {
+            "score": self.name,
+            "runs": [
+                {
+                    "label": labels[each.run],
+                    "latency_ms": each.latency.as_json(3),
+                    "score": each.score.as_json(),
+                    "on_front": each.on_front,
+                }
+                for each in self.runs
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: bool = True) -> set[int]:
+    """Return the places of the points that no other point beats.
+
+    Args:
+        points: Each a latency, of which less is better, and a score.
+        higher_is_better: The direction of the score.
+
+    >>> sorted(pareto_front([(100, 3.0), (200, 2.0), (300, 4.0)]))
+    [0, 2]
+    """
+    sign = 1 if higher_is_better else -1
+    order = sorted(range(len(points)), key=lambda place: (points[place][0], -sign * points[place][1]))
+    front: list[int] = []
+    for place in order:
+        latency, score = points[place]
+        if not front or sign * score > sign * points[front[-1]][1] or points[front[-1]] == (latency, score):
+            front.append(place)
+    return set(front)
+
+
+def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
+    """Return each score with a direction against `LATENCY`, over the runs whose figures can be compared.
+
+    A run is left out of a score where its latencies cannot be compared with those of the first run (turns
+    ended by other means, other definitions), or where another version of the judge scored it.
+    """
+    names = dict.fromkeys(name for _, summary in runs for name in summary.scores)
+    found = (_trade_off(name, runs) for name in names)
+    return [each for each in found if each is not None and each.turns]
+
+
+def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> TradeOff | None:
+    scored = [
+        (place, run, summary, summary.scores[name])
+        for place, (run, summary) in enumerate(runs)
+        if name in summary.scores and summary.scores[name].n
+    ]
+    if not scored or scored[0][3].column.higher_is_better is None:
+        return None
+    _, first, _, of_first = scored[0]
+    column = of_first.column
+    notes: list[str] = []
+    medians: list[tuple[int, Estimate, Estimate]] = []
+    values: list[tuple[int, str, float, float]] = []
+    for place, run, summary, score in scored:
+        why = _incomparable(first, of_first, run, score)
+        if why:
+            notes.append(f"{run.name} is left out: {why}")
+            continue
+        median = summary.latencies[LATENCY].p50
+        if median.value is not None and score.mean.value is not None:
+            medians.append((place, median, score.mean))
+        values += [(place, turn.turn_id, *pair) for turn, pair in _pairs(summary, score)]
+    higher = bool(column.higher_is_better)
+    best_runs = pareto_front([(_value(x), _value(y)) for _, x, y in medians], higher_is_better=higher)
+    best_turns = pareto_front([(x, y) for _, _, x, y in values], higher_is_better=higher)
+    return TradeOff(
+        name=name,
+        unit=column.unit,
+        higher_is_better=higher,
+        runs=tuple(
+            RunTradeOff(run=place, latency=x, score=y, on_front=at in best_runs)
+            for at, (place, x, y) in enumerate(medians)
+        ),
+        turns=tuple(
+            TurnTradeOff(run=place, turn_id=turn_id, latency_ms=x, score=y, on_front=at in best_turns)
+            for at, (place, turn_id, x, y) in enumerate(values)
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _incomparable(first: ComparedRun, mine: ScoreSummary, other: ComparedRun, theirs: ScoreSummary) -> str:
+    """Return why a run's figures cannot stand next to those of the first run; empty if they can."""
+    if mine.column.version != theirs.column.version:
+        return (
+            f"{mine.column.judge} judged it in version {theirs.column.version}, and {first.name} in version "
+            f"{mine.column.version}"
+        )
+    return latencies_differ(first, other)
+
+
+def _pairs(summary: RunSummary, score: ScoreSummary) -> Iterator[tuple[TurnFacts, tuple[float, float]]]:
+    for turn, value in summary.table.scored(summary.turns, score.column):
+        latency = turn.milliseconds(LATENCY)
+        if latency is not None and not has_uncertain_start(turn, LATENCY):
+            yield turn, (latency, value)
+
+
+def _value(estimate: Estimate) -> float:
+    assert estimate.value is not None
+    return estimate.value
