@@ -31,7 +31,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._clock = clock
         self._close_timeout_s = close_timeout_s
         self._loop = asyncio.get_running_loop()
-        self._transport: StreamTransport  # from `shake_hands` on
+        self._transport: StreamTransport  # from `connection_made` on
         self._opening: asyncio.Future[None] = self._loop.create_future()
         self._drained = asyncio.Event()
         self._drained.set()
@@ -53,13 +53,12 @@ class WebSocketConnection(asyncio.Protocol):
             return closing.close_exc
         return ConnectionClosedError(closing.close_rcvd, closing.close_sent, closing.close_rcvd_then_sent)
 
-    async def shake_hands(self, transport: StreamTransport, headers: Mapping[str, str]) -> None:
+    async def shake_hands(self, headers: Mapping[str, str]) -> None:
         """Ask for a WebSocket and wait for the answer.
 
         Raises:
             InvalidHandshake: It is not one.
         """
-        self._transport = transport
         request = self._websocket.connect()
         request.headers.update(headers)
         request.headers.setdefault("User-Agent", USER_AGENT)
@@ -109,6 +108,11 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport.abort()
 
     # -- What the transport reports ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the stream."""
+        assert isinstance(transport, StreamTransport)
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived; it holds the end of one message at most."""

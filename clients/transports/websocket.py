@@ -180,16 +180,16 @@ class WebSocketTransport:
         self._step_ns = self._clock.now_ns()
         lowest = await self._reach(uri, None if is_loopback(address.host) else get_proxy(uri))
         connection = WebSocketConnection(protocol, self._clock, self._close_timeout_s)
-        transport: StreamTransport = lowest
         try:
             if tls is not None:
-                transport = await encrypted(lowest, tls, uri.host, connection)
+                await encrypted(lowest, tls, uri.host, connection)
                 self._stepped("tls")
             else:
                 lowest.set_protocol(connection)
+                connection.connection_made(lowest)
                 if isinstance(lowest, StampedTransport):
                     lowest.framing = WebSocketFraming(after_head=True)
-            await connection.shake_hands(transport, dial.headers)
+            await connection.shake_hands(dial.headers)
             self._stepped("http")
         except BaseException:
             lowest.abort()

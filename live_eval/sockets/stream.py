@@ -34,10 +34,18 @@ class StampedTransport(StreamTransport):
         sock: The socket; closed with the transport.
         stamps: Stamps its reads.
         protocol: Is given what arrives, as asyncio's transports do.
+
+    Raises:
+        OSError: The connection has ended already; the socket is closed then.
     """
 
     def __init__(self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.Protocol) -> None:
-        super().__init__({"socket": sock, "peername": sock.getpeername(), "sockname": sock.getsockname()})
+        try:
+            names = {"peername": sock.getpeername(), "sockname": sock.getsockname()}
+        except OSError:  # the other side has gone
+            sock.close()
+            raise
+        super().__init__({"socket": sock, **names})
         self._loop = asyncio.get_running_loop()
         self._sock = sock
         self._stamps = stamps
@@ -269,6 +277,8 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         assert self._shaken is not None
         self._shake_hands()
         await self._shaken
+        if self._lower.is_closing():
+            raise ConnectionResetError("the connection ended right after the handshake")
         self._shaken = None
         self._protocol.connection_made(self)
         self._read()  # what came along with the end of the handshake

@@ -233,6 +233,27 @@ async def test_a_certificate_that_nobody_vouches_for() -> None:
     assert "certificate" in error.message
 
 
+@pytest.mark.parametrize("said", [b"", b"hello, who is it?\r\n"], ids=["closes", "speaks first"])
+async def test_an_endpoint_behind_tls_that_is_no_websocket(said: bytes) -> None:
+    authority = trustme.CA()
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(other, "127.0.0.1", 0, ssl=server_tls(authority)) as server:
+        client = WebSocketTransport(SystemClock(), tls=trusting)
+        with pytest.raises(ConnectError) as caught:
+            await client.connect(dial(server.sockets[0].getsockname()[1], "wss"), 2)
+        assert caught.value.kind in (FailureKind.HANDSHAKE, FailureKind.TLS)
+        assert "no connection within" not in str(caught.value)
+        await client.close()
+
+
 async def test_tls_with_a_trusted_certificate() -> None:
     authority = trustme.CA()
     trusting = ssl.create_default_context()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import logging
 import socket
 from typing import cast
 
@@ -18,6 +20,10 @@ from live_eval.transport import Arrival
 __all__ = ["SocketChannel", "StampedSite"]
 
 _BACKLOG = 1_024
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_S = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class StampedSite(web.BaseSite):
@@ -72,7 +78,7 @@ class _Listener:
         self.sockets = listening
         for sock in listening:
             sock.setblocking(False)
-            self._loop.add_reader(sock.fileno(), self._accept, sock)
+            self._listen(sock)
 
     def close(self) -> None:
         """Listen no more; connections stay."""
@@ -82,11 +88,23 @@ class _Listener:
         self.sockets = []
 
     def _accept(self, listening: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError, InterruptedError, ConnectionAbortedError):
+        try:
             while True:
                 sock, _ = listening.accept()
                 with contextlib.suppress(OSError):  # it may be gone already
                     StampedTransport(sock, ArrivalStamps(self._clock), self._server())
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            _log.warning("cannot accept a connection now: %s", error)
+            self._loop.remove_reader(listening.fileno())
+            self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
+
+    def _listen(self, listening: socket.socket) -> None:
+        if listening in self.sockets:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
 
 
 class SocketChannel:
