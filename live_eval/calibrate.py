@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.dialect import EndpointSettings, TransportKind
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.recording import RunWriter
+from live_eval.recording.calibrations import KeptCalibration
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference import REFERENCE
 from live_eval.reference.emulation import calibration_client, emulation_of
@@ -148,6 +150,18 @@ class Calibration:
             "cpu_ms_per_session_s": round(self.cpu_ms_per_session_s, 3),
             "loop_cpu_ms_per_session_s": round(self.loop_cpu_ms_per_session_s, 3),
         }
+
+    def kept(self, now: datetime) -> KeptCalibration:
+        """Return what is kept of it for later reports."""
+        return KeptCalibration(
+            date=now.isoformat(timespec="seconds"),
+            transport=client(self.plan.endpoint).transport_kind.value,
+            sessions=self.plan.sessions,
+            noise=self.plan.noise,
+            stamps=self.stamps.value,
+            errors_p99_ms={name: _percentile(np.abs(ns), 99) for name, ns in self.errors_ns.items()},
+            floor_p99_ms=_percentile(self.floor_ns, 99),
+        )
 
 
 def client_for(transport: str) -> str:

@@ -17,6 +17,14 @@ def blockbuster() -> Iterator[BlockBuster]:
         yield active
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_calibrations_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep calibrations apart from the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LIVE_EVAL_CALIBRATIONS", str(tmp_path_factory.mktemp("calibrations") / "kept.json"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Forget the secrets that a test brings in."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 
 import click
 
@@ -50,9 +51,13 @@ def command(
     Next to the errors stand how late a bare timer loop woke before and after the turns (the machine's own
     floor), and how much later than sent the chunks of replies arrived by their stamps.
 
+    The result is kept: later runs on this machine note the error that was measured for their transport and
+    the nearest load, with its date.
+
     Exit status: 0 if every turn was compared, 3 if some failed.
     """
     from live_eval.calibrate import CalibrationPlan, calibrate, client_for
+    from live_eval.recording.calibrations import keep
     from live_eval.session.event_loop import run
 
     plan = CalibrationPlan(
@@ -60,6 +65,7 @@ def command(
     )
     result = run(calibrate(plan))
     figures = result.as_json()
+    keep(result.kept(datetime.now(UTC)))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
     else:

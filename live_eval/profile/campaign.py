@@ -33,6 +33,7 @@ from live_eval.profile.points import (
 )
 from live_eval.profile.watch import LoadWatch, WallClockWatch
 from live_eval.recording import RunWriter
+from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord
 from live_eval.redaction import SECRETS
 from live_eval.registry import client
@@ -234,6 +235,8 @@ class Campaign:
         self._write(complete=complete)
 
     def _write(self, *, complete: bool) -> None:
+        most = max(point.concurrency for point in self._begun) if self._begun else 1
+        calibration = nearest(self._base.spec.transport_kind.value, most)
         document = {
             "schema": CAMPAIGN_SCHEMA,
             "endpoint": self._base.spec.name,
@@ -242,7 +245,10 @@ class Campaign:
             "points": [self._as_json(point) for point in self._begun],
             "complete": complete,
             "notes": self._notes,
-            "machine": {"priority": self._priority, "calibration": None},
+            "machine": {
+                "priority": self._priority,
+                "calibration": calibration.model_dump() if calibration is not None else None,
+            },
         }
         path = self.folder / CAMPAIGN_FILE
         try:

@@ -10,15 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.recording.record import TurnRecord
+from live_eval.text.wording import counted
 from live_eval.timing import LAG_BOUND_NS
 
 __all__ = ["LoadWatch", "WallClockWatch"]
 
 _LEAST_TURNS = 10
+_LEAST_LATE_SECONDS = 5
+_LATE_SHARE = 0.25
 _LEAST_STARTS = 40
 _LEAST_SPAN_NS = 30_000_000_000
 _LEAST_DELAY_NS = 1_000_000_000
 _SAFE_LOAD = 0.6  # of a processor: above it, a queue of frames waits longer than each takes
+_SECOND_NS = 1_000_000_000
 _STEP_NS = 100_000_000
 _SLEW = 1e-3  # ten times what a clock is slewed by, at most
 
@@ -27,8 +31,9 @@ class LoadWatch:
     """Notices that a load cannot be held, from the turns that have ended.
 
     Two things show it. Frames leave late: the p99 of the newest turns exceeds the bound beyond which a turn
-    is flagged. Or the sessions of an open loop begin ever later: in the newest 40 starts, over at least 30 s,
-    each quarter began later behind its schedule than the one before.
+    is flagged, and not in a single pause: a quarter of the seconds have such frames, and at least five. Or
+    the sessions of an open loop begin ever later: in the newest 40 starts, over at least 30 s, each quarter
+    began later behind its schedule than the one before.
 
     Args:
         concurrency: Sessions at a time.
@@ -40,7 +45,7 @@ class LoadWatch:
         self._concurrency = concurrency
         self._per_s = per_s
         self._held = held
-        self._late: deque[NDArray[np.int64]] = deque(maxlen=max(_LEAST_TURNS, concurrency))
+        self._late: deque[_Sent] = deque(maxlen=max(_LEAST_TURNS, concurrency))
         self._starts: deque[_Start] = deque()
         self._spoken_ns = 0
 
@@ -48,7 +53,8 @@ class LoadWatch:
         """Note a turn that has ended."""
         trace = record.trace
         if len(trace.frame_sent_ns):
-            self._late.append(trace.frame_sent_ns - trace.frame_deadline_ns)
+            due_ns = trace.frame_deadline_ns
+            self._late.append(_Sent(due_ns // _SECOND_NS, trace.frame_sent_ns - due_ns))
             self._spoken_ns += int(trace.frame_sent_ns[-1] - trace.frame_deadline_ns[0])
         if trace.intended_ns is not None:
             self._starts.append(_Start(trace.intended_ns, trace.dial_ns))
@@ -58,7 +64,14 @@ class LoadWatch:
         """How late frames of the newest turns left, at p99; None before enough turns have ended."""
         if len(self._late) < _LEAST_TURNS:
             return None
-        return int(np.percentile(np.concatenate(self._late), 99))
+        return int(np.percentile(np.concatenate([sent.late_ns for sent in self._late]), 99))
+
+    def _often_late(self) -> bool:
+        """Return whether frames leave late again and again."""
+        seconds = np.concatenate([sent.second for sent in self._late])
+        late = np.concatenate([sent.late_ns for sent in self._late]) > LAG_BOUND_NS
+        late_seconds = len(np.unique(seconds[late]))
+        return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
     def overload(self, elapsed_ns: int, loop_cpu_ns: int) -> str | None:
         """Return why the load cannot be held and what could be, in words; None if it is held.
@@ -68,10 +81,10 @@ class LoadWatch:
             loop_cpu_ns: Processor time of the event loop's thread since then.
         """
         late_ns = self.late_p99_ns
-        if late_ns is not None and late_ns > LAG_BOUND_NS:
+        if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
             return (
-                f"this machine cannot hold {self._concurrency} sessions at a time: frames of the last "
-                f"{len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
+                f"this machine cannot hold {counted(self._concurrency, 'session')} at a time: frames of the "
+                f"last {len(self._late)} turns left {late_ns / 1e6:.0f} ms late at p99, and "
                 f"{LAG_BOUND_NS / 1e6:.0f} ms is the bound; {self._could_hold(elapsed_ns, loop_cpu_ns)}"
             )
         return self._falling_behind()
@@ -102,10 +115,16 @@ class LoadWatch:
         span_s = (max(start.dialled_ns for start in starts) - min(start.dialled_ns for start in starts)) / 1e9
         served = (len(starts) - 1) / span_s
         return (
-            f"{self._concurrency} sessions at a time cannot hold {self._per_s:g} turns a second: sessions "
-            f"begin {quarters[-1] / 1e9:.1f} s late, and ever later; they held {served:.2g} turns a second. "
-            "Lower the rate, or raise the concurrency"
+            f"{counted(self._concurrency, 'session')} at a time cannot hold {self._per_s:g} turns a second: "
+            f"sessions begin {quarters[-1] / 1e9:.1f} s late, and ever later; they held {served:.2g} turns a "
+            "second. Lower the rate, or raise the concurrency"
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    second: NDArray[np.int64]
+    late_ns: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import UsageError
+from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import client
@@ -121,6 +122,7 @@ class Plan:
         }
         if any(job.case.task.asks for job in self.jobs):
             data["questions_fingerprint"] = self.data.questions_fingerprint
+        calibration = nearest(self.spec.transport_kind.value, self.config.turns.concurrency)
         return {
             "live_eval": __version__,
             "timing_version": TIMING_VERSION,
@@ -147,6 +149,7 @@ class Plan:
                 "python": platform.python_version(),
                 "processor": platform.machine(),
                 "cpus": os.cpu_count(),
+                "calibration": calibration.model_dump() if calibration is not None else None,
             },
             "packages": _packages(),
         }

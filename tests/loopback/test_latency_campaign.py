@@ -268,6 +268,27 @@ def test_wrong_usage_is_refused_before_anything_is_written(
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_load_that_cannot_be_held_stops_the_campaign_in_mid_point(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("live_eval.profile.watch.LAG_BOUND_NS", -1)
+    monkeypatch.setattr("live_eval.profile.watch._LEAST_TURNS", 2)
+    monkeypatch.setattr("live_eval.profile.watch._LEAST_LATE_SECONDS", 1)
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
+    outcome = await held(tmp_path / "c", config=settings, turns=50, concurrency=(1, 2))
+    assert "this machine cannot hold 1 session at a time" in outcome.stopped
+    document = await asyncio.to_thread(lambda: json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text()))
+    assert (document["complete"], document["notes"]) == (False, [outcome.stopped])
+    assert [point["name"] for point in document["points"]] == ["c1"]
+
+    def kept() -> tuple[str, int]:
+        with RunReader.open(tmp_path / "c" / "c1") as run:
+            return run.state, len(run)
+
+    assert await asyncio.to_thread(kept) == ("interrupted", 2)
+
+
 def test_what_the_endpoint_cannot_do_is_refused(manifest: Path, tmp_path: Path) -> None:
     chat = {"name": "openai-chat-audio", "base_url": "http://127.0.0.1:1/v1", "model": "x"}
     settings = validate({"endpoint": chat, "data": {"path": str(manifest)}})

@@ -25,6 +25,7 @@ from live_eval.analysis.summary.scores import (
 )
 from live_eval.analysis.summary.tasks import TaskFigures, summarise_tasks
 from live_eval.recording import RunReader, ScoreReader, part_of, text_of
+from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
 
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise", "unfinished"]
@@ -63,6 +64,7 @@ class RunFacts:
         ended_at: None if the run has not ended.
         planned: Turns that the run is planned to have.
         unfinished: A note that it has not ended; empty if it has.
+        calibration: How wrong the latencies of the machine were when it was last calibrated; None if never.
     """
 
     name: str
@@ -77,6 +79,7 @@ class RunFacts:
     ended_at: str | None
     planned: int | None
     unfinished: str
+    calibration: KeptCalibration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,8 @@ class RunSummary:
                 f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}): it "
                 "cannot be played, judged or timed again"
             )
+        if self.facts.calibration is not None:
+            notes.append(self.facts.calibration.in_words())
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -242,6 +247,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         ended_at=run.ended_at,
         planned=_planned(run),
         unfinished=unfinished(run),
+        calibration=kept_in(run.manifest),
     )
 
 

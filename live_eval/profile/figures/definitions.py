@@ -46,6 +46,7 @@ _TICK_NS = 200_000_000
 _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
+_VAD_LONGEST_WAIT_NS = 60_000_000_000  # for the reply; what comes later is not looked at
 # Full-Duplex-Bench: a reply this short is a backchannel, not a turn.
 _FDB_TURN_S = 1.0
 _FDB_TURN_WORDS = 3
@@ -83,11 +84,13 @@ def aiewf_wav_v2v(evidence: TurnEvidence) -> Latency:
     threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment, without
     one that begins before the user.
     """
-    if evidence.both_sides is None or evidence.both_rate_hz is None:
+    trace, rate_hz = evidence.turn.trace, evidence.both_rate_hz
+    if evidence.both_sides is None or rate_hz is None:
         return Latency(None, "no audio of both sides")
-    user, reply = (
-        _speech_segments(evidence.both_sides[:, channel], evidence.both_rate_hz) for channel in (0, 1)
-    )
+    if trace.t0_ns is None or trace.voice_end_ns is None:
+        return Latency(None, "the end of the user's speech is not known")
+    last = (trace.voice_end_ns - trace.t0_ns + _VAD_LONGEST_WAIT_NS) * rate_hz // 1_000_000_000
+    user, reply = (_speech_segments(evidence.both_sides[:last, channel], rate_hz) for channel in (0, 1))
     if not user:
         return Latency(None, "Silero finds no speech of the user")
     after = reply[1:] if reply and reply[0][0] < user[0][0] else reply

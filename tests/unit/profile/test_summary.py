@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
+from live_eval.audio import Audio
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.profile.figures.drift import sentinel_figures
 from live_eval.profile.figures.endpointing import endpointing_cost
@@ -17,6 +19,7 @@ from live_eval.profile.words import WORDS_FILE, ReplyWords
 from live_eval.recording import TurnRecord
 from live_eval.speech.recognition import Recogniser, Transcript, Word
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.timing import measure
 from live_eval.types import Failure
 from tests.support.campaigns import a_case, point, turns_at, write_campaign
 
@@ -99,6 +102,57 @@ def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
     assert lost["latencies"]["first_byte"]["reason"]["p50_ms"] == "no values"
     empty = write_campaign(tmp_path / "empty", [])
     assert valid(campaign_summary(empty))["definitions"] == []
+
+
+def test_a_run_with_turns_of_every_sort_has_figures(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "campaign").mkdir()
+    (tmp_path / "campaign" / "c1").symlink_to(run_folder)
+    facts = {"schema": 1, "points": [point("c1")], "complete": True}
+    (tmp_path / "campaign" / "campaign.json").write_text(json.dumps(facts), "utf-8")
+    summary = valid(campaign_summary(tmp_path / "campaign", words=False))
+    (figures,) = summary["points"]
+    assert figures["turns"] == {
+        "n": 24,
+        "captured": 22,
+        "failed": {"no_response": 1, "closed": 1},
+        "no_answer": 1,
+        "premature": 1,
+        "early": 0,
+        "flagged": 1,
+        "uncertain": 3,
+    }
+    heard = figures["latencies"]["voice_to_voice"]
+    assert heard["n"] + heard["uncertain"] + sum(heard["missing"].values()) == 24
+
+
+def odd_turn(kind: str) -> TurnRecord:
+    """A turn of an endpoint that answers in a way nobody asked for."""
+    match kind:
+        case "silence":
+            return spoken_turn(a_case(0), reply=Audio(np.zeros(24_000, np.float32), 24_000))
+        case "ten minutes":
+            reply = tone(600_000, rate_hz=8_000)
+            return spoken_turn(a_case(0), TurnPlan(chunk_ms=1_000), reply=reply, rate_hz=8_000)
+        case "full duplex":
+            turn = spoken_turn(a_case(0))
+            trace = replace(turn.trace, continuous=True)
+            return replace(turn, trace=trace, timing=measure(trace, turn.audio))
+        case "early":
+            return spoken_turn(a_case(0), TurnPlan(first_byte_ms=-300, endpointing_ms=-400, text_ms=-350))
+    return spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
+
+
+@pytest.mark.parametrize("kind", ["silence", "ten minutes", "full duplex", "early", "nothing"])
+def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), [odd_turn(kind)])])
+    (figures,) = valid(campaign_summary(folder, words=False))["points"]
+    for name, latency in figures["latencies"].items():
+        assert (latency["n"] == 1) != bool(latency["missing"]), name
+    assert figures["turns"]["early"] == (kind == "early")
+    if kind == "early":
+        assert sum(row["mean_ms"] for row in figures["waterfall"]) == pytest.approx(90 - 220, abs=1)
+    if kind == "silence":
+        assert figures["latencies"]["voice_to_voice"]["missing"] == {"no audible sample": 1}
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,9 @@ def test_frames_in_time_are_held() -> None:
 def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
     watch = LoadWatch(300, None, held=100)
     for number in range(9):
-        watch.take(turn(number, late_ms=35))
+        watch.take(turn(number, dial_s=number, late_ms=35))
         assert overloaded(watch) is None, "too few turns to say"
-    watch.take(turn(9, late_ms=35))
+    watch.take(turn(9, dial_s=9, late_ms=35))
     why = overloaded(watch)
     assert why is not None
     assert "cannot hold 300 sessions at a time" in why
@@ -63,10 +63,18 @@ def test_late_frames_stop_a_point_and_say_what_an_earlier_point_held() -> None:
 def test_without_an_earlier_point_the_processor_time_says_what_could_be_held() -> None:
     watch = LoadWatch(300, None, None)
     for number in range(300):
-        watch.take(turn(number, late_ms=35))
+        watch.take(turn(number, dial_s=number, late_ms=35))
     # 300 turns of 2 s in 10 s are 60 sessions; at full load, 0.6 of them are safe.
     assert "(100%), it could hold about 36" in (overloaded(watch) or "")
     assert "other programs hold it up" in (overloaded(watch, busy=0.1) or "")
+
+
+def test_a_single_pause_stops_nothing() -> None:
+    watch = LoadWatch(4, None, None)
+    for number in range(20):
+        watch.take(turn(number, dial_s=2 * (number // 4), late_ms=60 if number // 4 == 3 else 1))
+    assert watch.late_p99_ns == 60 * MS
+    assert overloaded(watch) is None
 
 
 def test_old_turns_are_forgotten() -> None:

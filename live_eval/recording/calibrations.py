@@ -1,0 +1,109 @@
+"""The calibrations of this machine: the last one for each transport and load is kept, for later reports."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from live_eval.errors import DataError
+from live_eval.recording.reader import part_of
+from live_eval.text.files import atomic_write
+
+__all__ = ["FILE_VARIABLE", "KeptCalibration", "keep", "kept_in", "nearest"]
+
+FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
+
+
+class KeptCalibration(BaseModel):
+    """How wrong this machine's latencies were, against known times.
+
+    Args:
+        date: When, in ISO 8601.
+        transport: ``websocket`` or ``webrtc``.
+        sessions: Sessions at a time.
+        noise: Whether all cores were kept busy meanwhile.
+        stamps: Who stamped arrivals: ``kernel`` or ``user``.
+        errors_p99_ms: 99th percentile of the absolute error, by latency.
+        floor_p99_ms: How late a bare timer loop was, 99th percentile.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    date: str
+    transport: str
+    sessions: int
+    noise: bool
+    stamps: str
+    errors_p99_ms: Mapping[str, float]
+    floor_p99_ms: float
+
+    def in_words(self) -> str:
+        """Return a sentence without its full stop."""
+        errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
+        load = f"{self.sessions} session{'' if self.sessions == 1 else 's'} at a time"
+        noise = " and busy cores" if self.noise else ""
+        return (
+            f"error of the harness (p99), calibrated on this machine on {self.date[:10]} with {load}{noise}: "
+            f"{errors}; a bare timer loop was {self.floor_p99_ms:.1f} ms late"
+        )
+
+
+_KEPT = TypeAdapter(list[KeptCalibration])
+
+
+def keep(calibration: KeptCalibration) -> Path:
+    """Keep a calibration in place of the last one with the same transport and load; return the file.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    path = _file()
+    same = (calibration.transport, calibration.sessions, calibration.noise)
+    others = [each for each in _read(path) if (each.transport, each.sessions, each.noise) != same]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as part:
+            kept = _KEPT.dump_python([*others, calibration], mode="json")
+            part.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: the calibration cannot be kept: {error}") from None
+    return path
+
+
+def nearest(transport: str, sessions: int) -> KeptCalibration | None:
+    """Return the calibration of a transport for the load that is nearest to `sessions`, the heavier first."""
+    found = [each for each in _read(_file()) if each.transport == transport]
+    heavier = [each for each in found if each.sessions >= sessions]
+    if heavier:
+        return min(heavier, key=lambda each: (each.sessions, each.noise))
+    return max(found, key=lambda each: (each.sessions, not each.noise), default=None)
+
+
+def kept_in(manifest: Mapping[str, Any]) -> KeptCalibration | None:
+    """Return the calibration in a run's manifest; None where there is none, or none that can be read."""
+    try:
+        return KeptCalibration.model_validate(part_of(manifest, "machine").get("calibration"))
+    except ValidationError:
+        return None
+
+
+def _file() -> Path:
+    chosen = os.environ.get(FILE_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_data_path
+
+    return user_data_path("live-eval", appauthor=False) / "calibrations.json"
+
+
+def _read(path: Path) -> list[KeptCalibration]:
+    """Return what is kept; nothing of a file that cannot be read, which the next calibration replaces."""
+    try:
+        return _KEPT.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return []
