@@ -210,17 +210,22 @@ def point_figures(point: PointRecord, price: Price | None = None) -> dict[str, A
 def _counts(turns: Sequence[TurnRecord]) -> dict[str, Any]:
     captured = [turn for turn in turns if turn.captured]
     failed = Counter(turn.failure.kind for turn in turns if turn.failure is not None)
-    early = [turn for turn in captured if (ns := turn.timing.first_byte.ns) is not None and ns < 0]
     return {
         "n": len(turns),
         "captured": len(captured),
         "failed": {kind.value: count for kind, count in failed.most_common()},
         "no_answer": sum(failed[kind] for kind in _UNANSWERED),
         "premature": sum(turn.timing.premature for turn in captured),
-        "early": len(early),
+        "early": sum(_is_early(turn) for turn in captured),
         "flagged": sum(turn.timing.flagged for turn in captured),
         "uncertain": sum(turn.timing.uncertain for turn in captured),
     }
+
+
+def _is_early(turn: TurnRecord) -> bool:
+    """Return whether the reply began before the user had ended; not known where that end is uncertain."""
+    ns = turn.timing.first_byte.ns if turn.timing.first_byte.ns is not None else turn.timing.voice_to_voice.ns
+    return ns is not None and ns < 0 and not turn.timing.uncertain
 
 
 def _lag_ms(turns: Sequence[TurnRecord]) -> dict[str, float | None]:

@@ -43,7 +43,10 @@ def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     failed = spoken_turn(
         a_case(50), TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "nothing"))
     )
-    odd = [spoken_turn(a_case(60), TurnPlan(first_byte_ms=-200.0, cut_off=1, frame_late_ns=30_000_000))]
+    odd = [
+        spoken_turn(a_case(60), TurnPlan(first_byte_ms=-200.0, cut_off=1, frame_late_ns=30_000_000)),
+        spoken_turn(a_case(61), TurnPlan(first_byte_ms=-200.0, uncertain=True)),
+    ]
     folder = write_campaign(
         tmp_path / "campaign",
         [
@@ -67,14 +70,14 @@ def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     assert [each["name"] for each in summary["points"]][1:3] == ["c1", "c8"]
     first = summary["points"][1]
     assert first["turns"] == {
-        "n": 14,
-        "captured": 13,
+        "n": 15,
+        "captured": 14,
         "failed": {"no_response": 1},
         "no_answer": 1,
         "premature": 1,
         "early": 1,
         "flagged": 1,
-        "uncertain": 0,
+        "uncertain": 1,
     }
     assert first["latencies"]["first_byte"]["n"] == 13
     assert first["cost_per_minute"]["usd"] > 0
