@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import os
 import random
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,9 +40,11 @@ from live_eval.reference.emulation import calibration_client, emulation_of
 from live_eval.reference.engine.signals import MarkedSpeech, calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.reference.truth import TrueTurn, read_truth
-from live_eval.registry import client, load
-from live_eval.session import Session, Utterance
-from live_eval.session.event_loop import Collector, LoopProbe, Priority, raise_priority, undisturbed
+from live_eval.registry import client
+from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
+from live_eval.run.processes import hold_sessions
+from live_eval.session import Utterance
+from live_eval.session.event_loop import Priority, raise_priority, undisturbed
 from live_eval.session.turn import TurnLimits
 from live_eval.transport import Transport
 from live_eval.types import Case, SpeechBoundaries, StampKind, Variant
@@ -71,6 +72,7 @@ class CalibrationPlan:
         cadences: How fast they leave, one of these for each turn: ``burst``, ``realtime``.
         seed: Seed of what differs between turns.
         noise: Whether all cores are kept busy meanwhile, with other processes.
+        processes: Processes that hold the sessions; 0 to hold them in this one.
     """
 
     endpoint: str = REFERENCE
@@ -84,6 +86,7 @@ class CalibrationPlan:
     cadences: tuple[str, ...] = ("burst", "realtime")
     seed: int = 0
     noise: bool = False
+    processes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +103,12 @@ class Calibration:
         send_ns: How late the users' frames were handed to the kernel, int64, shape (frames,).
         floor_ns: How late a bare timer loop woke before and after the turns, int64, shape (wakes,).
         stamps: Who stamped the arrivals.
-        priority: The priority of the thread that streams.
+        priority: The priority of the threads that stream.
         failed: Turns that were not captured or have no truth, with their reasons.
         session_s: Seconds for which audio was streamed, summed over the sessions.
-        cpu_s: Processor seconds that this process took meanwhile, storing included.
-        loop_cpu_s: Those of the event loop's thread alone: what streaming itself takes.
+        cpu_s: Processor seconds that this process took meanwhile, storing included, and those that hold its
+            sessions.
+        loop_cpu_s: Those of the threads alone whose event loops hold sessions: what streaming itself takes.
     """
 
     plan: CalibrationPlan
@@ -127,7 +131,7 @@ class Calibration:
 
     @property
     def loop_cpu_ms_per_session_s(self) -> float:
-        """Those of the event loop's thread alone."""
+        """Those of the threads alone whose event loops hold sessions."""
         return 1000 * self.loop_cpu_s / self.session_s
 
     def as_json(self) -> dict[str, Any]:
@@ -147,6 +151,7 @@ class Calibration:
             "stamps": self.stamps.value,
             "noise": self.plan.noise,
             "priority": self.priority.value,
+            "processes": self.plan.processes,
             "cpu_ms_per_session_s": round(self.cpu_ms_per_session_s, 3),
             "loop_cpu_ms_per_session_s": round(self.loop_cpu_ms_per_session_s, 3),
         }
@@ -158,6 +163,7 @@ class Calibration:
             transport=client(self.plan.endpoint).transport_kind.value,
             sessions=self.plan.sessions,
             noise=self.plan.noise,
+            processes=self.plan.processes,
             stamps=self.stamps.value,
             errors_p99_ms={name: _percentile(np.abs(ns), 99) for name, ns in self.errors_ns.items()},
             floor_p99_ms=_percentile(self.floor_ns, 99),
@@ -177,7 +183,7 @@ async def calibrate(
     Args:
         plan: What to measure.
         transport: What makes the transports; the endpoint's own where not given. A test gives one that
-            stamps late, and sees it.
+            stamps late, and sees it; only without processes.
 
     Returns:
         The errors.
@@ -189,6 +195,8 @@ async def calibrate(
     emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # reads entry points from disk
     if emulation.exclusive and plan.sessions > 1:
         raise UsageError(f"{plan.endpoint} has one session at a time, but {plan.sessions} are asked for")
+    if plan.processes and transport is not None:
+        raise UsageError("expected a transport of the caller's, or processes; found both")
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")
     try:
         return await _measure(plan, transport, Path(folder.name))
@@ -226,30 +234,32 @@ class _Bench:
         self._base_url = origin + self._emulation.base_path
         self._clock: Clock = SystemClock()
         self._random = random.Random(plan.seed)
-        self._probe = LoopProbe(self._clock)
         self._spec = client(plan.endpoint)
-        self._collector = Collector(self._spec.transport_kind)
-        self._dialect = load(self._spec.dialect)
-        self._transport = transport or load(self._spec.transport)
-        self._writing = ThreadPoolExecutor(1, "writer", raise_priority)
+        self._transport = transport
+        self._writing = ThreadPoolExecutor(1, "writer", None if plan.processes else raise_priority)
+        self._sessions: SessionHolder
         self._records: list[TurnRecord] = []
 
     async def hold(self, writer: RunWriter) -> _Held:
         """Hold all turns; their audio is left in the store."""
         queue = iter(range(self._plan.turns))
-        with undisturbed() as priority:
-            floor = [await timer_lateness(self._clock)]
-            before = _cpu_s()
-            async with asyncio.TaskGroup() as tasks:
-                probe = tasks.create_task(self._probe.run())
-                async with asyncio.TaskGroup() as workers:
-                    for worker in range(min(self._plan.sessions, self._plan.turns)):
-                        workers.create_task(self._work(worker, queue, writer))
-                probe.cancel()
+        floor = await self._floor()
+        async with hold_sessions(
+            self._spec, self._clock, processes=self._plan.processes, transport=self._transport
+        ) as self._sessions:
+            priority = self._sessions.priority
+            before = self._sessions.cpu()
+            async with asyncio.TaskGroup() as workers:
+                for worker in range(min(self._plan.sessions, self._plan.turns)):
+                    workers.create_task(self._work(worker, queue, writer))
             await asyncio.to_thread(self._writing.shutdown)
-            cpu = _Cpu(*(after - earlier for after, earlier in zip(_cpu_s(), before, strict=True)))
-            floor.append(await timer_lateness(self._clock))
-        return _Held(self._records, np.concatenate(floor), priority, cpu)
+            cpu = Cpu(*(after - then for after, then in zip(self._sessions.cpu(), before, strict=True)))
+        floor = np.concatenate((floor, await self._floor()))
+        return _Held(self._records, floor, priority, cpu)
+
+    async def _floor(self) -> NDArray[np.int64]:
+        with undisturbed():
+            return await timer_lateness(self._clock)
 
     async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
         # Sessions begin spread over about a second, off the grid of frames: they are not to march in step.
@@ -275,24 +285,21 @@ class _Bench:
             f"&reply_ms={self._plan.reply_ms}&chunk_ms={self._plan.chunk_ms}"
             f"&cadence={pick.choice(self._plan.cadences)}"
         )
-        session = Session(
-            self._dialect(EndpointSettings(base_url=f"{self._base_url}?{query}")),
-            self._transport,
-            self._clock,
-            turn_mode=spec.turn_modes[0],
-            limits=TurnLimits(reply_s=10, stall_s=5, silence_s=0.5),
-            probe=self._probe,
-        )
         boundaries = SpeechBoundaries(
             onset_ns=0,
             voice_end_ns=speech.voice_end_sample * 1_000_000_000 // spec.input_rate_hz,
             method="annotation",
         )
         frames = frames_of(speech.audio.int16(), spec.input_rate_hz * spec.frame_ms // 1000)
-        with self._collector.session(session.timed):
-            capture = await session.hold(
-                Utterance(frames=frames, frame_ns=spec.frame_ms * 1_000_000, boundaries=boundaries)
-            )
+        order = SessionOrder(
+            dialect=spec.dialect,
+            transport=spec.transport,
+            settings=EndpointSettings(base_url=f"{self._base_url}?{query}"),
+            turn_mode=spec.turn_modes[0],
+            limits=TurnLimits(reply_s=10, stall_s=5, silence_s=0.5),
+            utterances=[Utterance(frames=frames, frame_ns=spec.frame_ms * 1_000_000, boundaries=boundaries)],
+        )
+        session = await self._sessions.hold(order)
         case = Case(
             case_id=_turn_name(number),
             script_id=_turn_name(number),
@@ -301,7 +308,8 @@ class _Bench:
         )
 
         def keep() -> TurnRecord:
-            record = finish(replace(capture, log=session.log()), case, speech.audio, repeat=0, attempt=1)
+            (capture,), (log,) = session.captures, session.logs(order)
+            record = finish(replace(capture, log=log), case, speech.audio, repeat=0, attempt=1)
             writer.commit(record)
             return replace(record, audio=(), both_sides=None, log=())
 
@@ -386,8 +394,8 @@ def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueTurn]) 
         priority=held.priority,
         failed=failed,
         session_s=session_s,
-        cpu_s=held.cpu.process_s,
-        loop_cpu_s=held.cpu.thread_s,
+        cpu_s=held.cpu.total_s,
+        loop_cpu_s=held.cpu.loops_s,
     )
 
 
@@ -414,22 +422,10 @@ def _percentile(values_ns: NDArray[np.int64], percent: float) -> float:
     return round(float(np.percentile(values_ns, percent)) / 1e6, 3)
 
 
-class _Cpu(NamedTuple):
-    """Processor seconds of the process, and of the calling thread alone."""
-
-    process_s: float
-    thread_s: float
-
-
 class _Held(NamedTuple):
     """The turns, how late a bare timer loop was, and what streaming took."""
 
     records: list[TurnRecord]
     floor_ns: NDArray[np.int64]
     priority: Priority
-    cpu: _Cpu
-
-
-def _cpu_s() -> _Cpu:
-    process, thread = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_THREAD))
-    return _Cpu(process.ru_utime + process.ru_stime, thread.ru_utime + thread.ru_stime)
+    cpu: Cpu

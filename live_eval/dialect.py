@@ -550,6 +550,7 @@ class Dialect(Protocol):
     def redact(self, message: Message) -> dict[str, Any]:
         """Return a message of either direction as a JSON object for the log, with the size of its audio.
 
-        The result must hold no secret. A message that cannot be parsed goes under ``"raw"``.
+        The result must hold no secret, and depend on nothing but the message and the settings: a dialect
+        other than the session's may be asked. A message that cannot be parsed goes under ``"raw"``.
         """
         ...

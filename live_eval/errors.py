@@ -89,6 +89,7 @@ class FailureKind(StrEnum):
     # A dialogue ended before this turn.
     DIALOGUE_ENDED = "dialogue_ended"
     # The harness.
+    PROCESS_DIED = "process_died"
     INTERNAL = "internal"
     # Odd, but no failure of the turn: counted as warnings.
     AUDIO_ODD = "audio_odd"

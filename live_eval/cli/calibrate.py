@@ -31,6 +31,13 @@ __all__ = ["command"]
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the delays.")
 @click.option("--noise", is_flag=True, help="Keep all cores busy with other processes meanwhile.")
+@click.option(
+    "--processes",
+    type=click.IntRange(0, 64),
+    default=0,
+    show_default=True,
+    help="Processes that hold the sessions; 0 to hold them in this one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     transport: str,
@@ -39,6 +46,7 @@ def command(
     turns: int,
     seed: int,
     noise: bool,
+    processes: int,
     as_json: bool,
 ) -> None:
     """Measure the harness's own error against known times.
@@ -61,7 +69,12 @@ def command(
     from live_eval.session.event_loop import run
 
     plan = CalibrationPlan(
-        endpoint=endpoint or client_for(transport), sessions=sessions, turns=turns, seed=seed, noise=noise
+        endpoint=endpoint or client_for(transport),
+        sessions=sessions,
+        turns=turns,
+        seed=seed,
+        noise=noise,
+        processes=processes,
     )
     result = run(calibrate(plan))
     figures = result.as_json()
@@ -96,6 +109,8 @@ def _print(figures: dict[str, object]) -> None:
         table.add_row(name, "", f"{spread['p50']:.3f}", f"{spread['p99']:.3f}")
     console = output_console()
     console.print(table)
+    processes: int = figures["processes"]  # type: ignore[assignment]
     noise = ", all cores kept busy" if figures["noise"] else ""
-    console.print(f"arrivals stamped by the {figures['stamps']}, {figures['priority']} priority{noise}")
+    held = f", processes that hold the sessions: {processes}" if processes else ""
+    console.print(f"arrivals stamped by the {figures['stamps']}, {figures['priority']} priority{noise}{held}")
     console.print(f"{figures['cpu_ms_per_session_s']} ms of CPU time per second of session")

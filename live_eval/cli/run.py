@@ -127,7 +127,7 @@ def _score(config: RunConfig, out: Path) -> None:
 _NAMED = 5
 _MAY_CHANGE = {
     "data": {"max_recording"},
-    "turns": {"concurrency", "retries", "patience", "connect_timeout"},
+    "turns": {"concurrency", "processes", "retries", "patience", "connect_timeout"},
 }
 """Settings that may change when a run is resumed, because they affect no turn."""
 

@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import os
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -32,7 +30,7 @@ from live_eval.profile.points import (
     steps_of,
 )
 from live_eval.profile.watch import LoadWatch, WallClockWatch
-from live_eval.recording import RunWriter
+from live_eval.recording import RunWriter, part_of
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord
 from live_eval.redaction import SECRETS
@@ -41,7 +39,6 @@ from live_eval.registry import load as load_object
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, sessions_of
-from live_eval.session.event_loop import Priority
 from live_eval.text.files import atomic_write
 from live_eval.types import TurnMode
 
@@ -98,7 +95,7 @@ class Campaign:
         self._plan = plan
         self._steps = steps_of(plan)
         self._failed = 0
-        self._priority: Priority | None = None
+        self._priority: str | None = None
         self._held: int | None = None
         self._writers: dict[str, RunWriter] = {}
         self._begun: list[CampaignPoint] = []
@@ -198,7 +195,8 @@ class Campaign:
             sessions = sessions_of(plan.jobs)
             plan = replace(plan, jobs=tuple(job for jobs in sessions[: len(sessions) // 2] for job in jobs))
         writer = await asyncio.to_thread(self._begin, point)
-        watch = _Watch(observer, LoadWatch(point.concurrency, point.arrivals.per_s, self._held))
+        load = LoadWatch(point.concurrency, point.arrivals.per_s, self._held)
+        watch = _Watch(observer, load, holds_sessions=not plan.config.turns.processes)
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
         stopped, interrupted = "", False
@@ -209,7 +207,7 @@ class Campaign:
             stopped = str(_innermost(overload))
         self._failed += watch.failures.total()
         self._notes += watch.steps_of_wall_clock
-        self._priority = watch.priority or self._priority
+        self._priority = part_of(writer.manifest, "machine").get("priority", self._priority)
         if not (stopped or interrupted) and not watch.captured:
             stopped = f"no turn of {point.name} was captured ({watch.most_common()}): the campaign stops here"
         if not (stopped or interrupted or step.half):
@@ -236,7 +234,7 @@ class Campaign:
 
     def _write(self, *, complete: bool) -> None:
         most = max(point.concurrency for point in self._begun) if self._begun else 1
-        calibration = nearest(self._base.spec.transport_kind.value, most)
+        calibration = nearest(self._base.spec.transport_kind.value, most, self._base.config.turns.processes)
         document = {
             "schema": CAMPAIGN_SCHEMA,
             "endpoint": self._base.spec.name,
@@ -278,13 +276,13 @@ class _OverloadError(LiveEvalError):
 class _Watch:
     """Follows one step of a campaign as an `Observer`, and ends it where the load cannot be held."""
 
-    def __init__(self, observer: CampaignObserver, load: LoadWatch) -> None:
+    def __init__(self, observer: CampaignObserver, load: LoadWatch, *, holds_sessions: bool) -> None:
         self._observer = observer
+        self._holds_sessions = holds_sessions  # this process itself
         self._load = load
         self._wall_clock = WallClockWatch()
         self._began_ns = self._cpu_ns = 0
         self.captured = 0
-        self.priority: Priority | None = None  # of the event loop's thread, while it streams
         self.failures: Counter[FailureKind] = Counter()
         self.steps_of_wall_clock: list[str] = []
 
@@ -305,7 +303,6 @@ class _Watch:
             _OverloadError: The turns so far show that the load cannot be held.
         """
         self._observer.turn(record)
-        self.priority = _priority()
         if record.failure is None:
             self.captured += 1
         else:
@@ -314,7 +311,8 @@ class _Watch:
         if step is not None:
             self.steps_of_wall_clock.append(step)
         self._load.take(record)
-        why = self._load.overload(time.monotonic_ns() - self._began_ns, time.thread_time_ns() - self._cpu_ns)
+        cpu_ns = time.thread_time_ns() - self._cpu_ns if self._holds_sessions else None
+        why = self._load.overload(time.monotonic_ns() - self._began_ns, cpu_ns)
         if why is not None:
             raise _OverloadError(why)
 
@@ -365,13 +363,3 @@ def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
                 case = replace(case, dialogue_id=name, turn_index=index)
                 single += 1
             yield Job(case, repeat)
-
-
-def _priority() -> Priority:
-    """Return the priority of the calling thread."""
-    real_time = (os.SCHED_RR, os.SCHED_RR | os.SCHED_RESET_ON_FORK) if hasattr(os, "SCHED_RR") else ()
-    if real_time and os.sched_getscheduler(0) in real_time:
-        return Priority.REAL_TIME
-    if hasattr(os, "getpriority") and os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 0:
-        return Priority.RAISED
-    return Priority.NORMAL

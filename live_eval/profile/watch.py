@@ -73,12 +73,13 @@ class LoadWatch:
         late_seconds = len(np.unique(seconds[late]))
         return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
-    def overload(self, elapsed_ns: int, loop_cpu_ns: int) -> str | None:
+    def overload(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str | None:
         """Return why the load cannot be held and what could be, in words; None if it is held.
 
         Args:
             elapsed_ns: Since the point began.
-            loop_cpu_ns: Processor time of the event loop's thread since then.
+            loop_cpu_ns: Processor time of the event loop's thread since then; None where other processes
+                hold the sessions.
         """
         late_ns = self.late_p99_ns
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
@@ -89,9 +90,11 @@ class LoadWatch:
             )
         return self._falling_behind()
 
-    def _could_hold(self, elapsed_ns: int, loop_cpu_ns: int) -> str:
+    def _could_hold(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str:
         if self._held is not None:
             return f"it held {self._held}"
+        if loop_cpu_ns is None:
+            return "lower the concurrency"
         busy = loop_cpu_ns / max(1, elapsed_ns)
         streaming = self._spoken_ns / max(1, elapsed_ns)
         about = int(streaming * _SAFE_LOAD / max(busy, 1e-9))

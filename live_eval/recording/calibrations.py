@@ -27,6 +27,7 @@ class KeptCalibration(BaseModel):
         transport: ``websocket`` or ``webrtc``.
         sessions: Sessions at a time.
         noise: Whether all cores were kept busy meanwhile.
+        processes: Processes that held the sessions; 0 for that of the run.
         stamps: Who stamped arrivals: ``kernel`` or ``user``.
         errors_p99_ms: 99th percentile of the absolute error, by latency.
         floor_p99_ms: How late a bare timer loop was, 99th percentile.
@@ -41,11 +42,18 @@ class KeptCalibration(BaseModel):
     stamps: str
     errors_p99_ms: Mapping[str, float]
     floor_p99_ms: float
+    processes: int = 0
+
+    @property
+    def load(self) -> tuple[str, int, bool, int]:
+        """What was measured: of two calibrations with the same, the later one is kept."""
+        return self.transport, self.sessions, self.noise, self.processes
 
     def in_words(self) -> str:
         """Return a sentence without its full stop."""
         errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
         load = f"{self.sessions} session{'' if self.sessions == 1 else 's'} at a time"
+        load += f" (processes: {self.processes})" if self.processes else ""
         noise = " and busy cores" if self.noise else ""
         return (
             f"error of the harness (p99), calibrated on this machine on {self.date[:10]} with {load}{noise}: "
@@ -63,8 +71,7 @@ def keep(calibration: KeptCalibration) -> Path:
         DataError: The file cannot be written.
     """
     path = _file()
-    same = (calibration.transport, calibration.sessions, calibration.noise)
-    others = [each for each in _read(path) if (each.transport, each.sessions, each.noise) != same]
+    others = [each for each in _read(path) if each.load != calibration.load]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as part:
@@ -75,9 +82,15 @@ def keep(calibration: KeptCalibration) -> Path:
     return path
 
 
-def nearest(transport: str, sessions: int) -> KeptCalibration | None:
-    """Return the calibration of a transport for the load that is nearest to `sessions`, the heavier first."""
-    found = [each for each in _read(_file()) if each.transport == transport]
+def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
+    """Return the calibration of a transport for the load that is nearest to `sessions`, the heavier first.
+
+    Args:
+        transport: As in `KeptCalibration`.
+        sessions: Sessions at a time.
+        processes: As in `KeptCalibration`: a calibration with another number of them is none.
+    """
+    found = [each for each in _read(_file()) if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]
     if heavier:
         return min(heavier, key=lambda each: (each.sessions, each.noise))

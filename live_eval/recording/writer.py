@@ -74,7 +74,7 @@ class RunWriter:
         with self._reading():
             row = db.execute("SELECT manifest FROM run").fetchone()
             self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
-            """The manifest with which the run began."""
+            """The run's manifest."""
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunWriter:
@@ -203,6 +203,22 @@ class RunWriter:
             raise StoreError(
                 f"{self.path}: cannot keep a failure of turn {record.turn_id!r}: {error}"
             ) from error
+
+    def describe_machine(self, facts: Mapping[str, Any]) -> None:
+        """Add to the manifest's ``machine`` what is known only when the sessions begin.
+
+        Args:
+            facts: JSON values without secrets.
+
+        Raises:
+            StoreError: They cannot be written.
+        """
+        self.manifest = {**self.manifest, "machine": {**self.manifest.get("machine", {}), **facts}}
+        try:
+            with transaction(self._db):
+                self._db.execute("UPDATE run SET manifest = ?", (encoding.dump_json(self.manifest),))
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: cannot describe the machine: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
         """End the run: nothing is written after this, and the database becomes one plain file.

@@ -225,7 +225,7 @@ class Redactor:
 
     def forget(self) -> None:
         """Forget everything."""
-        vars(self).update(vars(Redactor()))
+        self.learn_all(Redactor())
 
     def learn(self, secret: Secret | str | None) -> None:
         """Learn a secret."""
@@ -237,6 +237,10 @@ class Redactor:
             known = {*self._spellings, *spellings(one)}
             self._spellings = tuple(sorted(known, key=len, reverse=True))
             self._pattern = None
+
+    def learn_all(self, other: Redactor) -> None:
+        """Learn what another one knows, instead of what this one knew."""
+        vars(self).update(vars(other))
 
     def learn_url(self, url: str) -> None:
         """Learn the login and the query of an address, even of one that cannot be parsed."""

@@ -122,7 +122,9 @@ class Plan:
         }
         if any(job.case.task.asks for job in self.jobs):
             data["questions_fingerprint"] = self.data.questions_fingerprint
-        calibration = nearest(self.spec.transport_kind.value, self.config.turns.concurrency)
+        calibration = nearest(
+            self.spec.transport_kind.value, self.config.turns.concurrency, self.config.turns.processes
+        )
         return {
             "live_eval": __version__,
             "timing_version": TIMING_VERSION,

@@ -32,6 +32,7 @@ PASSING = frozenset(
         FailureKind.RESPONSE_FAILED,
         FailureKind.MALFORMED_MESSAGE,
         FailureKind.MALFORMED_AUDIO,
+        FailureKind.PROCESS_DIED,
     }
 )
 """Failures that may pass. The others (a refused key, a broken recording, a reply cut off at the endpoint's

@@ -4,8 +4,8 @@ The whole path: `play` launches the endpoint if need be, `Recordings` finds spee
 takes one session at a time, `SessionAttempts` plays it, and the worker tries again or stores the turns. The
 turns of a dialogue share a session: they are played, tried again and resumed together.
 
-The event loop does nothing but talk. Recordings are read in two reader threads; decoding, timing and writing
-happen in one writer thread.
+The event loop does nothing but talk; with `turns.processes`, those of other processes do. Recordings are
+read in two reader threads; decoding, timing and writing happen in one writer thread.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import FailureKind
 from live_eval.recording import RunWriter
 from live_eval.recording.record import TurnRecord
 from live_eval.registry import load as load_object
+from live_eval.run.held_sessions import SessionHolder
 from live_eval.run.plan import Job, Plan
+from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
 from live_eval.run.retries import PASSING, Backoff, Patience, RateGate
 from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
-from live_eval.session.event_loop import LoopProbe, raise_priority, undisturbed
+from live_eval.session.event_loop import raise_priority
 from live_eval.types import Failure
 
 __all__ = ["Observer", "Outcome", "play", "sessions_of"]
+
+_T = TypeVar("_T")
 
 _LOAD_NS = 250_000_000  # recordings are read so long before their session is due
 _LAST_BUSY_TRY = 4  # an endpoint without a free session is asked every few seconds
@@ -178,18 +182,20 @@ class _Run:
         self._clock = clock
         self._gate = RateGate(clock, self._turns.patience)
         self._backoff = Backoff(self._turns.seed)
-        self._probe = LoopProbe(clock)
         self._stays_busy = False  # a turn waited for a free session in vain, and none has been free since
         self._recordings = Recordings(plan.config, plan.spec)
-        self._writer_thread = ThreadPoolExecutor(1, "writer", raise_priority)  # the store has one writer
+        # The store has one writer. It goes before other programs, but not before processes of sessions.
+        hurry = None if self._turns.processes else raise_priority
+        self._writer_thread = ThreadPoolExecutor(1, "writer", hurry)
         self._attempts = SessionAttempts(
             plan=plan,
             recordings=self._recordings,
             folder=folder,
             writer=self._writer_thread,
             clock=clock,
-            probe=self._probe,
         )
+        self._spec = plan.spec
+        self._sessions: SessionHolder
 
     def close(self) -> None:
         """Wait for the writes under way."""
@@ -205,18 +211,19 @@ class _Run:
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
         """Play the sessions, `turns.concurrency` at a time, each when it is due where there is a schedule."""
-        with undisturbed():
+        if not sessions:
+            return
+        async with hold_sessions(self._spec, self._clock, processes=self._turns.processes) as self._sessions:
+            facts = {"priority": self._sessions.priority.value, "processes": self._turns.processes}
+            await self._in_writer_thread(self._writer.describe_machine, facts)
             began_ns = self._clock.now_ns() + _LOAD_NS
             due: Iterable[int | None] = itertools.repeat(None)
             if starts is not None:
                 due = (began_ns + start_ns for start_ns in starts)
             queue = zip(sessions, due, strict=False)
-            async with asyncio.TaskGroup() as tasks:
-                probe = tasks.create_task(self._probe.run())
-                async with asyncio.TaskGroup() as workers:
-                    for _ in range(min(self._turns.concurrency, len(sessions))):
-                        workers.create_task(self._work(queue, base_url))
-                probe.cancel()
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._turns.concurrency, len(sessions))):
+                    workers.create_task(self._work(queue, base_url))
 
     async def _work(self, queue: Iterator[tuple[Sequence[Job], int | None]], base_url: str) -> None:
         for jobs, due_ns in queue:
@@ -226,7 +233,7 @@ class _Run:
             if due_ns is not None:  # the later turns of a dialogue follow from the first
                 records[0] = replace(records[0], trace=replace(records[0].trace, intended_ns=due_ns))
             for record in records:
-                await self._write(self._writer.commit, record)
+                await self._in_writer_thread(self._writer.commit, record)
                 self._observer.turn(record)
 
     async def _play_with_retries(
@@ -265,7 +272,7 @@ class _Run:
             if not busy or not busy_tries:
                 for record in records:
                     if record.failure is not None:
-                        await self._write(self._writer.attempt_failed, record)
+                        await self._in_writer_thread(self._writer.attempt_failed, record)
             if not limited:
                 if busy and not busy_tries:
                     why = f"at most, until {self._endpoint} has a free session"
@@ -290,7 +297,7 @@ class _Run:
             )
             return unplayed_turns(jobs, attempt, failure, self._clock)
         patience.spend((self._clock.now_ns() - began_ns) / 1e9)
-        records = await self._attempts.play(jobs, base_url, attempt, due_ns)
+        records = await self._attempts.play(jobs, self._sessions, base_url, attempt, due_ns)
         for record in records:
             self._gate.update(record.rate_limits)
         return records
@@ -303,8 +310,8 @@ class _Run:
         limited = failed.failure is not None and failed.failure.kind is FailureKind.RATE_LIMITED
         return self._gate.resets_s if limited else None
 
-    async def _write(self, work: Callable[[TurnRecord], object], record: TurnRecord) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._writer_thread, work, record)
+    async def _in_writer_thread(self, work: Callable[[_T], object], what: _T) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._writer_thread, work, what)
 
 
 def _explained(records: Sequence[TurnRecord], failed: TurnRecord, why: str) -> list[TurnRecord]:

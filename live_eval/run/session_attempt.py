@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from live_eval.cassettes import Step, write_cassette
@@ -13,11 +13,10 @@ from live_eval.clock import Clock
 from live_eval.errors import FailureKind, StoreError, TurnError
 from live_eval.recording import WIRE_FOLDER, file_stem
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
-from live_eval.registry import load as load_object
+from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
-from live_eval.session import Session
-from live_eval.session.event_loop import Collector, LoopProbe, describe
+from live_eval.session.event_loop import describe
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure
 
@@ -33,18 +32,18 @@ class SessionAttempts:
     folder: Path  # of the run, for cassettes
     writer: ThreadPoolExecutor  # decodes, times and writes
     clock: Clock
-    probe: LoopProbe
-    _collector: Collector = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._collector = Collector(self.plan.spec.transport_kind)
 
     async def play(
-        self, jobs: Sequence[Job], base_url: str, attempt: int, due_ns: int | None = None
+        self,
+        jobs: Sequence[Job],
+        sessions: SessionHolder,
+        base_url: str,
+        attempt: int,
+        due_ns: int | None = None,
     ) -> list[TurnRecord]:
         """Play the turns of one session once, and return their records; a turn not played says why.
 
-        The recordings are read at once; the session is dialled at `due_ns`.
+        The recordings are read at once; the session is dialled at `due_ns`; `sessions` holds it.
 
         A failure, even one caused by a bug, costs the session's turns and not the run.
 
@@ -60,9 +59,12 @@ class SessionAttempts:
                 except TurnError as error:
                     unusable = Failure(error.kind, error.message)
                     break
-            if due_ns is not None:
+            records = []
+            if playable:
+                order = self._order(jobs, playable, base_url, due_ns)
+                records = await self._played(jobs, playable, order, await sessions.hold(order), attempt)
+            elif due_ns is not None:
                 await self.clock.sleep_until(due_ns)
-            records = await self._played(jobs, playable, base_url, attempt) if playable else []
         except TurnError as error:
             records, unusable = [], Failure(error.kind, error.message)
         except StoreError:
@@ -73,40 +75,46 @@ class SessionAttempts:
             return records
         return [*records, *unplayed_turns(jobs, attempt, unusable, self.clock, played=records)]
 
-    async def _played(
-        self, jobs: Sequence[Job], playable: Sequence[PlayableCase], base_url: str, attempt: int
-    ) -> list[TurnRecord]:
-        """Return the records of the turns whose recordings can be played."""
+    def _order(
+        self, jobs: Sequence[Job], playable: Sequence[PlayableCase], base_url: str, due_ns: int | None
+    ) -> SessionOrder:
         plan = self.plan
-        settings = plan.settings(base_url, jobs[0].case)
-        session = Session(
-            load_object(plan.spec.dialect)(settings),
-            load_object(plan.spec.transport),
-            self.clock,
+        return SessionOrder(
+            dialect=plan.spec.dialect,
+            transport=plan.spec.transport,
+            settings=plan.settings(base_url, jobs[0].case),
             turn_mode=plan.turn_mode,
-            modality=settings.modality,
-            transcribes=settings.transcription_model is not None,
             limits=plan.limits(),
-            probe=self.probe,
+            utterances=[case.utterance for case in playable],
+            pause_ns=round(plan.config.turns.pause * 1e9),
+            due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
         )
-        with self._collector.session(session.timed):
-            captures = await session.converse(
-                [case.utterance for case in playable], pause_ns=round(plan.config.turns.pause * 1e9)
-            )
+
+    async def _played(
+        self,
+        jobs: Sequence[Job],
+        playable: Sequence[PlayableCase],
+        order: SessionOrder,
+        session: HeldSession,
+        attempt: int,
+    ) -> list[TurnRecord]:
+        """Return the records of the turns whose recordings were played."""
 
         def finished() -> list[TurnRecord]:
             records = [
                 finish(
-                    self._complete(capture, case.warnings, session.log(number)),
+                    self._complete(capture, case.warnings, log),
                     user=case.audio,
                     case=job.case,
                     repeat=job.repeat,
                     attempt=attempt,
                 )
-                for number, (job, capture, case) in enumerate(zip(jobs, captures, playable, strict=False))
+                for job, capture, log, case in zip(
+                    jobs, session.captures, session.logs(order), playable, strict=False
+                )
             ]
-            if plan.config.output.record_wire:
+            if self.plan.config.output.record_wire:
                 self._write_wire(records[0], session.wire())
             return records
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from live_eval.cassettes import Step
 from live_eval.cassettes.recorder import WireRecord
 from live_eval.clock import Clock, Pacer
 from live_eval.dialect import Dialect, Message
@@ -23,12 +22,12 @@ from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
 from live_eval.session.speaker import Frame, Speaker
-from live_eval.session.timeline import SessionTurn, Timeline
+from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
 from live_eval.session.turn import TurnLimits, TurnState
 from live_eval.transport import Transport
 from live_eval.types import Modality, TurnMode
 
-__all__ = ["OnTurn", "Session"]
+__all__ = ["OnTurn", "Session", "logged"]
 
 OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
 """Takes a turn that has ended, and a function that returns its log: call that off the event loop."""
@@ -36,6 +35,26 @@ OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
 _LEAD_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _TURNS_KEPT = 2  # the one under way, and the one before, whose reply may still say something
+
+
+def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMessage, ...]:
+    """Return messages for the log, redacted; what an endpoint sends may be of any length.
+
+    Parsing them is work: call it off the event loop.
+
+    Args:
+        messages: The messages of a turn.
+        dialect: That of their session, or another of the same settings.
+    """
+
+    def body(message: Message, *, incoming: bool) -> Mapping[str, Any]:
+        redacted = dialect.redact(message)
+        return dict(bounded_body(redacted)) if incoming and len(message) > NAME_CHARACTERS else redacted
+
+    return tuple(
+        LoggedMessage(at_ns, "in" if incoming else "out", body(message, incoming=incoming))
+        for at_ns, incoming, message in messages
+    )
 
 
 class Session:
@@ -199,26 +218,24 @@ class Session:
         Args:
             turn: Its index; a turn that was not reached has no messages.
         """
-        turns = self._timeline.turns[turn : turn + 1]
-        return self._log(turns[0]) if turns else ()
+        return logged(self.messages(turn), self._dialect)
 
-    def wire(self) -> tuple[Step, ...]:
-        """Return everything that happened, in order; empty if it was not to be recorded.
+    def messages(self, turn: int = 0) -> Sequence[RawMessage]:
+        """Return every message of a turn as it travelled, for `logged`; they may hold secrets.
 
-        Building the steps is work: call it off the event loop.
+        Args:
+            turn: Its index; a turn that was not reached has no messages.
         """
-        return self._wire.steps()
+        turns = self._timeline.turns[turn : turn + 1]
+        return turns[0].messages if turns else ()
+
+    @property
+    def wire(self) -> WireRecord:
+        """Everything that happened; empty if it was not to be recorded."""
+        return self._wire
 
     def _log(self, turn: SessionTurn) -> tuple[LoggedMessage, ...]:
-        return tuple(
-            LoggedMessage(at_ns, "in" if incoming else "out", self._logged(message, incoming=incoming))
-            for at_ns, incoming, message in turn.messages
-        )
-
-    def _logged(self, message: Message, *, incoming: bool) -> Mapping[str, Any]:
-        """Return a message for the log; what an endpoint sends may be of any length."""
-        body = self._dialect.redact(message)
-        return dict(bounded_body(body)) if incoming and len(message) > NAME_CHARACTERS else body
+        return logged(turn.messages, self._dialect)
 
     async def _guard(self, bound_ns: int | None) -> None:
         """End a session that its own limits do not end: an endpoint that stops reading blocks our sending."""

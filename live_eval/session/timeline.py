@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,7 +34,10 @@ from live_eval.session.turn import TurnState
 from live_eval.timing import SPEECH_TAIL_NS, TurnTrace
 from live_eval.types import Failure, SpeechBoundaries, StampKind
 
-__all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "SessionTurn", "Timeline"]
+__all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "RawMessage", "SessionTurn", "Timeline"]
+
+RawMessage: TypeAlias = tuple[int, bool, Message]
+"""When a message travelled, whether it came in, and the message."""
 
 MOST_FRAMES = 30_000
 """Frame times kept of a turn: ten minutes of frames of 20 ms, counted from its utterance."""
@@ -68,7 +71,7 @@ class SessionTurn:
     onset_ns: int | None = None
     boundaries: SpeechBoundaries | None = None
     barge_in_ns: int | None = None
-    messages: list[tuple[int, bool, Message]] = field(default_factory=list)
+    messages: list[RawMessage] = field(default_factory=list)
     logged_bytes: int = 0
     unlogged: int = 0
     deadlines: list[int] = field(default_factory=list)
@@ -342,7 +345,7 @@ class Timeline:
 
     def packet_received(self, packet: RtpPacket) -> None:
         """Note a packet of the endpoint's track; it belongs to the turn of the reply that goes on with it."""
-        self._wire.keep(lambda: packet)
+        self._wire.keep(_itself, packet)
         before, state = self._interrupted_turn, self.current.state
         if before is not None and before.continuous and before.speaking(packet.at_ns):
             before.on_packet(packet)
@@ -471,3 +474,7 @@ class Timeline:
 
 def _since(count: int | None, before: int | None) -> int | None:
     return count if count is None or before is None else count - before
+
+
+def _itself(packet: RtpPacket) -> RtpPacket:
+    return packet

@@ -179,7 +179,7 @@ def record(
         "limits": asdict(LIMITS),
         "origin_ns": START_NS,
     }
-    steps = session.wire()
+    steps = session.wire.steps()
     write_cassette(path, Cassette("", "", steps, {"turn_mode": mode}, recorded), Secret("key"), START_NS)
     return path
 

@@ -15,7 +15,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def made(sessions: int, p99: float = 1.0, transport: str = "websocket") -> KeptCalibration:
+def made(
+    sessions: int, p99: float = 1.0, transport: str = "websocket", processes: int = 0
+) -> KeptCalibration:
     return KeptCalibration(
         date="2026-11-22T15:00:00Z",
         transport=transport,
@@ -24,6 +26,7 @@ def made(sessions: int, p99: float = 1.0, transport: str = "websocket") -> KeptC
         stamps="kernel",
         errors_p99_ms={"first_byte": p99},
         floor_p99_ms=0.2,
+        processes=processes,
     )
 
 
@@ -35,6 +38,16 @@ def test_the_nearest_load_is_found_the_heavier_first() -> None:
     assert [each.sessions for each in found if each is not None] == [1, 50, 50, 50]
     assert nearest("webrtc", 1) == made(20, transport="webrtc")
     assert nearest("http", 1) is None
+
+
+def test_sessions_that_other_processes_hold_have_calibrations_of_their_own() -> None:
+    for processes in (0, 2):
+        keep(made(4, p99=1.0 + processes, processes=processes))
+    two = nearest("websocket", 4, processes=2)
+    assert two == made(4, 3.0, processes=2)
+    assert "with 4 sessions at a time (processes: 2): first_byte within 3.0 ms" in two.in_words()
+    assert nearest("websocket", 4) == made(4)
+    assert nearest("websocket", 4, processes=1) is None
 
 
 def test_the_last_one_of_a_load_is_kept() -> None:

@@ -1,0 +1,282 @@
+"""Runs whose sessions are held by processes of their own, against the reference endpoint."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import soundfile
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from live_eval.calibrate import CalibrationPlan, calibrate
+from live_eval.errors import FailureKind
+from live_eval.recording import RunReader, RunWriter, TurnRecord
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.server.process import ReferenceProcess
+from live_eval.run.plan import Plan, make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import Outcome, play
+
+RATE_HZ = 24_000
+CASES = 4
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+]
+
+
+@dataclass
+class Watch:
+    """An observer that does something once the first turn is stored."""
+
+    at_first: Callable[[], object] = lambda: None
+    turns: list[TurnRecord] = field(default_factory=list)
+
+    def preparing(self, done: int, total: int) -> None:
+        pass
+
+    def playing(self, total: int, already: int) -> None:
+        pass
+
+    def turn(self, record: TurnRecord) -> None:
+        self.turns.append(record)
+        if len(self.turns) == 1:
+            threading.Thread(target=self.at_first).start()  # it reads files, and this is the event loop
+
+    def waiting(self, seconds: float, why: str) -> None:
+        pass
+
+
+def holders(parent: int | None = None) -> Iterator[Path]:
+    """The processes that hold sessions for a process, by default this one, as their folders in /proc."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            ours = int(parents) == (parent or os.getpid())
+            if ours and b"session_process" in (folder / "cmdline").read_bytes():
+                yield folder
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    async with ReferenceProcess(calibrate=True, log_folder=tmp_path_factory.mktemp("endpoint")) as process:
+        yield f"{process.base_url}?delay_ms=50&reply_ms=200"
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    rows: list[dict[str, Any]] = []
+    for number in range(CASES):
+        speech = calibration_speech(300 + 40 * number, RATE_HZ)
+        soundfile.write(tmp_path / f"{number}.wav", speech.audio.int16(), RATE_HZ)
+        end_ms = speech.voice_end_sample * 1000 / RATE_HZ
+        marks = {"onset_ms": 0, "voice_end_ms": end_ms, "words_end_ms": end_ms}
+        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", **marks})
+    path = tmp_path / "manifest.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+async def run(
+    base_url: str,
+    manifest: Path,
+    out: Path,
+    watch: Watch | None = None,
+    *,
+    planned: Callable[[], object] = lambda: None,
+    key_variable: str | None = None,
+    record_wire: bool = False,
+    **turns: Any,
+) -> Outcome:
+    """Play the manifest; `planned` is called before anything is played."""
+    settings = {
+        "endpoint": {"name": "reference", "base_url": base_url, "key_variable": key_variable},
+        "data": {"path": str(manifest)},
+        "output": {"record_wire": record_wire},
+        "turns": {"retries": 0, "word_times": "off", "reply_timeout": 2, **turns},
+    }
+
+    def begin() -> tuple[Plan, RunWriter]:
+        plan = make_plan(validate(settings))
+        return plan, RunWriter.create(out, plan.manifest())
+
+    plan, writer = await asyncio.to_thread(begin)
+    planned()
+    outcome = await play(plan, writer, out, watch or Watch())
+    await asyncio.to_thread(writer.end, finished=not outcome.interrupted)
+    return outcome
+
+
+def read(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The manifest's machine, and of each turn what does not depend on time."""
+    with RunReader.open(out) as reader:
+        turns = {
+            turn.turn_id: (
+                turn.failure,
+                turn.attempt,
+                turn.reply_text,
+                len(turn.trace.frame_sent_ns) > 10,
+                turn.trace.boundaries,
+                [(marks.status, marks.rate_hz, marks.chunk_samples.tolist()) for marks in turn.responses],
+                turn.trace.stamps,
+                [(line.direction, line.body.get("type")) for line in reader.log(turn.turn_id)],
+                turn.timing.first_byte.ns is not None,
+                len(turn.trace.probe_at_ns) > 0,
+            )
+            for turn in reader.turns()
+        }
+        return dict(reader.manifest["machine"]), turns
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_turns_are_the_same_and_the_key_goes_through_the_pipe_alone(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "k3y-0f-a-session-4711"
+    seen: list[bytes] = []
+
+    def look() -> None:
+        for folder in holders():
+            seen.extend((folder / name).read_bytes() for name in ("cmdline", "environ"))
+
+    runs = {}
+    for processes in (0, 2):
+        monkeypatch.setenv("SOME_KEY", key)
+        out = tmp_path / f"run-{processes}"
+        outcome = await run(
+            endpoint,
+            manifest,
+            out,
+            Watch(look),
+            planned=lambda: monkeypatch.delenv("SOME_KEY"),
+            key_variable="SOME_KEY",
+            record_wire=True,
+            concurrency=2,
+            processes=processes,
+        )
+        assert outcome == Outcome(CASES, 0, interrupted=False)
+        machine, runs[processes] = await asyncio.to_thread(read, out)
+        assert machine["processes"] == processes
+        assert machine["priority"] in ("real-time", "raised", "normal")
+    assert runs[0] == runs[2]
+    assert len(seen) == 4, "two processes, each with its command line and its environment"
+    for data in (*seen, *files(tmp_path).values()):
+        assert key.encode() not in data
+    wires = [set(files(tmp_path / f"run-{processes}" / "wire")) for processes in (0, 2)]
+    assert wires[0] == wires[1]
+    assert len(wires[0]) == CASES
+    assert not [*holders()]
+
+
+async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    def kill() -> None:
+        for folder in holders():
+            os.kill(int(folder.name), signal.SIGKILL)
+
+    out = tmp_path / "run"
+    outcome = await run(endpoint, manifest, out, Watch(kill), concurrency=2, processes=1, retries=2)
+    assert outcome == Outcome(CASES, 0, interrupted=False)
+
+    def failures() -> list[tuple[FailureKind, str]]:
+        with RunReader.open(out) as reader:
+            return [(each.failure.kind, each.failure.message) for each in reader.failures()]
+
+    for kind, message in (found := await asyncio.to_thread(failures)):
+        assert kind is FailureKind.PROCESS_DIED
+        assert message == "the process that holds sessions ended while it held the session, with signal 9"
+    assert 1 <= len(found) <= 2
+    assert not [*holders()]
+
+
+async def test_an_interrupt_gives_up_the_turns_under_way_and_ends_the_processes(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    outcome = await run(endpoint, manifest, tmp_path / "run", Watch(interrupt), concurrency=1, processes=2)
+    assert outcome == Outcome(1, 0, interrupted=True)
+    assert not [*holders()]
+
+
+async def test_what_one_process_hears_of_a_rate_limit_holds_for_all(manifest: Path, tmp_path: Path) -> None:
+    came_s: list[float] = []
+
+    def refuse(connection: ServerConnection, request: Request) -> Response:
+        came_s.append(time.monotonic())
+        response = connection.respond(HTTPStatus.TOO_MANY_REQUESTS, "slow down")
+        response.headers["Retry-After"] = "1"
+        return response
+
+    async with serve(lambda _: asyncio.sleep(0), "127.0.0.1", 0, process_request=refuse) as server:
+        address = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"
+        outcome = await run(address, manifest, tmp_path / "run", concurrency=2, processes=2)
+    assert outcome == Outcome(0, CASES, interrupted=False)
+    assert came_s[1] - came_s[0] < 0.5, "two processes dial at once"
+    assert came_s[2] - came_s[1] >= 1, "and neither does before the limit has passed"
+
+
+PARENT = """
+import asyncio, os
+from live_eval.clock import SystemClock
+from live_eval.registry import client
+from live_eval.run.processes import hold_sessions
+
+async def main():
+    async with hold_sessions(client("reference"), SystemClock(), processes=1) as sessions:
+        print(*sessions.process_ids, flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_does_not_outlive_its_parent() -> None:
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", PARENT, stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    child = Path("/proc") / (await parent.stdout.readline()).decode().strip()
+    assert child in [*holders(parent.pid)]
+    parent.kill()
+    await parent.wait()
+    for _ in range(200):
+        if (
+            not (child / "cmdline").exists() or not (child / "cmdline").read_bytes()
+        ):  # it is gone, or a zombie
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("it still runs")
+
+
+async def test_calibration_holds_its_sessions_in_processes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 10)
+    plan = CalibrationPlan(
+        sessions=2, turns=2, processes=1, speech_ms=(200, 300), delay_ms=(50, 100), reply_ms=100
+    )
+    figures = (await calibrate(plan)).as_json()
+    assert (figures["n"], figures["failed"], figures["processes"]) == (2, 0, 1)
+    assert figures["errors_ms"].keys() == {"first_byte", "voice_to_voice"}
+    assert 0 < figures["loop_cpu_ms_per_session_s"] < figures["cpu_ms_per_session_s"]
