@@ -21,6 +21,7 @@ from live_eval.profile.campaign import Campaign, CampaignOutcome
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
 from live_eval.profile.summary import campaign_summary
 from live_eval.run.run_file import validate
+from live_eval.scoring.llm.budget import Price
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
 
@@ -42,6 +43,7 @@ def _latency(
     sessions: str,
     endpointing: bool,
     sentinel_turns: int,
+    price: str,
     asserts: Sequence[str],
     out: Path | None,
     as_json: bool,
@@ -58,6 +60,7 @@ def _latency(
         sessions=_listed("--sessions", sessions, _session_kind),
         endpointing=endpointing,
         sentinel_turns=sentinel_turns,
+        price=_price(price) if price else None,
     )
     folder = out or _new_folder(endpoint)
     campaign = Campaign(plan, folder)
@@ -140,6 +143,14 @@ def _detection(text: str) -> dict[str, Any]:
     return parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
 
 
+def _price(text: str) -> Price:
+    try:
+        return Price(**parse_pairs("--price", text.split(",")))
+    except (TypeError, ValueError) as error:
+        expected = "input=USD,output=USD, and audio_input and cached_input where they differ"
+        raise UsageError(f"--price: expected {expected}; found {text!r}: {error}") from None
+
+
 def _new_folder(endpoint: str) -> Path:
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     return Path("recordings") / f"{stamp}-{endpoint}-latency"
@@ -204,6 +215,12 @@ command = click.Command(
             multiple=True,
             metavar="EXPRESSION",
             help="Check a figure of each point, such as 'voice_to_voice.p95 < 1200ms'; repeatable.",
+        ),
+        click.Option(
+            ["--price"],
+            default="",
+            metavar="input=USD,output=USD,…",
+            help="US dollars per million tokens: what a minute costs. Also audio_input and cached_input.",
         ),
         click.Option(
             ["--out"],

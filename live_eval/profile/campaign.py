@@ -13,7 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -243,6 +243,7 @@ class Campaign:
             "points": [self._as_json(point) for point in self._begun],
             "complete": complete,
             "notes": self._notes,
+            "price": asdict(self._plan.price) if self._plan.price is not None else None,
             "machine": {
                 "priority": self._priority,
                 "calibration": calibration.model_dump() if calibration is not None else None,

@@ -11,6 +11,7 @@ from typing import Any
 from live_eval.errors import UsageError
 from live_eval.profile.arrivals import Arrivals
 from live_eval.run.run_file import RunConfig
+from live_eval.scoring.llm.budget import Price
 from live_eval.types import TurnMode
 
 __all__ = [
@@ -58,6 +59,7 @@ class CampaignPlan:
         sessions: Cold sessions, warm ones or both.
         endpointing: Whether to play the same recordings with each detector and with manual turns.
         sentinel_turns: Turns of each sentinel; 0 for no sentinel.
+        price: Price of the endpoint's model; None if unknown.
 
     Raises:
         UsageError: The values do not go together.
@@ -72,6 +74,7 @@ class CampaignPlan:
     sessions: Sequence[SessionKind] = (SessionKind.COLD,)
     endpointing: bool = False
     sentinel_turns: int = 8
+    price: Price | None = None
 
     def __post_init__(self) -> None:
         if self.arrivals.open_loop and SessionKind.WARM in self.sessions:

@@ -235,12 +235,13 @@ def test_the_command_prints_figures_and_checks_assertions(
     ]
     arguments = ["reference", "--turns", "2", "--concurrency", "2", "--sentinel-turns", "0", *common]
     asserted = f"voice_to_voice.max {bound}"
-    out = ["--out", str(tmp_path / "c")]
+    out = ["--out", str(tmp_path / "c"), "--price", "input=4,output=64,audio_input=32"]
     result = CliRunner().invoke(command, [*arguments, *out, "--json", "--assert", asserted])
     assert result.exit_code == status, result.output
     summary = json.loads(result.stdout)
     jsonschema.validate(summary, summary_schema(), jsonschema.Draft202012Validator)
     assert summary["points"][0]["latencies"]["voice_to_voice"]["n"] == 2
+    assert summary["points"][0]["cost_per_minute"]["reason"] != "the price of the model is not known"
     (checked,) = summary["asserts"]
     assert (checked["expression"], checked["holds"], checked["point"]) == (asserted, status == 0, "c2")
     assert ("holds at c2" if status == 0 else "FAILS at c2") in result.stderr
@@ -257,6 +258,8 @@ def test_the_command_prints_figures_and_checks_assertions(
         (["--sessions", "tepid"], "--sessions: expected cold or warm; found 'tepid'"),
         (["--arrivals", "poisson:0"], "expected closed, poisson:RATE or constant:RATE"),
         (["--turn-detection", "fast"], "--turn-detection fast: expected KEY=VALUE"),
+        (["--price", "input=4"], "--price: expected input=USD,output=USD"),
+        (["--price", "input=-1,output=2"], "input = -1: expected 0 or more"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_written(
