@@ -201,7 +201,8 @@ command = click.Command(
         click.Option(
             ["--endpointing"],
             is_flag=True,
-            help="Also play the same recordings with manual turns and with each detector: its cost.",
+            help="Also play the same recordings with manual turns and with each detector: what it costs to "
+            "find the end of the turn. The sweep uses the first detector only.",
         ),
         click.Option(
             ["--sentinel-turns"],

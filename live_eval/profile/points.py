@@ -57,7 +57,8 @@ class CampaignPlan:
         inputs_s: Seconds of speech in an input; empty to play the recordings as they are.
         detections: Settings of the endpoint's detector, in the vendor's spelling.
         sessions: Cold sessions, warm ones or both.
-        endpointing: Whether to play the same recordings with each detector and with manual turns.
+        endpointing: Whether to play the same recordings with each detector and with manual turns; the sweep
+            then uses the first detector only.
         sentinel_turns: Turns of each sentinel; 0 for no sentinel.
         price: Price of the endpoint's model; None if unknown.
 
@@ -128,13 +129,14 @@ class CampaignStep:
 def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
     """Return the points that are measured, without sentinels, in the order in which they are played."""
     points = []
+    detections = plan.detections[:1] if plan.endpointing else plan.detections
     for concurrency, input_s, (number, detection), sessions in product(
-        plan.concurrency, plan.inputs_s or (None,), enumerate(plan.detections, 1), plan.sessions
+        plan.concurrency, plan.inputs_s or (None,), enumerate(detections, 1), plan.sessions
     ):
         parts = [
             f"c{concurrency}",
             "" if input_s is None else f"in{input_s:g}s",
-            f"vad{number}" if len(plan.detections) > 1 else "",
+            f"vad{number}" if len(detections) > 1 else "",
             sessions.value if len(plan.sessions) > 1 else "",
         ]
         points.append(

@@ -58,6 +58,11 @@ def test_endpointing_plays_one_selection_with_manual_turns_and_with_each_detecto
         (TurnMode.SERVER_VAD, {}),
     ]
     assert {(point.concurrency, str(point.arrivals)) for point in paired} == {(2, "closed")}
+    sweep = [point for point in points_of(plan) if point.role is PointRole.SWEEP]
+    assert [(point.name, dict(point.turn_detection)) for point in sweep] == [
+        ("c2", {"type": "semantic_vad"}),
+        ("c4", {"type": "semantic_vad"}),
+    ]
 
 
 def test_what_does_not_go_together_is_refused() -> None:
