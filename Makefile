@@ -3,11 +3,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+# pip compiles on one core; this uses all, and leaves out the packages' own tests. Some files are templates.
+COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib || true
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # One test process per core, each with one thread: threads that wait for each other double the work.
-SPREAD := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses auto
+# Numba would compile librosa's functions for 18 s, to run them on a few seconds of sound.
+SPREAD := OMP_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(PYTEST) --dist worksteal --numprocesses auto
 # Tests over sockets wait for speech to be played, so more of them run at a time than there are cores.
 WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 6
 # These tests measure, so nothing may run at the same time.
@@ -32,16 +35,19 @@ help: ## Show the targets.
 .venv/local: .venv/python pyproject.toml constraints.txt
 	@echo "setting up .venv (live-eval with its offline recogniser and voice) …"
 	@$(PIP) --editable '.[local]'
+	@$(COMPILE)
 	@touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	@echo "setting up .venv (live-eval with every offline judge, and development tools) …"
 	@$(PIP) --editable '.[local,torch,emotion,wordnet,dev]'
+	@$(COMPILE)
 	@touch .venv/local $@
 
 .venv/bench: .venv/dev
 	@echo "setting up .venv (packages the benchmarks compare with) …"
 	@$(PIP) --editable '.[local,torch,emotion,wordnet,dev,bench]'
+	@$(COMPILE)
 	@touch $@
 
 .venv-strangers/%/ready: $(STRANGERS)/requirements-%.txt .venv/python
@@ -67,11 +73,11 @@ test: .venv/dev ## Run the tests.
 test-slow: .venv/dev ## Run the tests that take minutes: networks of full size, every damaged message.
 	@$(PYTEST) -m slow tests/unit tests/conformance tests/loopback
 
+# mypy takes the time of all the others together and more, so they run next to it.
 lint: .venv/dev ## Check style, types and imports between layers.
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/mypy & mypy=$$!; \
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports; others=$$?; \
+	wait $$mypy && exit $$others
 
 format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
