@@ -27,6 +27,11 @@ def print_campaign(summary: Mapping[str, Any]) -> None:
         f"error bar (lag): p50 {figure(lag['p50'], digits=1)} ms, p99 {figure(lag['p99'], digits=1)} ms; "
         f"arrivals stamped by {'the kernel' if summary['stamps'] == 'kernel' else 'this process'}"
     )
+    for point in _played(summary):
+        cost = point["cost_per_minute"]
+        if cost["usd"] is not None:
+            tokens = f"{cost['tokens_per_minute']:.0f} tokens"
+            console.print(f"{point['name']}: a minute takes {tokens} and costs US$ {cost['usd']:.4f}")
     for reason in dict.fromkeys(_reasons(summary)):
         console.print(reason, markup=False)
 
