@@ -21,7 +21,7 @@ _LATE_SHARE = 0.25
 _LEAST_STARTS = 40
 _LEAST_SPAN_NS = 30_000_000_000
 _LEAST_DELAY_NS = 1_000_000_000
-_SAFE_LOAD = 0.6  # of a processor: above it, a queue of frames waits longer than each takes
+_SAFE_LOAD = 0.4  # of a processor: connecting, and the end of a turn, need the rest
 _SECOND_NS = 1_000_000_000
 _STEP_NS = 100_000_000
 _SLEW = 1e-3  # ten times what a clock is slewed by, at most
@@ -96,7 +96,7 @@ class LoadWatch:
         if loop_cpu_ns is None:
             return "lower the concurrency"
         busy = loop_cpu_ns / max(1, elapsed_ns)
-        streaming = self._spoken_ns / max(1, elapsed_ns)
+        streaming = self._concurrency if self._per_s is None else self._spoken_ns / max(1, elapsed_ns)
         about = int(streaming * _SAFE_LOAD / max(busy, 1e-9))
         if busy < _SAFE_LOAD or about >= self._concurrency:
             return f"its event loop was busy for {busy:.0%} of the time only: other programs hold it up"
