@@ -92,11 +92,16 @@ class _Timetable:
         self._timer = timer
         self._entries: list[tuple[int, int, Callable[[], Any], asyncio.Future[Any]]] = []
         self._order = itertools.count()
+        self._most = _MOST_ENTRIES
 
     def add(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
         """Return what `action` will return once it is called at `at_ns`."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         entry = (at_ns, next(self._order), action, future)
+        if len(self._entries) >= self._most:  # sleepers that were cancelled are still among them
+            self._entries = [each for each in self._entries if not each[-1].done()]
+            heapq.heapify(self._entries)
+            self._most = max(_MOST_ENTRIES, 2 * len(self._entries))
         heapq.heappush(self._entries, entry)
         if self._entries[0] is entry:
             self._timer.set(at_ns)
@@ -107,15 +112,20 @@ class _Timetable:
         entries = self._entries
         if not entries or entries[0][0] > time.monotonic_ns():
             return
-        while entries and entries[0][0] <= time.monotonic_ns():
-            _, _, action, future = heapq.heappop(entries)
-            if future.done():  # nobody waits for it any more
-                continue
-            try:
-                future.set_result(action())
-            except Exception as error:
-                future.set_exception(error)
-        self._timer.set(entries[0][0] if entries else None)
+        try:
+            while entries and entries[0][0] <= time.monotonic_ns():
+                _, _, action, future = heapq.heappop(entries)
+                if future.done():  # nobody waits for it any more
+                    continue
+                try:
+                    future.set_result(action())
+                except Exception as error:
+                    future.set_exception(error)
+                except BaseException:
+                    future.cancel()
+                    raise
+        finally:
+            self._timer.set(entries[0][0] if entries else None)
 
 
 class _Timer(Protocol):
@@ -169,6 +179,7 @@ class _LoopTimer:
 
 
 _ABSOLUTE = 1  # TFD_TIMER_ABSTIME
+_MOST_ENTRIES = 1_000
 _timetables: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Timetable] = weakref.WeakKeyDictionary()
 
 

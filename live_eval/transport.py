@@ -22,7 +22,7 @@ class Arrival:
 
 @runtime_checkable
 class EncodesMessagesAhead(Protocol):
-    """What a transport has on top that can encode a message before it is due."""
+    """A transport that can encode a message before it is due."""
 
     def prepare(self, message: Message) -> Callable[[], bool]:
         """Encode a message.
@@ -39,7 +39,7 @@ class EncodesMessagesAhead(Protocol):
 
 @runtime_checkable
 class EncodesFramesAhead(Protocol):
-    """What a track has on top that can encode a frame before it is due."""
+    """A track that can encode a frame before it is due."""
 
     def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
         """Encode a frame, as `AudioTrack.send` does; return what hands it to the network, at once."""
@@ -68,9 +68,8 @@ class Transport(Protocol):
 
     `receive` may be awaited by one task while another sends. Cancelling it loses nothing.
 
-    One whose arrivals are stamped by the kernel has an attribute ``stamps`` as well, a
-    `live_eval.types.StampKind`: who stamped all that has arrived so far. `live_eval.sockets` holds what it
-    takes.
+    A transport whose arrivals are stamped by the kernel (see `live_eval.sockets`) also has an attribute
+    ``stamps``, a `live_eval.types.StampKind`.
     """
 
     @property

@@ -30,6 +30,7 @@ _G711_RATE_HZ = 8_000
 _G711 = {CodecName.PCMU: "pcm_mulaw", CodecName.PCMA: "pcm_alaw"}
 _DOWN = INPUT_RATE_HZ // _G711_RATE_HZ
 _TAPS = 193
+_REMEMBERED = 512  # aiortc keeps 128 packets to send again
 _COMPONENT = 1  # RFC 8839: RTP, and RTCP with it
 
 
@@ -72,13 +73,16 @@ class UserTrack(MediaStreamTrack):
         secured: Any = sender.transport
         self._ice = secured.transport
         send_at_once = secured._send_rtp
+        sent: deque[int] = deque(maxlen=_REMEMBERED)
 
         async def keep(data: bytes) -> None:
-            if is_rtcp(data) or secured.state != "connected":
-                await send_at_once(data)
+            number = int.from_bytes(data[2:4])  # RFC 3550, 5.1
+            if is_rtcp(data) or number in sent or secured.state != "connected":
+                await send_at_once(data)  # a report, or a packet that is sent again
                 return
+            sent.append(number)
             self._datagrams.append(secured._tx_srtp.protect(data))
-            while self._owed and self._datagrams:
+            if self._owed > 0:
                 self._owed -= 1
                 self._let_go()
 
@@ -96,6 +100,8 @@ class UserTrack(MediaStreamTrack):
             return lambda: None
         samples = len(pcm) // 2
         self._at += skipped * samples
+        if self._packets.empty():  # what aiortc's sender has not passed on of the frames before, it dropped
+            self._owed = 0
         packets = self._encoder.encode(pcm)
         for data in packets:
             packet: Packet[Stream] = Packet(data)
@@ -105,11 +111,9 @@ class UserTrack(MediaStreamTrack):
         self._at += samples
 
         def leave() -> None:
-            for _ in packets:
-                if self._datagrams:
-                    self._let_go()
-                else:  # aiortc's sender has not come to it yet
-                    self._owed += 1
+            self._owed = max(0, self._owed + len(packets) - len(self._datagrams))  # left to be encrypted
+            while self._datagrams:
+                self._let_go()
 
         return leave
 

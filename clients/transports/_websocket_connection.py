@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Mapping
 
 from websockets.client import ClientProtocol
@@ -58,6 +59,7 @@ class WebSocketConnection(asyncio.Protocol):
 
         Raises:
             InvalidHandshake: It is not one.
+            ssl.SSLError: TLS ended the connection meanwhile: an alert may come after its handshake.
         """
         request = self._websocket.connect()
         request.headers.update(headers)
@@ -65,6 +67,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._websocket.send_request(request)
         self._flush()
         await self._opening
+        if isinstance(self.error, ssl.SSLError):
+            raise self.error
         if self._websocket.handshake_exc is not None:
             raise self._websocket.handshake_exc
 

@@ -72,7 +72,7 @@ class WebRtcTransport:
 
     @property
     def stamps(self) -> StampKind:
-        """Who stamped what has arrived so far."""
+        """Whether the kernel or this process stamped the arrivals."""
         return self._tap.stamps if self._tap is not None else StampKind.USER
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:

@@ -99,7 +99,7 @@ class WebSocketTransport:
 
     @property
     def stamps(self) -> StampKind:
-        """Who stamped what has arrived so far."""
+        """Whether the kernel or this process stamped the arrivals."""
         return self._connection.stamps if self._connection is not None else StampKind.USER
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
@@ -202,13 +202,14 @@ class WebSocketTransport:
         """Return a stream of bytes to the endpoint's port."""
         if proxy_url is None:
             return await self._tcp(uri.host, uri.port, asyncio.Protocol())
-        proxy = parse_proxy(proxy_url)
+        proxy, began_ns = parse_proxy(proxy_url), self._step_ns
         if proxy.scheme.startswith("socks"):
             sock = await connect_socks_proxy(proxy, uri)
             transport: StreamTransport = StampedTransport(sock, self._stamps, asyncio.Protocol())
         else:
             transport = await self._tunnel(uri, proxy)
         self._setup_ns.clear()
+        self._step_ns = began_ns
         self._stepped("proxy")
         return transport
 
@@ -217,7 +218,9 @@ class WebSocketTransport:
         ask = HTTPProxyConnection(uri, proxy, USER_AGENT)
         if proxy.scheme == "https":
             lower = await self._tcp(proxy.host, proxy.port, asyncio.Protocol())
-            transport: StreamTransport = await encrypted(lower, system_tls(), proxy.host, ask)
+            transport: StreamTransport = await encrypted(
+                lower, await asyncio.to_thread(system_tls), proxy.host, ask
+            )
         else:
             transport = await self._tcp(proxy.host, proxy.port, ask)
         try:
@@ -261,9 +264,8 @@ class WebSocketTransport:
             code = None if error.rcvd.code in _NO_CODE else error.rcvd.code
             return TransportClosedError(code, self._redact(error.rcvd.reason), at_ns)
         if error.sent is not None:
-            return TransportClosedError(
-                error.sent.code, self._redact(f"closed from our side: {error.sent.reason}"), at_ns
-            )
+            why = f": {error.sent.reason}" if error.sent.reason else ""
+            return TransportClosedError(error.sent.code, self._redact(f"closed from our side{why}"), at_ns)
         cause = f": {connection.error}" if connection.error is not None else ""
         return TransportClosedError(None, self._redact(f"the connection was lost{cause}"), at_ns)
 

@@ -322,9 +322,9 @@ class Connection:
         await self._settled.wait()  # a frame that was encoded for the old connection leaves over it
         old = self._transport
         self._use(transport)
-        await old.close()
         self._redialling = False
-        await self._opened()
+        await self._opened()  # before any audio, and however long the old connection takes to close
+        await old.close()
 
     async def _send(self, message: Message) -> bool:
         """Send, and return whether the connection was still open; `_listen` reports its end."""

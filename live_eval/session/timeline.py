@@ -98,7 +98,7 @@ class SessionTurn:
         return self.t0_ns if self.voice_end_ns is None else self.voice_end_ns - SPEECH_TAIL_NS
 
     def captured(self, *, manual: bool, setup_ns: Mapping[str, int], stamps: StampKind) -> TurnCapture:
-        """Return what is kept of the turn.
+        """Return the turn as it is recorded.
 
         Args:
             manual: Whether we commit the user's turns.

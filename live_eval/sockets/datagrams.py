@@ -50,7 +50,7 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """As the event loop's own, but for sockets that are bound and nothing else, where they are wanted."""
+    """Open a stamped socket where one is wanted and nothing but a local address is given; else as usual."""
     loop, stamps = asyncio.get_running_loop(), _wanted.get()
     if stamps is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)

@@ -47,9 +47,10 @@ class WebSocketFraming:
     Args:
         after_head: Whether the head of an HTTP response comes first; where it refuses a WebSocket, nothing
             is framed.
+        keeps_stamps: Whether to keep the stamp of each message, for a reader that does not see the stream.
     """
 
-    def __init__(self, *, after_head: bool = False) -> None:
+    def __init__(self, *, after_head: bool = False, keeps_stamps: bool = False) -> None:
         self._head = bytearray()
         self._in_head = after_head
         self._refused = False
@@ -57,7 +58,8 @@ class WebSocketFraming:
         self._payload: int | None = None
         self._completes = False  # the last frame ended a message
         self.stamps: deque[Stamp] = deque()
-        """The stamp of each message that has ended, in order; who takes the message takes its stamp."""
+        """The stamps of the messages that have ended and that no reader has taken yet, in order."""
+        self._keeps_stamps = keeps_stamps
 
     @property
     def wanted(self) -> int:
@@ -94,9 +96,8 @@ class WebSocketFraming:
 
     def ended(self, stamp: Stamp) -> None:
         """As `Framing.ended`."""
-        if self._completes:
+        if self._completes and self._keeps_stamps:
             self.stamps.append(stamp)
-            self._completes = False
 
     @property
     def _header_bytes(self) -> int:

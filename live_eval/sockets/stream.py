@@ -22,7 +22,7 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class StreamTransport(asyncio.Transport):
-    """A transport that knows when the bytes arrived that its protocol is being given."""
+    """A transport with the arrival stamp of the bytes that it is passing to its protocol."""
 
     stamp: Stamp
 
@@ -85,20 +85,24 @@ class StampedTransport(StreamTransport):
             self._loop.add_reader(self._sock.fileno(), self._readable)
 
     def _readable(self) -> None:
+        self._read()  # what follows is read in the loop's next round, after what is due
+
+    def _read(self) -> bool:
+        """Read to the end of a frame, and pass it on; return whether there may be more."""
         framing = self.framing
         while True:
             wanted = _READ_BYTES if framing is None else min(framing.wanted, _READ_BYTES)
             try:
                 data, ancillary, _, _ = self._sock.recvmsg(wanted, ANCILLARY_BYTES)
             except (BlockingIOError, InterruptedError):
-                return
+                return False
             except OSError as error:
                 self._lose(error)
-                return
+                return False
             if not data:
                 self._note(ancillary)
                 self._end()
-                return
+                return False
             if framing is None or framing.took(data):
                 break
             if len(self._partial) < _READ_BYTES:
@@ -108,7 +112,8 @@ class StampedTransport(StreamTransport):
         self._note(ancillary)
         if framing is not None:
             framing.ended(self.stamp)
-        self._pass_on(data)  # what follows is read in the loop's next round, after what is due
+        self._pass_on(data)
+        return True
 
     def _note(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         """Stamp what was just read."""
@@ -143,7 +148,7 @@ class StampedTransport(StreamTransport):
             except (BlockingIOError, InterruptedError):
                 sent = 0
             except OSError as error:
-                self._lose(error)
+                self._break(error)
                 return
             if sent == len(data):
                 return
@@ -188,7 +193,7 @@ class StampedTransport(StreamTransport):
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._lose(error)
+            self._break(error)
             return
         del self._unsent[:sent]
         if self._protocol_paused and len(self._unsent) <= self._low:
@@ -200,6 +205,19 @@ class StampedTransport(StreamTransport):
                 self._shut_down()
             if self._closing:
                 self._lose(None)
+
+    def _break(self, error: OSError) -> None:
+        """Handle a write that failed: what arrived before, such as the reason, is read first."""
+        self._ends_writing = True
+        if self._unsent:
+            self._unsent.clear()
+            self._loop.remove_writer(self._sock.fileno())
+        self._loop.call_soon(self._read_rest, error)
+
+    def _read_rest(self, error: OSError) -> None:
+        while self._reading and self._read():
+            pass
+        self._lose(error)
 
     def _shut_down(self) -> None:
         with contextlib.suppress(OSError):
@@ -259,6 +277,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._shaken: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()
+        self._error: ssl.SSLError | None = None
         if isinstance(lower, StampedTransport):
             lower.framing = TlsFraming()
         lower.set_protocol(self)
@@ -308,7 +327,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._shake_hands()
 
     def eof_received(self) -> None:
-        """Handle the end of the stream, with or without a word of TLS."""
+        """Handle the end of the stream, with or without a close_notify."""
         if self._shaken is None:
             self._protocol.eof_received()
 
@@ -316,7 +335,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         """Handle the end of the connection."""
         if self._shaken is None:
             protocol, self._protocol = self._protocol, asyncio.Protocol()
-            protocol.connection_lost(exc)
+            protocol.connection_lost(self._error or exc)
         elif not self._shaken.done():
             self._shaken.set_exception(exc or ConnectionResetError("the connection ended"))
 
@@ -336,8 +355,9 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._lower.close()
         except ssl.SSLWantReadError:
             self._flush()  # an answer of TLS itself, such as to a new key
-        except ssl.SSLError:
-            self._flush()  # what was wrong
+        except ssl.SSLError as error:
+            self._error = error
+            self._flush()  # an alert that says so
             self._lower.abort()
 
     def _flush(self) -> None:
@@ -381,7 +401,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
         return self._lower.is_closing()
 
     def close(self) -> None:
-        """Say that this is the end, and close once that is sent."""
+        """Send close_notify, then close."""
         if not self._lower.is_closing():
             with contextlib.suppress(ssl.SSLError):
                 self._tls.unwrap()
@@ -401,7 +421,7 @@ async def encrypted(
     Args:
         lower: The connection.
         context: TLS settings.
-        host: Whose certificate is expected.
+        host: The name that the certificate must have.
         protocol: Is given what arrives.
 
     Raises:

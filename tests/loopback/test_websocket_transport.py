@@ -9,6 +9,7 @@ import hashlib
 import logging
 import socket
 import ssl
+import struct
 import sys
 import threading
 import time
@@ -572,6 +573,50 @@ async def test_cancelling_receive_loses_nothing() -> None:
 def hold_up(seconds: float) -> None:
     """Keep the event loop busy."""
     time.sleep(seconds)
+
+
+async def test_the_reason_is_read_although_a_write_fails_first() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(handshake(await reader.readuntil(b"\r\n\r\n")))
+        writer.write(b"\x81\x05quota" + b"\x88\x07" + (4008).to_bytes(2) + b"spent")
+        await writer.drain()
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()  # resets the connection
+
+    async with raw_server(refuse) as port:
+        client = transport()
+        await client.connect(dial(port), 5)
+        sending = client.prepare("too late")
+        hold_up(0.1)  # all of it has arrived, and nothing was read
+        sending()
+        assert (await client.receive()).message == "quota"
+        with pytest.raises(TransportClosedError) as caught:
+            await client.receive()
+        await client.close()
+    assert (caught.value.code, caught.value.reason) == (4008, "spent")
+
+
+async def test_a_client_certificate_that_is_missing_is_a_failure_of_tls() -> None:
+    authority = trustme.CA()
+    serving, trusting = server_tls(authority), ssl.create_default_context()
+    serving.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(serving)
+    authority.configure_trust(trusting)
+
+    def refuse() -> None:
+        raw, _ = listening.accept()
+        with raw, contextlib.suppress(ssl.SSLError):
+            serving.wrap_socket(raw, server_side=True)  # sends an alert, once the client's handshake is done
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        refusing = asyncio.create_task(asyncio.to_thread(refuse))
+        client = WebSocketTransport(SystemClock(), tls=trusting)
+        with pytest.raises(ConnectError, match="CERTIFICATE_REQUIRED") as caught:
+            await client.connect(dial(listening.getsockname()[1], "wss"), 5)
+        await client.close()
+        await refusing
+    assert caught.value.kind is FailureKind.TLS
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from live_eval.clock import Pacer, SystemClock
+from live_eval.clock import Pacer, SystemClock, _timetable
 from live_eval.testing.clock import FakeClock
 
 uvloop = pytest.importorskip("uvloop")
@@ -148,6 +148,30 @@ async def test_whoever_is_busy_lets_what_is_due_run_in_between() -> None:
     caught_up_ns = clock.now_ns()
     hold_up(0.02)
     assert await at_ns <= caught_up_ns
+
+
+async def test_sleepers_that_were_cancelled_are_forgotten() -> None:
+    clock = SystemClock()
+    table = _timetable()
+    for _ in range(5_000):
+        task = asyncio.create_task(clock.sleep_until(clock.now_ns() + 10**12))
+        await asyncio.sleep(0)
+        task.cancel()
+    assert len(table._entries) <= 1_000
+
+
+async def test_an_action_that_is_cancelled_costs_no_other_sleeper() -> None:
+    clock = SystemClock()
+
+    def cancel() -> None:
+        raise asyncio.CancelledError
+
+    at_ns = clock.now_ns() + 5_000_000
+    other = asyncio.create_task(clock.sleep_until(at_ns + 1_000_000))
+    with pytest.raises(asyncio.CancelledError):
+        await clock.run_at(at_ns, cancel)
+    async with asyncio.timeout(2):
+        await other
 
 
 async def test_what_an_action_raises_is_raised_where_it_is_awaited() -> None:

@@ -194,7 +194,7 @@ class Endpoint:
             return refused(RefusedError(426, "upgrade_required", "Expected a WebSocket handshake."))
         stream = request.transport
         assert isinstance(stream, StampedTransport)
-        framing = stream.framing = WebSocketFraming()
+        framing = stream.framing = WebSocketFraming(keeps_stamps=True)
         await socket.prepare(request)
         if refusal is not None:
             await socket.close(code=refusal.code, message=refusal.reason.encode())

@@ -53,14 +53,14 @@ def test_each_frame_of_a_websocket_is_read_by_itself(mask: bool, seed: int | Non
     sizes = (0, 1, 125, 126, 1_300, 65_535, 65_536)
     sent = [frame(bytes(size), mask=mask) for size in sizes]
     short = None if seed is None else random.Random(seed)
-    framing = WebSocketFraming()
+    framing = WebSocketFraming(keeps_stamps=True)
     frames = read(framing, b"".join(sent), short)
     assert [data for data, _ in frames] == sent
     assert [stamp.at_ns for stamp in framing.stamps] == [at for _, at in frames]
 
 
 def test_a_message_has_the_stamp_of_its_last_fragment_and_control_frames_have_none() -> None:
-    framing = WebSocketFraming()
+    framing = WebSocketFraming(keeps_stamps=True)
     sent = [frame(b"fir", final=False), frame(b"", opcode=9), frame(b"st", opcode=0), frame(b"", opcode=8)]
     frames = read(framing, b"".join(sent))
     assert [stamp.at_ns for stamp in framing.stamps] == [frames[2][1]]
@@ -70,7 +70,7 @@ def test_a_message_has_the_stamp_of_its_last_fragment_and_control_frames_have_no
 def test_frames_begin_right_after_the_head_of_the_answer(seed: int | None) -> None:
     short = None if seed is None else random.Random(seed)
     sent = [HEAD, frame(b"\r\n\r\n"), frame(b"next")]
-    framing = WebSocketFraming(after_head=True)
+    framing = WebSocketFraming(after_head=True, keeps_stamps=True)
     assert [data for data, _ in read(framing, b"".join(sent), short)] == sent
     assert len(framing.stamps) == 2
 
