@@ -143,9 +143,7 @@ def _config(folder: str) -> Any:
         raise JudgeError(f"{folder}: expected a language model with layers, found {layers}")
     if "t5" in folder and "t5" not in config.model_type:
         # bert_score recognises this family by its path, and would initialise it at random.
-        raise JudgeError(
-            f'{folder}: bert_score takes what has "t5" in its path for a T5: expected another path'
-        )
+        raise JudgeError(f'{folder}: expected a path without "t5": bert_score takes such a model for a T5')
     return config
 
 

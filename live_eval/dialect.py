@@ -263,7 +263,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Open a new connection to where `Dialect.dial` now says, drop this one, and call `Dialect.opened`.
+    """Dial again as `Dialect.dial` now says, drop this connection, and call `Dialect.opened`.
 
     For services that end connections but let sessions continue. Frames keep coming in the meantime; the
     dialect keeps them until it can send them. A second request while connecting changes nothing.

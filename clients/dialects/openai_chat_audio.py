@@ -98,9 +98,7 @@ class OpenAIChatAudio(BaseDialect):
         audio = self._body.get("audio")
         if isinstance(audio, dict) and audio.get("format") not in _FORMATS:
             came = audio.get("format")
-            raise UsageError(
-                f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', which we play, but it is {came!r}"
-            )
+            raise UsageError(f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', but it is {came!r}")
         self._frames: list[bytes] = []
         self._asked = False
         self._response_id: str | None = None

@@ -67,7 +67,9 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
         why = "expected an HTTP answer, but the connection ended before it was whole"
         return address.failure(FailureKind.CONNECT_FAILED, why)
     if isinstance(error, aiohttp.ClientResponseError):
-        return address.failure(FailureKind.HANDSHAKE, f"expected an HTTP answer, but: {error.message}")
+        return address.failure(
+            FailureKind.HANDSHAKE, f"expected an HTTP answer; the client says: {error.message}"
+        )
     return address.failure(FailureKind.CONNECT_FAILED, f"{type(error).__name__}: {error}")
 
 

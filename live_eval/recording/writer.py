@@ -196,7 +196,7 @@ class RunWriter:
             StoreError: It cannot be written, or the record has no failure.
         """
         if record.failure is None:
-            raise StoreError(f"turn {record.turn_id!r}: expected an attempt that failed, it has no failure")
+            raise StoreError(f"turn {record.turn_id!r}: expected a failed attempt, but it has no failure")
         try:
             self._insert_failure(record, retried=True)
         except (sqlite3.Error, UnicodeError) as error:

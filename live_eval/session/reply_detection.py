@@ -59,7 +59,7 @@ class EnergySegmenter:
 
     Args:
         rate_hz: Rate of the stream.
-        silence_ns: A stretch has ended once nothing audible came for so long.
+        silence_ns: How long it must be silent for a stretch to end.
     """
 
     def __init__(self, rate_hz: int, silence_ns: int = 1_500_000_000) -> None:

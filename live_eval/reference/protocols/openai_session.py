@@ -28,7 +28,7 @@ G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 
 
 class SessionSettings:
-    """One session's settings, changed by ``session.update``; to `calibrate`, only 16-bit PCM is accepted."""
+    """One session's settings, changed by ``session.update``; a calibration accepts 16-bit PCM only."""
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate

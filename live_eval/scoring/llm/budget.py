@@ -57,7 +57,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """The use of calls: their number, their tokens in both directions, their cost in US$."""
+    """What calls have used: their number, tokens in both directions, cost in US$."""
 
     calls: int = 0
     tokens: int = 0

@@ -111,7 +111,7 @@ class CallFailure:
 
 
 def _joined(content: Any) -> Any:
-    """Join an answer that an endpoint sent in parts, as messages to it may be."""
+    """Join an answer that came in parts, as messages to an endpoint may."""
     if not isinstance(content, list):
         return content
     texts = [part.get("text") if isinstance(part, dict) else part for part in content]

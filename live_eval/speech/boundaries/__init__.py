@@ -136,7 +136,7 @@ def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> Spee
     if boundaries.voice_end_ns > duration_ns + _LENGTHS_S * 1e9 or boundaries.onset_ns >= duration_ns:
         raise TurnError(
             FailureKind.CASE_UNUSABLE,
-            f"expected annotated speech within the recording, which lasts {duration_ns / 1e6:.10g} ms, but "
+            f"expected the annotated speech to lie within the recording of {duration_ns / 1e6:.10g} ms, but "
             f"it goes from {boundaries.onset_ns / 1e6:.10g} to {boundaries.voice_end_ns / 1e6:.10g} ms",
         )
     if boundaries.voice_end_ns <= duration_ns:

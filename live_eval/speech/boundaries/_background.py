@@ -47,7 +47,7 @@ _STEEPEST_DECAY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class SoundSegment:
-    """The frames from `start` to before `end`, which the background does not explain."""
+    """A stretch of frames, `end` excluded, that stands out from the background."""
 
     start: int
     end: int
