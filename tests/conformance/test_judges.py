@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from live_eval import registry
+from live_eval.audio import Audio
 from live_eval.judges.specs import BLEU
 from live_eval.judging import (
     ChatRequest,
@@ -23,6 +24,7 @@ from live_eval.judging import (
     Unscored,
 )
 from live_eval.scoring.judge_runner import JudgeOptions, load_judge
+from live_eval.speech.recognition import Recogniser, Transcript
 from live_eval.testing.judges import GARBAGE, check_judge
 
 SHIPPED = [
@@ -32,7 +34,10 @@ SHIPPED = [
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.local] if name == "wer_spoken" else []) for name in SHIPPED],
+    [
+        pytest.param(name, marks=[pytest.mark.local, pytest.mark.slow] if name == "wer_spoken" else [])
+        for name in SHIPPED
+    ],
 )
 def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
     spec = replace(registry.judge(name), key_variable=None)  # nobody is asked here
@@ -40,6 +45,23 @@ def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
     if lacking is not None:
         pytest.skip(f"lacks {lacking}")
     check_judge(spec, load_judge(spec, JudgeOptions()))
+
+
+@pytest.mark.local
+def test_the_judge_that_transcribes_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in a quarter of the time: each sound is transcribed once, and its transcript kept."""
+    transcripts: dict[tuple[bytes, int], Transcript] = {}
+    transcribe = Recogniser.transcribe
+
+    def once(self: Recogniser, audio: Audio, **options: Any) -> Transcript:
+        key = (audio.samples.tobytes(), audio.rate_hz)
+        if key not in transcripts:
+            transcripts[key] = transcribe(self, audio, **options)
+        return transcripts[key]
+
+    monkeypatch.setattr(Recogniser, "transcribe", once)
+    test_a_shipped_judge_keeps_the_contract("wer_spoken")
+    assert len(transcripts) >= 4
 
 
 def length(turn: JudgedTurn) -> Judgement:
