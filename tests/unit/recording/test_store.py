@@ -226,7 +226,7 @@ def test_a_failed_turn_is_stored_and_a_retried_attempt_only_as_a_failure(tmp_pat
         run.commit(failed("a", attempt=2))
         run.commit(spoken_turn(a_case("b")))
         assert run.done() == {"a": False, "b": True}
-        with pytest.raises(StoreError, match="expected an attempt that failed"):
+        with pytest.raises(StoreError, match="expected a failed attempt"):
             run.attempt_failed(spoken_turn(a_case("c")))
     with RunReader.open(tmp_path) as read:
         first, last = read.failures()
