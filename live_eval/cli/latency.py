@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,7 +78,14 @@ def _latency(
     for each in checked:
         click.echo(each.in_words, err=as_json)
     click.echo(f"campaign: {folder}", err=as_json)
+    click.echo(f"page to open: {_page(folder, summary)}", err=as_json)
     sys.exit(_status(outcome, checked))
+
+
+def _page(folder: Path, summary: Mapping[str, Any]) -> Path:
+    from live_eval.report.latency import write_campaign_page
+
+    return write_campaign_page(folder, summary)
 
 
 def _status(outcome: CampaignOutcome, checked: Sequence[CheckedAssertion]) -> int:

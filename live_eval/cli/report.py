@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from live_eval.cli import _options
+from live_eval.errors import UsageError
 
 if TYPE_CHECKING:
     from live_eval.report import ReportFormat
@@ -40,9 +41,15 @@ def command(
 
     RUNS are folders of runs. Several runs are shown side by side and compared with the first one, paired by
     case. The page is a single file that opens offline. It embeds parts of the recordings: mind their licence.
+
+    For the folder of a latency campaign, write latency.html, and report.html for each of its runs.
     """
     from live_eval.report import write_report
+    from live_eval.report.latency import is_campaign
 
+    if len(runs) == 1 and is_campaign(runs[0]):
+        _campaign(runs[0], form, output)
+        return
     wanted = _options.format_to_write(_FORMS, form, output)
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT
@@ -53,6 +60,23 @@ def command(
         return
     with _options.open_output(_options.STDOUT) as stdout:
         stdout.write(text)
+
+
+def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
+    """Write the pages of a campaign.
+
+    Raises:
+        UsageError: Another format or another place is asked for.
+    """
+    from live_eval.profile.summary import campaign_summary
+    from live_eval.report.latency import CAMPAIGN_PAGE, write_campaign_page
+
+    if form not in (None, "html") or output is not None:
+        raise UsageError(
+            f"{folder}: the report of a campaign is {CAMPAIGN_PAGE} in its folder, with links to its runs: "
+            "expected neither --output nor a format other than html"
+        )
+    click.echo(f"report: {write_campaign_page(folder, campaign_summary(folder))}", err=True)
 
 
 def _page_of(runs: Sequence[Path]) -> Path:

@@ -86,12 +86,14 @@ class Curve:
     Args:
         path: SVG path data in a box of 1000 × 400.
         beyond: Values to the right of the axis's end.
+        href: What its label links to; empty for nothing.
     """
 
     label: str
     colour: int
     path: str
     beyond: int
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class CurveChart:
     """Distributions over one axis of milliseconds."""
 
     title: str
+    axis: Axis
     curves: tuple[Curve, ...]
     ticks: tuple[AxisTick, ...]
     zero: float
@@ -170,6 +173,7 @@ def curve_chart(title: str, series: Sequence[tuple[str, int, Sequence[float], in
     axis = Axis.around(values[0], usual * 1.1 if end > 1.5 * usual > 0 else end)
     return CurveChart(
         title=title,
+        axis=axis,
         curves=tuple(
             Curve(label, colour, _steps(part, total, axis), sum(value > axis.high for value in part))
             for label, colour, part, total in series

@@ -87,6 +87,7 @@ class Cell:
         run: The run whose colour marks it, or None.
         indent: Its depth in a hierarchy.
         note: More details, as a tooltip.
+        href: What it links to, relative to the page; empty for nothing.
     """
 
     text: str
@@ -94,6 +95,7 @@ class Cell:
     indent: int = 0
     strong: bool = False
     note: str = ""
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,10 @@ def test_the_command_prints_figures_and_checks_assertions(
     (checked,) = summary["asserts"]
     assert (checked["expression"], checked["holds"], checked["point"]) == (asserted, status == 0, "c2")
     assert ("holds at c2" if status == 0 else "FAILS at c2") in result.stderr
+    page = tmp_path / "c" / "latency.html"
+    assert f"page to open: {page}" in result.stderr
+    assert "c2/report.html#turn=case-0" in page.read_text("utf-8")
+    assert "case-0" in (tmp_path / "c" / "c2" / "report.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

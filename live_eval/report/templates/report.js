@@ -8,6 +8,7 @@
   const rows = [...body.rows].map((row, order) => ({
     row,
     order,
+    name: row.querySelector(".name").textContent,
     run: Number(row.dataset.run),
     cue: row.dataset.cue,
     variant: row.dataset.variant,
@@ -261,7 +262,8 @@
   // -- initial state --------------------------------------------------------------------------------------
 
   function open() {
-    const turn = rows.find((one) => `#${one.row.id}` === location.hash);
+    const named = new URLSearchParams(location.hash.slice(1)).get("turn"); // a link from another page
+    const turn = rows.find((one) => `#${one.row.id}` === location.hash || one.name === named);
     if (!turn) return;
     form.reset();
     sorting = { by: "order", down: false };

@@ -1,0 +1,291 @@
+"""Rows of bars and marks along one axis of milliseconds: the sweep, waterfalls and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.profile.figures.waterfall import REPLY_PARTS, waterfall_of
+from live_eval.report.charts import Axis, AxisTick
+from live_eval.report.latency.points import PointView, load_in_words, turn_at
+from live_eval.report.tables import Cell, number
+
+__all__ = [
+    "Bar",
+    "BarChart",
+    "BarRow",
+    "Mark",
+    "difference_chart",
+    "mean_waterfall",
+    "sweep",
+    "turn_waterfall",
+]
+
+_MOST_TURNS = 36
+_PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
+_STEP_NAMES = {
+    "dns": "name resolution",
+    "tcp": "TCP",
+    "tls": "TLS",
+    "http": "HTTP",
+    "session": "session ready",
+    "endpointing": "endpointing",
+    "first_byte": "first byte",
+    "first_audible": "first audible",
+    "transcript": "transcript",
+    "complete": "complete",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stretch of an axis, in percent from the left; `kind` is its style."""
+
+    kind: str
+    left: float
+    width: float
+    title: str
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place on an axis, in percent from the left; `kind` is its style."""
+
+    kind: str
+    at: float
+    title: str
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BarRow:
+    """A row: its name, what is drawn, and its figures."""
+
+    label: Cell
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarChart:
+    """Rows over one axis.
+
+    Args:
+        what: What a row is.
+        axis: What is drawn, in words.
+        columns: The headings of the figures.
+        legend: The style and the name of what is drawn.
+    """
+
+    what: str
+    axis: str
+    columns: tuple[str, ...]
+    rows: tuple[BarRow, ...]
+    ticks: tuple[AxisTick, ...]
+    zero: float
+    legend: tuple[tuple[str, str], ...] = ()
+
+
+def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
+    """Draw the percentiles of a latency at each point of the sweep.
+
+    Returns:
+        A row for each point that has values; None if none has.
+    """
+    drawn = [(point, ascending) for point in points if (ascending := point.ascending(metric))]
+    if not drawn:
+        return None
+    ends = [ascending[at][0] for _, ascending in drawn for at in (0, -1)]
+    axis = Axis.around(min(ends), max(ends))
+    return BarChart(
+        what="point",
+        axis="milliseconds",
+        columns=("p50", "p95"),
+        rows=tuple(_percentiles(point, ascending, metric, axis) for point, ascending in drawn),
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
+        legend=(
+            ("range", "least to greatest"),
+            ("interval", "interval of p50"),
+            ("p50", "p50"),
+            ("p95", "p90, p95"),
+            ("p99", "p99"),
+        ),
+    )
+
+
+def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metric: str, axis: Axis) -> BarRow:
+    figures = point.figures["latencies"][metric]
+    (least, quickest), (most, slowest) = ascending[0], ascending[-1]
+    bars = [_bar("range", least, most, axis, f"{number(least)} to {number(most)} ms")]
+    if figures["intervals"]["p50_ms"] is not None:
+        low, high = figures["intervals"]["p50_ms"]
+        bars.append(_bar("interval", low, high, axis, f"p50: {number(low)} to {number(high)} ms"))
+    marks = [
+        Mark("end", axis.percent(value), f"{name}: {number(value)} ms, {turn_id}", point.link_to(turn_id))
+        for name, value, turn_id in (("least", least, quickest), ("greatest", most, slowest))
+    ]
+    marks += [
+        Mark(
+            key.removesuffix("_ms"),
+            axis.percent(figures[key]),
+            f"{key.removesuffix('_ms')}: {number(figures[key])} ms, {turn_at(ascending, share)}",
+            point.link_to(turn_at(ascending, share)),
+        )
+        for key, share in _PERCENTILES.items()
+        if figures[key] is not None
+    ]
+    return BarRow(
+        Cell(point.name, run=point.colour, note=load_in_words(point.figures), href=point.link),
+        tuple(bars),
+        tuple(marks),
+        (Cell(number(figures["p50_ms"]), strong=True), Cell(number(figures["p95_ms"]))),
+    )
+
+
+def _bar(kind: str, low: float, high: float, axis: Axis, title: str) -> Bar:
+    left = axis.percent(max(low, axis.low))
+    return Bar(kind, left, max(0.0, axis.percent(min(high, axis.high)) - left), title)
+
+
+def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
+    """Draw what each step contributes on average at each point; the bars add up to the mean total."""
+    drawn = [(point, point.figures["waterfall"]) for point in points if point.figures["waterfall"]]
+    if not drawn:
+        return None
+    totals = {point.name: sum(part["mean_ms"] for part in parts) for point, parts in drawn}
+    steps = [{part["part"]: part["mean_ms"] for part in parts} for _, parts in drawn]
+    axis = _axis_of(steps)
+    rows = tuple(
+        BarRow(
+            Cell(point.name, run=point.colour, note=load_in_words(point.figures), href=point.link),
+            _stack(parts, axis),
+            (),
+            (Cell(number(totals[point.name]), strong=True),),
+        )
+        for (point, _), parts in zip(drawn, steps, strict=True)
+    )
+    return _waterfall("point", rows, steps, axis)
+
+
+def turn_waterfall(point: PointView) -> BarChart | None:
+    """Draw the steps of a point's turns, from the quickest to the slowest.
+
+    Returns:
+        At most 36 turns, evenly spaced by rank; None if no turn has steps.
+    """
+    parts = {
+        turn.turn_id: {name: ns / 1e6 for name, ns in found.items()}
+        for turn in point.record.turns
+        if (found := waterfall_of(turn))
+    }
+    ranked = sorted(parts, key=lambda turn_id: sum(parts[turn_id].values()))
+    if not ranked:
+        return None
+    count = min(_MOST_TURNS, len(ranked))
+    chosen = [ranked[round(index * (len(ranked) - 1) / max(1, count - 1))] for index in range(count)]
+    steps = [parts[turn_id] for turn_id in chosen]
+    axis = _axis_of(steps)
+    rows = tuple(
+        BarRow(
+            Cell(turn_id, href=point.link_to(turn_id)),
+            _stack(parts[turn_id], axis),
+            (),
+            (Cell(number(sum(parts[turn_id].values()))),),
+        )
+        for turn_id in chosen
+    )
+    return _waterfall("turn", rows, steps, axis)
+
+
+def _waterfall(
+    what: str, rows: tuple[BarRow, ...], steps: Sequence[Mapping[str, float]], axis: Axis
+) -> BarChart:
+    present = dict.fromkeys(name for each in steps for name in each)
+    setup = [name for name in present if name not in REPLY_PARTS]
+    ordered = [*setup, *(name for name in REPLY_PARTS if name in present)]
+    return BarChart(
+        what=what,
+        axis="milliseconds waited for",
+        columns=("total, ms",),
+        rows=rows,
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
+        legend=tuple((_style(name), _STEP_NAMES.get(name, name)) for name in ordered),
+    )
+
+
+def _axis_of(steps: Iterable[Mapping[str, float]]) -> Axis:
+    ends = [end for each in steps for _, start, stop in _placed(each) for end in (start, stop)]
+    return Axis.around(min(ends), max(ends))
+
+
+def _placed(parts: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    """Return begin and end of each step, one after the other; one that is early goes back."""
+    placed, at = [], 0.0
+    for name, ms in parts.items():
+        placed.append((name, at, at + ms))
+        at += ms
+    return placed
+
+
+def _stack(parts: Mapping[str, float], axis: Axis) -> tuple[Bar, ...]:
+    return tuple(
+        _bar(
+            _style(name) if start <= stop else "s-early",
+            min(start, stop),
+            max(start, stop),
+            axis,
+            f"{_STEP_NAMES.get(name, name)}: {number(stop - start, 1)} ms",
+        )
+        for name, start, stop in _placed(parts)
+    )
+
+
+def _style(name: str) -> str:
+    return f"p-{name}" if name in _STEP_NAMES else "p-setup"
+
+
+def difference_chart(
+    what: str,
+    axis_words: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[Cell, float | None, Sequence[float] | None, Sequence[Cell]]],
+) -> BarChart:
+    """Draw differences with their intervals.
+
+    Args:
+        what: What a row is.
+        axis_words: What the differences are from.
+        columns: The headings of the figures.
+        rows: For each its name, difference and interval in ms, and further figures.
+    """
+    ends = [end for _, value, interval, _ in rows if value is not None for end in (value, *(interval or ()))]
+    axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
+    return BarChart(
+        what=what,
+        axis=axis_words,
+        columns=tuple(columns),
+        rows=tuple(
+            _difference(label, value, interval, cells, axis) for label, value, interval, cells in rows
+        ),
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
+    )
+
+
+def _difference(
+    label: Cell, value: float | None, interval: Sequence[float] | None, cells: Sequence[Any], axis: Axis
+) -> BarRow:
+    if value is None:
+        return BarRow(label, (), (), tuple(cells))
+    words = f"{number(value, signed=True)} ms"
+    bars: tuple[Bar, ...] = ()
+    if interval is not None:
+        low, high = interval
+        words += f" ({number(low, signed=True)} to {number(high, signed=True)})"
+        bars = (_bar("interval", low, high, axis, words),)
+    return BarRow(label, bars, (Mark("p50", axis.percent(value), words, label.href),), tuple(cells))

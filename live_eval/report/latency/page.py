@@ -1,0 +1,147 @@
+"""Write the page of a campaign, and those of its points' runs, which it links to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from live_eval import __version__
+from live_eval.errors import UsageError
+from live_eval.profile.campaign import CAMPAIGN_FILE
+from live_eval.profile.summary import CampaignRecord, read_campaign
+from live_eval.recording import RUN_FILE, own_file
+from live_eval.recording.calibrations import kept_in
+from live_eval.report.build import write_report
+from live_eval.report.latency import tables
+from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
+from live_eval.report.latency.curves import TurnChart, tail_chart, turn_chart
+from live_eval.report.latency.points import RUN_PAGE, PointView
+from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
+from live_eval.report.pages import page_template
+from live_eval.report.tables import number
+from live_eval.report.words import LAG_NOTE
+from live_eval.text.files import atomic_write, flattened
+
+__all__ = ["CAMPAIGN_PAGE", "is_campaign", "write_campaign_page"]
+
+CAMPAIGN_PAGE = "latency.html"
+"""The page of a campaign, in its folder."""
+
+_TEMPLATES = Path(__file__).parents[1] / "templates"
+_COLOURS = 6
+_AUDIO_MB = 20.0
+_CURVED = ("voice_to_voice", "first_byte", "endpointing", "transcript", "complete", "connect")
+_CURVED_OPEN = ("voice_to_voice_from_intended", "start_delay")
+
+
+def is_campaign(folder: Path) -> bool:
+    """Return whether a folder holds a campaign and no run."""
+    return (folder / CAMPAIGN_FILE).is_file() and not (folder / RUN_FILE).exists()
+
+
+def write_campaign_page(folder: Path, summary: Mapping[str, Any]) -> Path:
+    """Write the page of a campaign into its folder, and the report of each point's run into the run's.
+
+    The pages are single files that open offline; the links between them are relative, so that the folder can
+    be moved as a whole.
+
+    Args:
+        folder: The campaign's folder.
+        summary: Its figures, as `campaign_summary` returns them.
+
+    Returns:
+        The page of the campaign.
+
+    Raises:
+        StoreError: The folder holds no campaign, or a link in the place of a page.
+        UsageError: A page cannot be written.
+    """
+    campaign = read_campaign(folder)
+    for point in campaign.points:
+        if not point.error:
+            write_report([point.path], _own(point.path, RUN_PAGE), audio_mb=_AUDIO_MB)
+    page = _own(folder, CAMPAIGN_PAGE)
+    try:
+        with atomic_write(page) as place, place.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(_page(campaign, summary))
+    except OSError as error:
+        raise UsageError(f"{page}: cannot be written: {error.strerror}") from None
+    return page
+
+
+def _own(folder: Path, name: str) -> Path:
+    """Return the path of a page; a link in the folder, which may come from someone else, is refused."""
+    page = folder / name
+    return own_file(folder, page) if page.is_symlink() else page
+
+
+def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:
+    views = _views(campaign, summary)
+    swept = [view for view in views if view.record.role == "sweep"]
+    measured = [view for view in views if view.record.role != "sentinel"]
+    is_open = summary["arrivals"] not in (None, "closed")
+    return page_template(_TEMPLATES / "latency.html", number=number).generate(
+        title=campaign.folder.resolve().name,
+        version=__version__,
+        colours=_COLOURS,
+        summary=summary,
+        swept=swept,
+        asserts=tables.assert_table(summary),
+        sweep_table=tables.sweep_table(measured),
+        sweeps=[
+            (tables.METRIC_TITLES[name], chart)
+            for name in ("voice_to_voice", *(_CURVED_OPEN if is_open else ()))
+            if (chart := sweep(swept, name)) is not None
+        ],
+        charts=list(_charts(swept, (*_CURVED, *_CURVED_OPEN) if is_open else _CURVED)),
+        tails=[tail for some in _by_colours(swept) if (tail := tail_chart("voice_to_voice", some, _COLOURS))],
+        point_tables=[(view, tables.point_table(view)) for view in measured],
+        mean_waterfall=mean_waterfall(measured),
+        step_table=tables.step_table(measured),
+        waterfalls=[(view, chart) for view in measured if (chart := turn_waterfall(view)) is not None],
+        stalls=tables.stall_table(measured),
+        costs=tables.cost_table(measured),
+        endpointing=tables.endpointing_chart(summary, views),
+        other_definitions=tables.definitions_chart(summary, views),
+        sentinels=tables.sentinel_table(summary, views),
+        calibration=_calibration(campaign),
+        lag_note=LAG_NOTE,
+        definitions=CAMPAIGN_DEFINITIONS,
+        settings=_settings(campaign.facts),
+    )
+
+
+def _views(campaign: CampaignRecord, summary: Mapping[str, Any]) -> list[PointView]:
+    colours = itertools.count()
+    return [
+        PointView(next(colours) if record.role == "sweep" else None, record, figures)
+        for record, figures in zip(campaign.points, summary["points"], strict=True)
+    ]
+
+
+def _charts(points: Sequence[PointView], metrics: Sequence[str]) -> Iterator[TurnChart]:
+    for metric in metrics:
+        for some in _by_colours(points):
+            chart = turn_chart(tables.METRIC_TITLES[metric].capitalize(), metric, some, _COLOURS)
+            if chart is not None:
+                yield chart
+
+
+def _by_colours(points: Sequence[PointView]) -> Iterator[Sequence[PointView]]:
+    """Yield the points in groups whose colours differ."""
+    for start in range(0, len(points), _COLOURS):
+        yield points[start : start + _COLOURS]
+
+
+def _calibration(campaign: CampaignRecord) -> str:
+    """Return the error that this machine measured of itself, in words; empty if it is not known."""
+    kept = kept_in(campaign.facts)
+    return kept.in_words() if kept is not None else ""
+
+
+def _settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what `campaign.json` says of the campaign as a whole."""
+    whole = {name: value for name, value in facts.items() if name not in ("points", "notes")}
+    return [(name, str(value)) for name, value in flattened(whole) if value not in (None, "", [])]

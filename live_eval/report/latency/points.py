@@ -1,0 +1,82 @@
+"""The points of a campaign as its page shows them, and the links to their turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from live_eval.profile.figures.latencies import latency_figures
+from live_eval.profile.summary import PointRecord
+from live_eval.text.wording import counted
+
+__all__ = ["RUN_PAGE", "PointView", "detector_in_words", "load_in_words"]
+
+RUN_PAGE = "report.html"
+"""The page of a point's run, in its folder."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointView:
+    """A point on the page.
+
+    Args:
+        colour: Its place in the sweep; None for a point that is not part of it.
+        record: Its turns.
+        figures: Its entry in the campaign's summary.
+    """
+
+    colour: int | None
+    record: PointRecord
+    figures: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.figures["name"])
+
+    @property
+    def link(self) -> str:
+        """The page of its run, relative to the campaign's folder; empty if there is no run to read."""
+        return "" if self.record.error else f"{quote(self.record.path.name, safe='')}/{RUN_PAGE}"
+
+    def link_to(self, turn_id: str) -> str:
+        """Return the link to a turn, which opens its timeline."""
+        return f"{self.link}#turn={quote(turn_id, safe='')}" if self.link else ""
+
+    def ascending(self, metric: str) -> list[tuple[float, str]]:
+        """Return a latency of each turn that its percentiles rest on, in ms, with the turn."""
+        values = latency_figures(metric, self.record.turns).values
+        return sorted((value, turn_id) for turn_id, value in values.items())
+
+
+def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
+    """Return the turn at a percentile: the one of the nearest rank.
+
+    Args:
+        ascending: Values with their turns, not empty.
+        share: The percentile, between 0 and 1.
+    """
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)][1]
+
+
+def load_in_words(figures: Mapping[str, Any]) -> str:
+    """Return what a point varies: sessions at a time, arrivals, input, detector, kind of session."""
+    arrivals, sessions, input_s = figures["arrivals"], figures["sessions"], figures["input_s"]
+    parts = [
+        f"{counted(figures['concurrency'] or 1, 'session')} at a time",
+        "" if arrivals in (None, "closed") else str(arrivals),
+        "" if input_s is None else f"{input_s:g} s of speech",
+        detector_in_words(figures) if figures["turn_detection"] else "",
+        "manual turns" if figures["turn_mode"] == "manual" else "",
+        "warm sessions" if sessions == "warm" else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def detector_in_words(figures: Mapping[str, Any]) -> str:
+    """Return the settings of the endpoint's detector; "default" if none is set."""
+    set_to = figures["turn_detection"] or {}
+    return ", ".join(f"{key}={value}" for key, value in set_to.items()) or "default"

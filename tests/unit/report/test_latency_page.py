@@ -1,0 +1,219 @@
+"""The page of a campaign: its links, its charts, and campaigns that broke off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.cli import cli
+from live_eval.errors import FailureKind, StoreError, UsageError
+from live_eval.profile.summary import PointRecord, campaign_summary, point_figures
+from live_eval.recording import TurnRecord
+from live_eval.report.latency import write_campaign_page
+from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
+from live_eval.report.latency.curves import tail_chart, turn_chart
+from live_eval.report.latency.points import PointView, load_in_words
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Failure
+from tests.support.campaigns import a_case, point, turns_at, write_campaign
+from tests.support.pages import Page
+
+TIMES = [500.0 + 7 * number for number in range(40)]
+SLOWER = [at + 200 + number for number, at in enumerate(TIMES)]
+EARLY = spoken_turn(a_case(60), TurnPlan(first_byte_ms=-300.0, endpointing_ms=-350.0))
+HOSTILE = "a&b</script><script>alert(1)</script>'\"#? +é"
+
+
+def failed(number: int) -> TurnRecord:
+    return spoken_turn(
+        a_case(number), TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, HOSTILE))
+    )
+
+
+def view_of(entry: dict[str, Any], turns: Sequence[TurnRecord]) -> PointView:
+    """A point as its page sees it, without a folder."""
+    record = PointRecord(facts=entry, path=Path("campaign") / str(entry["run"]), turns=tuple(turns))
+    return PointView(0, record, point_figures(record))
+
+
+@pytest.fixture(scope="module")
+def c1() -> PointView:
+    return view_of(point("c1"), [*turns_at(TIMES), failed(50), EARLY])
+
+
+@pytest.fixture(scope="module")
+def c8() -> PointView:
+    return view_of(point("c8", concurrency=8), turns_at(SLOWER))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_campaign(
+        tmp_path_factory.mktemp("page") / "campaign",
+        [
+            (point("sentinel-start", "sentinel"), turns_at(TIMES[:2])),
+            (point("c1"), [*turns_at(TIMES[:8]), failed(50), EARLY]),
+            (point("c8", concurrency=8, turn_detection={"eagerness": HOSTILE}), turns_at(SLOWER[:8])),
+            (point("manual", "endpointing", turn_mode="manual"), turns_at(TIMES[:3])),
+            (point("vad", "endpointing"), turns_at(SLOWER[:3])),
+            (point("sentinel-end", "sentinel"), turns_at(SLOWER[:2])),
+        ],
+        notes=[HOSTILE],
+    )
+    summary = campaign_summary(folder, words=False)
+    assertion = {"expression": "voice_to_voice.p50 < 1ms", "holds": False, "value_ms": 640.0}
+    summary["asserts"] = [{**assertion, "interval_ms": [600.0, 700.0], "error_bar_ms": 0.3}]
+    write_campaign_page(folder, summary)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Page:
+    return Page((folder / "latency.html").read_text("utf-8"))
+
+
+def links(page: Page) -> list[str]:
+    return [href for tag, found in page.elements if tag == "a" and (href := found.get("href")) is not None]
+
+
+def turn_of(href: str) -> str:
+    return parse_qs(urlsplit(href).fragment)["turn"][0]
+
+
+def test_every_link_leads_to_what_is_there(folder: Path, page: Page) -> None:
+    sections = {found["id"] for _, found in page.elements if "id" in found}
+    turns: dict[str, set[str]] = {}
+    for href in links(page):
+        path, fragment = urlsplit(href).path, urlsplit(href).fragment
+        if not path:
+            assert fragment in sections
+            continue
+        if path not in turns:
+            report = Page((folder / unquote(path)).read_text("utf-8"))
+            turns[path] = {str(details["id"]) for details in report.details()}
+        if fragment.startswith("turn="):
+            assert turn_of(href) in turns[path], href
+        else:
+            assert fragment in ("", "failures")
+    assert {f"{name}/report.html" for name in ("c1", "c8", "manual", "vad", "sentinel-end")} <= turns.keys()
+    # The sweep, the distributions and the waterfalls together lead to every measured turn.
+    reached = {turn_of(href) for href in links(page) if href.startswith("c1/") and "#turn=" in href}
+    assert reached == {f"case-{number:03}" for number in (*range(8), 60)}
+
+
+def test_the_page_runs_no_script_and_loads_nothing(page: Page) -> None:
+    assert page.unbalanced == []
+    assert page.scripts == []
+    assert not [found for tag, found in page.elements if "src" in found or tag in ("img", "iframe", "object")]
+    assert not re.search(r"@import|url\s*\(|https?:", page.styles)
+    policy = next(found["content"] for tag, found in page.elements if "http-equiv" in found)
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+    assert "script-src" not in policy
+    assert page.text.count(HOSTILE) >= 2  # the note and the detector's setting, as text
+
+
+def test_a_percentile_links_to_the_turn_at_its_rank(c8: PointView) -> None:
+    chart = sweep([c8], "voice_to_voice")
+    assert chart is not None
+    (row,) = chart.rows
+    marks = {mark.kind: mark for mark in row.marks}
+    median = marks["p50"]
+    assert turn_of(median.href) == "case-019"
+    voice_ns = next(turn.timing.voice_to_voice.ns for turn in c8.record.turns if turn.turn_id == "case-019")
+    assert voice_ns is not None
+    assert float(median.title.split()[1]) == pytest.approx(voice_ns / 1e6, abs=5)
+    assert turn_of(marks["p95"].href) == "case-037"
+    assert "p99" not in marks  # of 40 turns there is none
+    assert [bar.kind for bar in row.bars] == ["range", "interval"]
+
+
+def test_a_curve_has_a_dot_for_each_turn_at_its_height(c1: PointView, c8: PointView) -> None:
+    found = turn_chart("Voice to voice", "voice_to_voice", [c1], 6)
+    assert found is not None
+    assert len(found.dots) == 41
+    quickest, slowest = found.dots[0], found.dots[-1]
+    assert turn_of(quickest.href) == "case-060"
+    assert quickest.across < found.chart.axis.percent(0)
+    assert slowest.up == pytest.approx(100 * 41 / 42)  # the failed turn has no place on the curve
+    both = turn_chart("Voice to voice", "voice_to_voice", [c1, c8], 6)
+    assert both is not None
+    assert [curve.href for curve in both.chart.curves] == ["c1/report.html", "c8/report.html"]
+
+
+def test_of_many_turns_the_slowest_have_dots() -> None:
+    view = view_of(point("c1"), turns_at([300.0 + number for number in range(200)]))
+    found = turn_chart("First byte", "first_byte", [view], 6)
+    assert found is not None
+    assert len(found.dots) <= 60
+    assert [turn_of(dot.href) for dot in found.dots[-10:]] == [f"case-{place}" for place in range(190, 200)]
+    tail = tail_chart("first_byte", [view], 6)
+    assert tail is not None
+    assert [tick.label for tick in tail.across_ticks] == ["p0", "p50", "p90", "p99"]
+
+
+def test_the_bars_of_a_waterfall_add_up_to_its_total(c1: PointView, c8: PointView) -> None:
+    for chart in (mean_waterfall([c8]), turn_waterfall(c8)):
+        assert chart is not None
+        end = float(chart.ticks[-1].label)
+        for row in chart.rows:
+            width_ms = sum(bar.width for bar in row.bars) * end / 100
+            assert width_ms == pytest.approx(float(row.cells[-1].text), abs=0.6)
+            assert row.bars[0].left == 0
+    turns = turn_waterfall(c1)
+    assert turns is not None
+    early = turns.rows[0]
+    assert early.label.text == "case-060"
+    assert "s-early" in [bar.kind for bar in early.bars]
+
+
+def test_the_load_of_a_point_is_in_words() -> None:
+    facts = point("c4", concurrency=4, arrivals="poisson:2", input_s=2.5, turn_detection={"ms": 200})
+    assert load_in_words(facts) == "4 sessions at a time, poisson:2, 2.5 s of speech, ms=200"
+    facts = point("c1", turn_mode="manual", sessions="warm")
+    assert load_in_words(facts) == "1 session at a time, manual turns, warm sessions"
+
+
+def test_a_campaign_that_broke_off_has_a_page(tmp_path: Path) -> None:
+    entries = [(point("c1"), [failed(1), failed(2)])]
+    folder = write_campaign(tmp_path / "campaign", entries, complete=False)
+    facts = json.loads((folder / "campaign.json").read_text("utf-8"))
+    facts["points"].append(point("c8"))
+    (folder / "campaign.json").write_text(json.dumps(facts), "utf-8")
+    page = Page(write_campaign_page(folder, campaign_summary(folder, words=False)).read_text("utf-8"))
+    assert "The campaign is incomplete" in page.text
+    assert "c8 cannot be read" in page.text
+    assert "No turn of the sweep was measured." in page.text
+    assert {href for href in links(page) if "/" in href} == {"c1/report.html", "c1/report.html#failures"}
+    empty = write_campaign(tmp_path / "empty", [], complete=False)
+    assert write_campaign_page(empty, campaign_summary(empty)).is_file()
+
+
+def test_report_writes_the_pages_of_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.profile.summary.available", lambda: "no recogniser in this test")
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES[:2]))])
+    result = CliRunner().invoke(cli, ["report", str(folder)])
+    assert result.exit_code == 0, result.output
+    assert f"report: {folder / 'latency.html'}" in result.stderr
+    assert (folder / "c1" / "report.html").is_file()
+    for more in (["--format", "csv"], ["--output", str(tmp_path / "other.html")]):
+        refused = CliRunner().invoke(cli, ["report", str(folder), *more])
+        assert isinstance(refused.exception, UsageError)
+        assert "the report of a campaign is latency.html in its folder" in str(refused.exception)
+
+
+def test_a_link_in_the_place_of_a_page_is_not_followed(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES[:2]))])
+    outside = tmp_path / "outside.html"
+    outside.write_text("mine", "utf-8")
+    (folder / "c1" / "report.html").symlink_to(outside)
+    with pytest.raises(StoreError):
+        write_campaign_page(folder, campaign_summary(folder, words=False))
+    assert outside.read_text("utf-8") == "mine"
