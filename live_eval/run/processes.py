@@ -205,16 +205,20 @@ class _Process:
             LiveEvalError: It ended, or took too long.
         """
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._errors = await asyncio.to_thread(TemporaryFile)
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", _PROGRAM),
-                stdin=theirs.fileno(),
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=self._errors,
-                start_new_session=True,  # Ctrl-C is for this process, which then ends that one
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+        try:
+            with theirs:
+                self._errors = await asyncio.to_thread(TemporaryFile)
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-c", _PROGRAM),
+                    stdin=theirs.fileno(),
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=self._errors,
+                    start_new_session=True,  # Ctrl-C is for this process, which then ends that one
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+        except OSError as error:
+            ours.close()
+            raise LiveEvalError(f"a process for sessions cannot be started: {error}") from None
         loop = asyncio.get_running_loop()
         _, self._pipe = await loop.create_unix_connection(lambda: Pipe(self._take, self._end), sock=ours)
         self._pipe.send(self._settings)

@@ -22,13 +22,17 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from live_eval.calibrate import CalibrationPlan, calibrate
-from live_eval.errors import FailureKind
+from live_eval.dialect import TransportKind
+from live_eval.errors import FailureKind, LiveEvalError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
+from live_eval.redaction import SECRETS
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
+from live_eval.run.processes import session_processes
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Outcome, play
+from live_eval.run.session_process import ProcessSettings
 
 RATE_HZ = 24_000
 CASES = 4
@@ -271,6 +275,20 @@ async def test_a_process_does_not_outlive_its_parent() -> None:
     pytest.fail("it still runs")
 
 
+async def test_a_process_that_cannot_start_says_why() -> None:
+    settings = ProcessSettings(
+        kind=TransportKind.WEBSOCKET, implementations=("no_such_plugin:Dialect",), secrets=SECRETS.copy()
+    )
+    with pytest.raises(ExceptionGroup) as group:
+        async with session_processes(1, settings):
+            pass
+    (error,) = group.value.exceptions
+    assert isinstance(error, LiveEvalError)
+    assert str(error).startswith("the process that holds sessions ended before it was ready, with status 1: ")
+    assert "no_such_plugin" in str(error)
+
+
+@pytest.mark.slow
 async def test_calibration_holds_its_sessions_in_processes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 10)
     plan = CalibrationPlan(
