@@ -492,7 +492,7 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
     """Return when the endpoint began a response, by its word or by its first audio."""
     if marks is None:
         return None
-    signs = (marks.created_ns, *marks.chunk_arrival_ns[:1].tolist())
+    signs = (marks.created_ns, _first_audio_ns(marks))
     return min((at_ns for at_ns in signs if at_ns is not None), default=None)
 
 

@@ -152,6 +152,13 @@ def test_a_negative_latency_stays() -> None:
     assert timing.endpointing.ns == -160 * MS
 
 
+def test_a_reply_on_a_media_track_begins_with_its_own_audio_and_not_with_what_is_kept_before_it() -> None:
+    reply = response((1_220, 100), (1_320, 100), created_ns=1_301 * MS, first_audio_ns=1_330 * MS)
+    timing = measure(trace(responses=(reply,)), [np.concatenate((silence(100), tone(100)))])
+    assert timing.endpointing.ns == 300 * MS
+    assert timing.first_byte.ns == 330 * MS
+
+
 def test_the_headline_is_the_first_response_that_was_not_cut_off() -> None:
     cut = replace(
         response((700, 50), created_ns=690 * MS), status=ResponseStatus.CANCELLED, interrupted_ns=720 * MS

@@ -522,7 +522,7 @@ def test_several_runs_show_each_score_against_latency(run_folder: Path, slower_r
     page = page_of(run_folder, slower_run_folder)
     assert not page.unbalanced
     text = page.text
-    assert "dnsmos.sig MOS ↑ against voice to voice: on the front first" in " ".join(text.split())
+    assert "dnsmos.sig MOS ↑ against voice to voice; on the front: first" in " ".join(text.split())
     dots = [
         attributes for tag, attributes in page.elements if (attributes.get("class") or "").startswith("dot ")
     ]
