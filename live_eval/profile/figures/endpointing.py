@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from live_eval.analysis.statistics import estimate_mean, interval_json, quantile, rounded
-from live_eval.profile.figures.latencies import latency_of, resampling_units
+from live_eval.profile.figures.latencies import latency_values, resampling_units
 from live_eval.recording import TurnRecord
 
 __all__ = ["COSTED", "endpointing_cost"]
@@ -35,7 +35,7 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
         and the turns that only one side has (``unpaired``).
     """
     figures = {name: _cost(name, detector, manual) for name in COSTED}
-    sides = [_values(COSTED[0], turns) for turns in (detector, manual)]
+    sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]
     return {
         **figures[COSTED[0]],
         "metrics": figures,
@@ -45,7 +45,7 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
 
 def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
-    ours, theirs = _values(name, manual), _values(name, detector)
+    ours, theirs = latency_values(name, manual), latency_values(name, detector)
     pairs = [turn for turn in detector if turn.turn_id in ours and turn.turn_id in theirs]
     late = {turn.turn_id for turn in (*detector, *manual) if turn.timing.flagged}
     clear = [turn for turn in pairs if turn.turn_id not in late]
@@ -66,13 +66,4 @@ def _paired(
         "difference_ms": rounded(difference.value, 3),
         "interval_ms": interval_json(difference.interval, 3),
         "reason": difference.reason,
-    }
-
-
-def _values(name: str, turns: Sequence[TurnRecord]) -> Mapping[str, float]:
-    """Return a latency in ms of the captured turns whose end of speech is certain, by turn."""
-    return {
-        turn.turn_id: ns / 1e6
-        for turn in turns
-        if turn.captured and not turn.timing.uncertain and (ns := latency_of(turn, name).ns) is not None
     }

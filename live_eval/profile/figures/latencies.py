@@ -36,6 +36,7 @@ __all__ = [
     "intended_delay",
     "latency_figures",
     "latency_of",
+    "latency_values",
     "resampling_units",
     "tail",
 ]
@@ -94,21 +95,26 @@ class LatencyFigures:
         }
 
 
+def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
+    """Return one of `METRICS` in ms, by turn, for the turns that its percentiles rest on.
+
+    These are the captured turns that have it and whose end of speech is certain, where it counts from there.
+    """
+    return {
+        turn.turn_id: ns / 1e6
+        for turn in turns
+        if turn.captured
+        and (ns := latency_of(turn, name).ns) is not None
+        and not (turn.timing.uncertain and name not in _NOT_FROM_VOICE_END)
+    }
+
+
 def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
     """Return one of `METRICS` over the turns of a point."""
-    certain: dict[str, float] = {}
-    measured: list[TurnRecord] = []
-    uncertain = 0
-    missing: Counter[str] = Counter()
-    for turn in turns:
-        found = latency_of(turn, name) if turn.captured else Latency(None, TURN_FAILED)
-        if found.ns is None:
-            missing[found.reason] += 1
-        elif turn.timing.uncertain and name not in _NOT_FROM_VOICE_END:
-            uncertain += 1
-        else:
-            certain[turn.turn_id] = found.ns / 1e6
-            measured.append(turn)
+    certain = latency_values(name, turns)
+    measured = [turn for turn in turns if turn.turn_id in certain]
+    found = [latency_of(turn, name) if turn.captured else Latency(None, TURN_FAILED) for turn in turns]
+    missing = Counter(each.reason for each in found if each.ns is None)
     values = list(certain.values())
     units = resampling_units(measured)
     return LatencyFigures(
@@ -120,7 +126,7 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
         without_flagged=Percentiles.of(
             [certain[turn.turn_id] for turn in measured if not turn.timing.flagged]
         ),
-        uncertain=uncertain,
+        uncertain=len(turns) - len(measured) - missing.total(),
         missing=dict(missing.most_common()),
     )
 

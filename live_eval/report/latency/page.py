@@ -23,6 +23,8 @@ from live_eval.report.pages import page_template
 from live_eval.report.tables import number
 from live_eval.report.words import LAG_NOTE
 from live_eval.text.files import atomic_write, flattened
+from live_eval.text.wording import counted
+from live_eval.types import StampKind
 
 __all__ = ["CAMPAIGN_PAGE", "is_campaign", "write_campaign_page"]
 
@@ -106,6 +108,7 @@ def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]
         endpointing=tables.endpointing_chart(summary, views),
         other_definitions=tables.definitions_chart(summary, views),
         sentinels=tables.sentinel_table(summary, views),
+        stamps=_stamps(campaign),
         calibration=_calibration(campaign),
         lag_note=LAG_NOTE,
         definitions=CAMPAIGN_DEFINITIONS,
@@ -133,6 +136,15 @@ def _by_colours(points: Sequence[PointView]) -> Iterator[Sequence[PointView]]:
     """Yield the points in groups whose colours differ."""
     for start in range(0, len(points), _COLOURS):
         yield points[start : start + _COLOURS]
+
+
+def _stamps(campaign: CampaignRecord) -> str:
+    """Return who stamped the arrivals of the captured turns, in words."""
+    turns = [turn for point in campaign.points for turn in point.turns if turn.captured]
+    kernel = sum(turn.trace.stamps is StampKind.KERNEL for turn in turns)
+    if 0 < kernel < len(turns):
+        return f"by the kernel in {kernel} of {counted(len(turns), 'turn')}, by this process in the others"
+    return "by the kernel" if kernel else "by this process"
 
 
 def _calibration(campaign: CampaignRecord) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from live_eval.profile.figures.latencies import latency_figures
+from live_eval.profile.figures.latencies import latency_values
 from live_eval.profile.summary import PointRecord
 from live_eval.text.wording import counted
 
@@ -48,7 +48,7 @@ class PointView:
 
     def ascending(self, metric: str) -> list[tuple[float, str]]:
         """Return a latency of each turn that its percentiles rest on, in ms, with the turn."""
-        values = latency_figures(metric, self.record.turns).values
+        values = latency_values(metric, self.record.turns)
         return sorted((value, turn_id) for turn_id, value in values.items())
 
 

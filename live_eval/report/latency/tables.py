@@ -204,14 +204,16 @@ def cost_table(points: Sequence[PointView]) -> Table | None:
 
 def endpointing_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
     """Draw how much later each detector lets the endpoint answer than a manual commit does."""
-    links = {point.name: point.link for point in points}
     costs = summary["endpointing_cost"]
     if not costs:
         return None
+    links = {point.name: point.link for point in points}
+    flagged = any(cost["without_flagged"]["n"] < cost["n"] for cost in costs)
+    columns = ("n", "detector, ms", "manual, ms", "difference", "premature")
     return difference_chart(
         "detector",
         "milliseconds later than with manual turns",
-        ("n", "detector, ms", "manual, ms", "difference", "premature"),
+        (*columns, *(["difference without flagged"] if flagged else [])),
         [
             (
                 Cell(detector_in_words(cost), href=links.get(cost["name"], "")),
@@ -221,17 +223,19 @@ def endpointing_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -
                     Cell(str(cost["n"]), note=f"{counted(cost['unpaired'], 'turn')} without a partner"),
                     Cell(number(cost["detector_ms"]), href=links.get(cost["name"], "")),
                     Cell(number(cost["manual_ms"]), href=links.get(cost["manual"], "")),
-                    Cell(
-                        ranged(cost["difference_ms"], cost["interval_ms"], signed=True),
-                        strong=True,
-                        note=cost["reason"],
-                    ),
+                    _difference(cost, strong=True),
                     Cell(str(cost["premature"])),
+                    *([_difference(cost["without_flagged"])] if flagged else []),
                 ),
             )
             for cost in costs
         ],
     )
+
+
+def _difference(paired: Mapping[str, Any], *, strong: bool = False) -> Cell:
+    words = ranged(paired["difference_ms"], paired["interval_ms"], signed=True)
+    return Cell(words, strong=strong, note=f"n {paired['n']} {paired['reason']}".strip())
 
 
 def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -> BarChart | None:
@@ -292,14 +296,17 @@ def _answers(sentinel: Mapping[str, Any]) -> str:
 
 def assert_table(summary: Mapping[str, Any]) -> Table:
     """Return the assertions about the campaign, and whether they hold."""
-    columns = [Column("assertion", figures=False), Column("holds", figures=False)]
-    columns += map(Column, ("figure, ms", "error bar, ms"))
+    columns = [Column(name, figures=False) for name in ("assertion", "point", "holds")]
+    columns += [Column("n"), Column("figure, ms"), Column("error bar, ms"), Column("", figures=False)]
     rows = [
         (
             Cell(each["expression"]),
+            Cell(each["point"]),
             Cell("yes" if each["holds"] else "no", strong=not each["holds"]),
-            Cell(ranged(each["value_ms"], each["interval_ms"])),
+            Cell(str(each["n"])),
+            Cell(ranged(each["value_ms"], each["interval_ms"]), strong=True),
             Cell(number(each["error_bar_ms"], 1)),
+            Cell(each["reason"]),
         )
         for each in summary["asserts"]
     ]

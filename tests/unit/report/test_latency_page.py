@@ -68,8 +68,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         notes=[HOSTILE],
     )
     summary = campaign_summary(folder, words=False)
-    assertion = {"expression": "voice_to_voice.p50 < 1ms", "holds": False, "value_ms": 640.0}
-    summary["asserts"] = [{**assertion, "interval_ms": [600.0, 700.0], "error_bar_ms": 0.3}]
+    assertion: dict[str, Any] = {"expression": "voice_to_voice.p50 < 1ms", "holds": False, "value_ms": 640.0}
+    assertion |= {"interval_ms": [600.0, 700.0], "error_bar_ms": 0.3, "n": 8, "point": "c8", "reason": ""}
+    summary["asserts"] = [assertion]
     write_campaign_page(folder, summary)
     return folder
 
@@ -117,6 +118,7 @@ def test_the_page_runs_no_script_and_loads_nothing(page: Page) -> None:
     assert policy is not None
     assert policy.startswith("default-src 'none';")
     assert "script-src" not in policy
+    assert "600 to 700" in page.text
     assert page.text.count(HOSTILE) >= 2  # the note and the detector's setting, as text
 
 
