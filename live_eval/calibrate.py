@@ -44,7 +44,12 @@ from live_eval.registry import client
 from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
 from live_eval.run.processes import hold_sessions
 from live_eval.session import Utterance
-from live_eval.session.event_loop import Priority, raise_priority, undisturbed
+from live_eval.session.event_loop import (
+    Priority,
+    raise_priority,
+    stagger_ns,
+    undisturbed,
+)
 from live_eval.session.turn import TurnLimits
 from live_eval.transport import Transport
 from live_eval.types import Case, SpeechBoundaries, StampKind, Variant
@@ -262,9 +267,7 @@ class _Bench:
             return await timer_lateness(self._clock)
 
     async def _work(self, worker: int, queue: Iterator[int], writer: RunWriter) -> None:
-        # Sessions begin spread over about a second, off the grid of frames: they are not to march in step.
-        start_ns = self._clock.now_ns() + 1_017_000_000 * worker // self._plan.sessions
-        await self._clock.sleep_until(start_ns)
+        await self._clock.sleep_until(self._clock.now_ns() + stagger_ns(worker, self._plan.sessions))
         spec = self._spec
         for number in queue:
             speech = calibration_speech(

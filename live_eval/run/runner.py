@@ -32,7 +32,7 @@ from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
 from live_eval.run.retries import PASSING, Backoff, Patience, RateGate
 from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
-from live_eval.session.event_loop import raise_priority
+from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.types import Failure
 
 __all__ = ["Observer", "Outcome", "play", "sessions_of"]
@@ -222,10 +222,15 @@ class _Run:
                 due = (began_ns + start_ns for start_ns in starts)
             queue = zip(sessions, due, strict=False)
             async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._turns.concurrency, len(sessions))):
-                    workers.create_task(self._work(queue, base_url))
+                number = min(self._turns.concurrency, len(sessions))
+                for worker in range(number):
+                    delay_ns = stagger_ns(worker, number) if starts is None else 0
+                    workers.create_task(self._work(queue, base_url, delay_ns))
 
-    async def _work(self, queue: Iterator[tuple[Sequence[Job], int | None]], base_url: str) -> None:
+    async def _work(
+        self, queue: Iterator[tuple[Sequence[Job], int | None]], base_url: str, delay_ns: int
+    ) -> None:
+        await self._clock.sleep_until(self._clock.now_ns() + delay_ns)
         for jobs, due_ns in queue:
             if due_ns is not None:
                 await self._clock.sleep_until(due_ns - _LOAD_NS)

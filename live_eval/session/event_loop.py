@@ -29,6 +29,7 @@ __all__ = [
     "describe",
     "raise_priority",
     "run",
+    "stagger_ns",
     "undisturbed",
 ]
 
@@ -149,6 +150,14 @@ def describe(error: BaseException) -> str:
 
 def _innermost(error: BaseException) -> BaseException:
     return _innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def stagger_ns(worker: int, workers: int) -> int:
+    """Return how long after the first of several workers another is to begin.
+
+    They begin spread over about a second, off the grid of frames, so that their frames are not due together.
+    """
+    return 1_017_000_000 * worker // workers
 
 
 class Priority(StrEnum):

@@ -57,7 +57,7 @@ class ArrivalStamps:
         """How often the wall clock was set."""
         self.error_ns = 0
         """Widest error of the mapping."""
-        self._read_ns, self._offset_ns, _ = self._reading()
+        self._read_ns, self._offset_ns, self._width_ns = self._reading()
 
     def now_ns(self) -> int:
         """Return the time in user space."""
@@ -76,8 +76,9 @@ class ArrivalStamps:
         """
         now_ns, offset_ns, width_ns = self._reading()
         drift_ns = abs(offset_ns - self._offset_ns)
-        stepped = drift_ns > _STEP_NS + width_ns + _SLEW * (now_ns - self._read_ns)
-        self._read_ns, self._offset_ns = now_ns, offset_ns
+        unsure_ns = width_ns + self._width_ns + _SLEW * (now_ns - self._read_ns)
+        stepped = drift_ns > _STEP_NS + unsure_ns
+        self._read_ns, self._offset_ns, self._width_ns = now_ns, offset_ns, width_ns
         if stepped:
             self.steps += 1
             return Stamp(now_ns, StampKind.USER)

@@ -49,6 +49,33 @@ def test_a_wall_clock_that_is_set_costs_the_stamp_of_one_read(step_ns: int) -> N
     assert stamps.stamp(ancillary(clock.wall_ns())) == (clock.now_ns(), StampKind.KERNEL)
 
 
+class Preempted(TwoClocks):
+    """This process loses the processor between the two clocks of some readings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost_ns = 0
+
+    def wall_ns(self) -> int:
+        wall_ns = super().wall_ns()
+        self.advance(self.lost_ns)
+        return wall_ns
+
+
+def test_a_process_that_is_preempted_while_it_reads_the_clocks_sees_no_step() -> None:
+    clock = Preempted()
+    stamps = ArrivalStamps(clock)
+    for lost_ns in (0, 8 * MS, 0, 8 * MS, 8 * MS, 0):
+        clock.lost_ns = 0
+        arrived_ns, arrived = clock.now_ns(), ancillary(clock.wall_ns())
+        clock.advance(MS)
+        clock.lost_ns = lost_ns
+        stamp = stamps.stamp(arrived)
+        assert stamp.kind is StampKind.KERNEL
+        assert abs(stamp.at_ns - arrived_ns) <= lost_ns
+    assert stamps.steps == 0
+
+
 def test_a_wall_clock_that_ntp_slews_is_followed() -> None:
     clock = TwoClocks()
     stamps = ArrivalStamps(clock)
