@@ -9,8 +9,7 @@ COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/li
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # One test process per core, each with one thread: threads that wait for each other double the work.
-# Numba would compile librosa's functions for 18 s, to run them on a few seconds of sound.
-SPREAD := OMP_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(PYTEST) --dist worksteal --numprocesses auto
+SPREAD := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses auto
 # Tests over sockets wait for speech to be played, so more of them run at a time than there are cores.
 WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 6
 # These tests measure, so nothing may run at the same time.

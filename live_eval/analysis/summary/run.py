@@ -184,7 +184,11 @@ class RunSummary:
             "could_not_run": dict(self.could_not_run),
             "audits": {judge: asdict(audit) for judge, audit in self.audits.items()},
             "lost_audio": dict(self.lost_audio),
-            "run": {name: value for name, value in asdict(self.facts).items() if name not in _NOT_IN_JSON},
+            "run": {
+                name: value
+                for name, value in asdict(self.facts).items()
+                if name not in _NOT_IN_JSON and (name != "calibration" or value is not None)
+            },
         }
 
 
