@@ -231,7 +231,6 @@ def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) 
     Returns:
         For each assertion, in order, one result for each point; where none was measured, one that fails.
     """
-    error_bar_ms = summary["error_bar"]["lag_ms"]["p99"]
     points = [point for point in summary["points"] if point["role"] == "sweep"]
     if not points:
         return [_unchecked(assertion) for assertion in assertions]
@@ -239,7 +238,7 @@ def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) 
         check_assertion(
             assertion,
             point["latencies"][assertion.metric],
-            error_bar_ms=error_bar_ms,
+            error_bar_ms=point["lag_ms"]["p99"],
             point=point["name"],
         )
         for assertion in assertions

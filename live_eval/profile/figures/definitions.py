@@ -104,18 +104,19 @@ def tau2_response_latency(evidence: TurnEvidence) -> Latency:
 
     The user's segment ends with the first tick that holds none of their speech; the agent's begins with the
     tick in which its first audio arrives, silent or not. So it is a multiple of 200 ms, and falls short by up
-    to 400 ms. A turn in which the agent speaks in the user's last tick is left out.
+    to 400 ms. tau2 asks in the tick after the user's last whether the agent is speaking, and leaves the turn
+    out if it is: the quickest replies do not count, and the smallest latency is 200 ms.
     Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
-    voice_interaction_metrics.py, ``response_latency_mean``). tau2 also sends the user's audio a tick at a
-    time, which takes time of its own; a turn at the pace of speech does not show it.
+    voice_interaction_metrics.py, ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the
+    user's audio a tick at a time, which takes time of its own; a turn at the pace of speech does not show it.
     """
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
         return Latency(None, at_ns.reason or "the end of the user's speech is not known")
     ended = math.ceil((trace.voice_end_ns - trace.t0_ns) / _TICK_NS)
     began = (at_ns.ns - trace.t0_ns) // _TICK_NS
-    if began < ended:
-        return Latency(None, "left out: the agent speaks in the user's last tick")
+    if began <= ended:
+        return Latency(None, "left out: the agent speaks by the first tick after the user")
     return Latency((began - ended) * _TICK_NS)
 
 

@@ -136,11 +136,16 @@ def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
 
 
 def campaign(*points: dict[str, Any]) -> dict[str, Any]:
-    return {"error_bar": {"lag_ms": {"p50": 0.1, "p99": 0.9}, "calibration": None}, "points": list(points)}
+    return {"error_bar": {"lag_ms": {"p50": 0.1, "p99": 7.0}, "calibration": None}, "points": list(points)}
 
 
-def point(name: str, role: str = "sweep", **changes: Any) -> dict[str, Any]:
-    return {"name": name, "role": role, "latencies": {"first_byte": figures(**changes)}}
+def point(name: str, role: str = "sweep", *, lag_ms: float = 0.9, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "role": role,
+        "lag_ms": {"p50": 0.1, "p99": lag_ms},
+        "latencies": {"first_byte": figures(**changes)},
+    }
 
 
 def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
@@ -148,10 +153,11 @@ def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
         point("c1"),
         point("start", "sentinel", p95_ms=9000.0),
         point("c2", p95_ms=1300.0),
-        point("c4", missing={"the turn failed": 5}),
+        point("c4", missing={"the turn failed": 5}, lag_ms=2.5),
     )
     results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], summary)
     assert [(each.point, each.holds) for each in results] == [("c1", True), ("c2", False), ("c4", False)]
+    assert [each.error_bar_ms for each in results] == [0.9, 0.9, 2.5]  # each point's own
     assert results[2].reason == "5 turns failed or had no answer, which counts as beyond the bound"
     assert results[1].as_json() == {
         "expression": "first_byte.p95 < 1200ms",
