@@ -209,7 +209,7 @@ class _Process:
             with theirs:
                 self._errors = await asyncio.to_thread(TemporaryFile)
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-c", _PROGRAM),
+                    *(sys.executable, "-P", "-c", _PROGRAM),  # -P: import nothing from the current folder
                     stdin=theirs.fileno(),
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=self._errors,

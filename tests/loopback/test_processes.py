@@ -288,6 +288,20 @@ async def test_a_process_that_cannot_start_says_why() -> None:
     assert "no_such_plugin" in str(error)
 
 
+async def test_a_module_in_the_current_folder_is_not_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await asyncio.to_thread((tmp_path / "random.py").write_text, "raise SystemExit('the wrong random')")
+    monkeypatch.chdir(tmp_path)
+    settings = ProcessSettings(kind=TransportKind.WEBSOCKET, implementations=(), secrets=SECRETS.copy())
+    async with (
+        session_processes(1, settings) as sessions,
+        ReferenceProcess(calibrate=True, log_folder=tmp_path / "log") as endpoint,
+    ):
+        assert sessions.process_ids
+        assert endpoint.process_id
+
+
 @pytest.mark.slow
 async def test_calibration_holds_its_sessions_in_processes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.calibrate._FLOOR_WAKES", 10)

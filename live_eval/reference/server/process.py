@@ -48,7 +48,8 @@ class ReferenceProcess:
     ) -> None:
         self._log = log_folder / LOG_NAME
         self._command = [
-            *(sys.executable, "-m", "live_eval", "endpoint", "--port", "0", "--until-stdin-ends"),
+            *(sys.executable, "-P", "-m", "live_eval"),  # -P: import nothing from the current folder
+            *("endpoint", "--port", "0", "--until-stdin-ends"),
             *(("--calibrate",) if calibrate else ()),
             *(() if truth is None else ("--truth", str(truth))),
             *(() if data is None else ("--data", str(data))),
@@ -96,7 +97,11 @@ class ReferenceProcess:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for this process, which finishes its turns first
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "PYTHONUNBUFFERED": "1",
+                },
             )
         finally:
             await asyncio.to_thread(log.close)
