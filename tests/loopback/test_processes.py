@@ -240,8 +240,8 @@ async def test_what_one_process_hears_of_a_rate_limit_holds_for_all(manifest: Pa
         address = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"
         outcome = await run(address, manifest, tmp_path / "run", concurrency=2, processes=2)
     assert outcome == Outcome(0, CASES, interrupted=False)
-    assert came_s[1] - came_s[0] < 0.5, "two processes dial at once"
-    assert came_s[2] - came_s[1] >= 1, "and neither does before the limit has passed"
+    # The other process would dial half a second later.
+    assert came_s[1] - came_s[0] >= 1, "none dials before the limit has passed"
 
 
 PARENT = """
