@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from live_eval.dialect import TransportKind
 from live_eval.errors import FailureKind, LiveEvalError, StoreError, UsageError
 from live_eval.profile.inputs import write_inputs, write_sentinel
 from live_eval.profile.points import (
+    LONGEST_WARM,
     CampaignPlan,
     CampaignPoint,
     CampaignStep,
@@ -40,6 +41,7 @@ from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, sessions_of
 from live_eval.text.files import atomic_write
+from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 
 __all__ = ["CAMPAIGN_FILE", "CAMPAIGN_SCHEMA", "Campaign", "CampaignObserver", "CampaignOutcome"]
@@ -48,7 +50,6 @@ CAMPAIGN_FILE = "campaign.json"
 CAMPAIGN_SCHEMA = 1
 
 _INPUTS = "inputs"
-_LONGEST_WARM = 10
 
 
 class CampaignObserver(Observer, Protocol):
@@ -94,9 +95,9 @@ class Campaign:
         self.folder = folder
         self._plan = plan
         self._steps = steps_of(plan)
-        self._failed = 0
         self._priority: str | None = None
         self._held: int | None = None
+        self._ended: defaultdict[str, _Ended] = defaultdict(_Ended)  # by point
         self._writers: dict[str, RunWriter] = {}
         self._begun: list[CampaignPoint] = []
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -142,7 +143,8 @@ class Campaign:
         finally:
             self._notes += [stopped] * bool(stopped)
             await asyncio.to_thread(self._leave, complete=complete)
-        return CampaignOutcome(self._failed, interrupted, stopped)
+        failed = sum(ended.failures.total() for ended in self._ended.values())
+        return CampaignOutcome(failed, interrupted, stopped)
 
     # -- Before -----------------------------------------------------------------------------------------
 
@@ -158,6 +160,12 @@ class Campaign:
             jobs = tuple(Job(replace(job.case, dialogue_id=None, turn_index=0), job.repeat) for job in jobs)
         else:
             jobs = tuple(_warm(jobs, point.concurrency))
+        sessions = len(sessions_of(jobs))
+        if sessions < point.concurrency and not point.arrivals.open_loop:
+            raise UsageError(
+                f"{point.name}: expected at least as many sessions as are held at a time; "
+                f"{counted(len(jobs), 'turn')} of the data's dialogues make {sessions}"
+            )
         return replace(plan, jobs=jobs)
 
     def _config_of(self, point: CampaignPoint) -> RunConfig:
@@ -196,7 +204,8 @@ class Campaign:
             plan = replace(plan, jobs=tuple(job for jobs in sessions[: len(sessions) // 2] for job in jobs))
         writer = await asyncio.to_thread(self._begin, point)
         load = LoadWatch(point.concurrency, point.arrivals.per_s, self._held)
-        watch = _Watch(observer, load, holds_sessions=not plan.config.turns.processes)
+        ended = self._ended[point.name]
+        watch = _Watch(observer, load, ended, holds_sessions=not plan.config.turns.processes)
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
         stopped, interrupted = "", False
@@ -205,14 +214,13 @@ class Campaign:
             interrupted = outcome.interrupted
         except* _OverloadError as overload:
             stopped = str(_innermost(overload))
-        self._failed += watch.failures.total()
         self._notes += watch.steps_of_wall_clock
         self._priority = part_of(writer.manifest, "machine").get("priority", self._priority)
-        if not (stopped or interrupted) and not watch.captured:
-            stopped = f"no turn of {point.name} was captured ({watch.most_common()}): the campaign stops here"
+        if ended.failures and not (stopped or interrupted or ended.captured):
+            stopped = f"no turn of {point.name} was captured ({ended.most_common()}): the campaign stops here"
         if not (stopped or interrupted or step.half):
             await asyncio.to_thread(self._writers.pop(point.name).end)
-            if point.role is not PointRole.SENTINEL:
+            if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
                 self._held = max(self._held or 0, point.concurrency)
         return stopped, interrupted
 
@@ -274,17 +282,37 @@ class _OverloadError(LiveEvalError):
     """The load of a point cannot be held; the message says what could be."""
 
 
+class _Ended:
+    """The turns of a point that have ended, those of both halves together."""
+
+    def __init__(self) -> None:
+        self.captured = 0
+        self.failures: Counter[FailureKind] = Counter()
+
+    def take(self, record: TurnRecord) -> None:
+        """Count a turn."""
+        if record.failure is None:
+            self.captured += 1
+        else:
+            self.failures[record.failure.kind] += 1
+
+    def most_common(self) -> str:
+        """Return the kinds of failure with their numbers, in words."""
+        return ", ".join(f"{count} × {kind}" for kind, count in self.failures.most_common())
+
+
 class _Watch:
     """Follows one step of a campaign as an `Observer`, and ends it where the load cannot be held."""
 
-    def __init__(self, observer: CampaignObserver, load: LoadWatch, *, holds_sessions: bool) -> None:
+    def __init__(
+        self, observer: CampaignObserver, load: LoadWatch, ended: _Ended, *, holds_sessions: bool
+    ) -> None:
         self._observer = observer
+        self._ended = ended
         self._holds_sessions = holds_sessions  # this process itself
         self._load = load
         self._wall_clock = WallClockWatch()
         self._began_ns = self._cpu_ns = 0
-        self.captured = 0
-        self.failures: Counter[FailureKind] = Counter()
         self.steps_of_wall_clock: list[str] = []
 
     def preparing(self, done: int, total: int) -> None:
@@ -304,10 +332,7 @@ class _Watch:
             _OverloadError: The turns so far show that the load cannot be held.
         """
         self._observer.turn(record)
-        if record.failure is None:
-            self.captured += 1
-        else:
-            self.failures[record.failure.kind] += 1
+        self._ended.take(record)
         step = self._wall_clock.take(record)
         if step is not None:
             self.steps_of_wall_clock.append(step)
@@ -316,10 +341,6 @@ class _Watch:
         why = self._load.overload(time.monotonic_ns() - self._began_ns, cpu_ns)
         if why is not None:
             raise _OverloadError(why)
-
-    def most_common(self) -> str:
-        """Return the kinds of failure with their numbers, in words."""
-        return ", ".join(f"{count} × {kind}" for kind, count in self.failures.most_common())
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -354,7 +375,7 @@ def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
 
     As many sessions as are held at a time have turns, if there are enough.
     """
-    longest = max(1, min(_LONGEST_WARM, len(jobs) // concurrency))
+    longest = max(1, min(LONGEST_WARM, len(jobs) // concurrency))
     for repeat, played in itertools.groupby(jobs, key=lambda job: job.repeat):
         single = 0
         for job in played:

@@ -15,6 +15,7 @@ from live_eval.scoring.llm.budget import Price
 from live_eval.types import TurnMode
 
 __all__ = [
+    "LONGEST_WARM",
     "CampaignPlan",
     "CampaignPoint",
     "CampaignStep",
@@ -23,6 +24,11 @@ __all__ = [
     "points_of",
     "steps_of",
 ]
+
+
+LONGEST_WARM = 10
+"""Turns of a warm session, at most."""
+_LEAST_ROUNDS = 4  # of sessions in each half of a point; the fewer, the more its full load is cut short
 
 
 class PointRole(StrEnum):
@@ -89,6 +95,12 @@ class CampaignPlan:
             values = getattr(self, name)
             if any(value in values[:at] for at, value in enumerate(values)):
                 raise UsageError(f"{name}: expected different values, but one is listed twice: {values}")
+        most = max(self.concurrency)
+        if most > self.turns and not self.arrivals.open_loop:
+            raise UsageError(
+                f"concurrency {most}: expected at least as many turns as sessions at a time; "
+                f"turns is {self.turns}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +191,8 @@ def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
 def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
     """Return what is played one after the other: the points, and a sentinel before, amid and after them.
 
-    With a single point, the sentinel in the middle comes between its halves.
+    With a single point, the sentinel in the middle comes between its halves; without one if they are so
+    short that they would hardly reach its concurrency.
     """
     points = points_of(plan)
     if not plan.sentinel_turns:
@@ -199,6 +212,14 @@ def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
     )
     if len(points) == 1:
         (only,) = points
-        return [before, *[CampaignStep(only, half=True)] * (only.turns > 1), amid, CampaignStep(only), after]
+        if not _has_long_halves(only):
+            return [before, CampaignStep(only), after]
+        return [before, CampaignStep(only, half=True), amid, CampaignStep(only), after]
     half = len(points) // 2
     return [before, *map(CampaignStep, points[:half]), amid, *map(CampaignStep, points[half:]), after]
+
+
+def _has_long_halves(point: CampaignPoint) -> bool:
+    """Return whether the load at the seam between the halves of a point hardly matters."""
+    sessions = point.turns // (LONGEST_WARM if point.sessions is SessionKind.WARM else 1)
+    return sessions // 2 >= _LEAST_ROUNDS * point.concurrency

@@ -169,7 +169,7 @@ async def test_an_endpoint_that_never_replies_ends_the_campaign(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     settings = await asyncio.to_thread(config, f"{endpoint}?fault=silent", manifest)
-    outcome = await held(tmp_path / "c", config=settings, turns=2, concurrency=(2, 4))
+    outcome = await held(tmp_path / "c", config=settings, turns=2, concurrency=(2, 1))
     assert outcome.failed == 2
     assert outcome.stopped == "no turn of c2 was captured (2 × no_response): the campaign stops here"
     document = json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())

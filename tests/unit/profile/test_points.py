@@ -11,10 +11,26 @@ def names(plan: CampaignPlan) -> list[str]:
     return [f"{step.point.name}{'/2' * step.half}" for step in steps_of(plan)]
 
 
-def test_a_single_point_has_the_sentinel_between_its_halves() -> None:
-    assert names(CampaignPlan(concurrency=(4,))) == [
-        *("sentinel-start", "c4/2", "sentinel-middle", "c4", "sentinel-end")
-    ]
+def test_a_long_single_point_has_the_sentinel_between_its_halves() -> None:
+    halved = ["sentinel-start", "c4/2", "sentinel-middle", "c4", "sentinel-end"]
+    assert names(CampaignPlan(concurrency=(4,), turns=32)) == halved
+    assert names(CampaignPlan(concurrency=(4,), turns=320, sessions=(SessionKind.WARM,))) == halved
+
+
+@pytest.mark.parametrize(
+    ("turns", "sessions"), [(6, SessionKind.COLD), (31, SessionKind.COLD), (319, SessionKind.WARM)]
+)
+def test_a_single_point_that_would_hardly_reach_its_load_in_halves_is_played_whole(
+    turns: int, sessions: SessionKind
+) -> None:
+    plan = CampaignPlan(concurrency=(4,), turns=turns, sessions=(sessions,))
+    assert names(plan) == ["sentinel-start", "c4", "sentinel-end"]
+
+
+def test_a_closed_loop_needs_a_turn_for_each_session() -> None:
+    with pytest.raises(UsageError, match="concurrency 7: expected at least as many turns as sessions"):
+        CampaignPlan(concurrency=(2, 7), turns=6)
+    CampaignPlan(concurrency=(7,), turns=6, arrivals=Arrivals.parse("poisson:1"))
 
 
 def test_the_sentinel_comes_before_amid_and_after_the_points() -> None:
