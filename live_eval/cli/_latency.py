@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from live_eval.cli._listing import NONE, figure, figure_table, output_console
+from live_eval.cli._listing import NONE, counts_in_words, figure, figure_table, output_console
+from live_eval.judging import TURN_FAILED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,10 +24,11 @@ def print_campaign(summary: Mapping[str, Any]) -> None:
             console.print(table)
             console.print()
     lag = summary["error_bar"]["lag_ms"]
-    console.print(
-        f"error bar (lag): p50 {figure(lag['p50'], digits=1)} ms, p99 {figure(lag['p99'], digits=1)} ms; "
-        f"arrivals stamped by {'the kernel' if summary['stamps'] == 'kernel' else 'this process'}"
-    )
+    if lag["p50"] is not None:
+        console.print(
+            f"error bar (lag): p50 {figure(lag['p50'], digits=1)} ms, p99 {figure(lag['p99'], digits=1)} ms; "
+            f"arrivals stamped by {'the kernel' if summary['stamps'] == 'kernel' else 'this process'}"
+        )
     for point in _played(summary):
         cost = point["cost_per_minute"]
         if cost["usd"] is not None:
@@ -40,7 +42,9 @@ def _points(summary: Mapping[str, Any]) -> Table:
     headings = ("point", "turns", "failed", "voice to voice, ms: p50", "p95", "p99", "max", "first byte: p50")
     is_open = summary["arrivals"] != "closed"
     table = figure_table(*headings, *(("from when due: p50", "p95", "p99") if is_open else ()))
-    for point in _played(summary):
+    played = _played(summary)
+    # Where nothing was captured, the reasons say all there is to say.
+    for point in played if any(point["turns"]["captured"] for point in played) else ():
         turns, latencies = point["turns"], point["latencies"]
         heard, first, due = (latencies[name] for name in ("voice_to_voice", "first_byte", _OPEN_LOOP))
         cells = [figure(heard["p50_ms"], heard["intervals"].get("p50_ms"), digits=0)]
@@ -54,8 +58,8 @@ def _points(summary: Mapping[str, Any]) -> Table:
 
 
 def _endpointing(summary: Mapping[str, Any]) -> Table:
-    table = figure_table("endpointing cost", "n", "detector, ms", "manual", "difference")
-    for cost in summary["endpointing_cost"]:
+    table = figure_table("endpointing cost", "n", "detector, ms: p50", "manual: p50", "mean difference")
+    for cost in _measured(summary["endpointing_cost"]):
         set_to = ", ".join(f"{key}={value}" for key, value in (cost["turn_detection"] or {}).items())
         table.add_row(
             set_to or "default",
@@ -69,7 +73,7 @@ def _endpointing(summary: Mapping[str, Any]) -> Table:
 
 def _definitions(summary: Mapping[str, Any]) -> Table:
     table = figure_table("definition", "n", "median, ms", "difference")
-    for row in summary["definitions"]:
+    for row in _measured(summary["definitions"]):
         table.add_row(
             row["name"],
             str(row["n"]),
@@ -101,13 +105,31 @@ def _reasons(summary: Mapping[str, Any]) -> Iterator[str]:
         if heard["p50_ms"] is not None and heard["reason"].get("p50_ms"):
             yield f"{point['name']}: voice to voice has no interval: {heard['reason']['p50_ms']}"
         for share in ("p95", "p99"):
-            if heard[f"{share}_ms"] is None:
+            if heard[f"{share}_ms"] is None and point["turns"]["captured"]:
                 yield f"{point['name']}: voice to voice has no {share}: {heard['reason'].get(f'{share}_ms')}"
+        yield from (f"{point['name']}: {words}" for words in _rests_on(point))
         for kind, count in point["turns"]["failed"].items():
             yield f"{point['name']}: {count} failed: {kind}"
         for what in ("premature", "early", "flagged"):
             if point["turns"].get(what):
                 yield f"{point['name']}: {point['turns'][what]} {_WORDS[what]}"
+
+
+def _rests_on(point: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many of the captured turns a latency rests on, and why not on all."""
+    captured = point["turns"]["captured"]
+    for name in ("voice_to_voice", "first_byte"):
+        latency = point["latencies"][name]
+        left_out = {"uncertain end of speech": latency["uncertain"], **latency["missing"]}
+        left_out.pop(TURN_FAILED, None)
+        if latency["n"] < captured:
+            why = counts_in_words({reason: count for reason, count in left_out.items() if count})
+            yield f"{name.replace('_', ' ')} rests on {latency['n']} of {captured} turns: {why}"
+
+
+def _measured(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return rows of which at least one has values; none otherwise."""
+    return rows if any(row["n"] for row in rows) else ()
 
 
 _WORDS = {

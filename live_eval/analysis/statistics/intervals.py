@@ -32,6 +32,7 @@ __all__ = [
     "MIN_BEYOND_VALUE",
     "MIN_CLUSTERS",
     "RESAMPLES",
+    "SCRIPTS",
     "Ecdf",
     "Estimate",
     "Interval",
@@ -55,6 +56,8 @@ LEVEL = 0.95
 MIN_CLUSTERS = 8
 MIN_BEYOND = 5
 MIN_BEYOND_VALUE = 1.5
+SCRIPTS = "scripts"
+"""What intervals draw, unless a caller says otherwise."""
 _BLOCK = 250
 # Smaller differences are due to rounding.
 _ROUNDING = 1e-9
@@ -181,12 +184,15 @@ def ecdf(values: ArrayLike, total: int | None = None) -> Ecdf:
     return Ecdf(ascending, np.arange(1, len(ascending) + 1) / max(1, total), total)
 
 
-def estimate_mean(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
+def estimate_mean(
+    values: ArrayLike, clusters: Sequence[Hashable], *, drawn_as: str = SCRIPTS, seed: int = 0
+) -> Estimate:
     """Return the mean of values with its interval.
 
     Args:
         values: Shape (n,).
-        clusters: The script of each value.
+        clusters: The script of each value, or what else is drawn.
+        drawn_as: What reasons call the clusters.
         seed: Seed of the resampling.
 
     Raises:
@@ -204,8 +210,8 @@ def estimate_mean(values: ArrayLike, clusters: Sequence[Hashable], *, seed: int 
     def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray(drawn @ sums / (drawn @ sizes), np.float64)
 
-    no_width = "all scripts have the same mean" if np.ptp(array) else "all values are alike"
-    interval, reason = _interval(statistic, count, seed, no_width=no_width)
+    no_width = f"all {drawn_as} have the same mean" if np.ptp(array) else "all values are alike"
+    interval, reason = _interval(statistic, count, seed, no_width=no_width, drawn_as=drawn_as)
     return Estimate(float(array.mean()), len(array), count, interval, reason)
 
 
@@ -230,7 +236,12 @@ def estimate_share(
 
 
 def estimate_quantile(
-    values: ArrayLike, clusters: Sequence[Hashable], share: float, *, seed: int = 0
+    values: ArrayLike,
+    clusters: Sequence[Hashable],
+    share: float,
+    *,
+    drawn_as: str = SCRIPTS,
+    seed: int = 0,
 ) -> Estimate:
     """Return a quantile of values (as `quantile` does) with its interval; otherwise as `estimate_mean`.
 
@@ -256,7 +267,7 @@ def estimate_quantile(
     value = float(np.quantile(array, share))
     if count >= MIN_CLUSTERS and (too_few := _too_few(share, len(array), MIN_BEYOND)):
         return Estimate(value, len(array), count, reason=too_few)
-    interval, reason = _interval(statistic, count, seed)
+    interval, reason = _interval(statistic, count, seed, drawn_as=drawn_as)
     return Estimate(value, len(array), count, interval, reason)
 
 
@@ -296,10 +307,16 @@ def estimate_figure(
 
 
 def paired_difference(
-    first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0
+    first: ArrayLike,
+    second: ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    drawn_as: str = SCRIPTS,
+    seed: int = 0,
 ) -> Estimate:
     """Return the mean of ``second − first`` over pairs, each of shape (n,); otherwise as `estimate_mean`."""
-    return estimate_mean(np.asarray(second, np.float64) - np.asarray(first, np.float64), clusters, seed=seed)
+    differences = np.asarray(second, np.float64) - np.asarray(first, np.float64)
+    return estimate_mean(differences, clusters, drawn_as=drawn_as, seed=seed)
 
 
 def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
@@ -337,9 +354,10 @@ def _interval(
     seed: int,
     most_undefined: float = 0.0,
     no_width: str = "",
+    drawn_as: str = SCRIPTS,
 ) -> tuple[Interval | None, str]:
     if clusters < MIN_CLUSTERS:
-        return None, f"fewer than {MIN_CLUSTERS} scripts"
+        return None, f"fewer than {MIN_CLUSTERS} {drawn_as}"
     drawn = _draws(clusters, RESAMPLES, seed)
     figures = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
     undefined = int(np.isnan(figures).sum())

@@ -257,7 +257,8 @@ def _row(name: str, evidence: Sequence[TurnEvidence], ours: Sequence[int | None]
         if latency.ns is not None and own_ns is not None
     ]
     units = resampling_units([turn for _, turn in paired])
-    difference = estimate_quantile([apart_ns / 1e6 for apart_ns, _ in paired], units, 0.5)
+    apart_ms = [apart_ns / 1e6 for apart_ns, _ in paired]
+    difference = estimate_quantile(apart_ms, units.of_turns, 0.5, drawn_as=units.drawn_as)
     values = [latency.ns / 1e6 for latency in found if latency.ns is not None]
     return {
         "name": name,

@@ -18,7 +18,7 @@ from live_eval.analysis.statistics import (
     paired_difference,
     rounded,
 )
-from live_eval.profile.figures.latencies import latency_of
+from live_eval.profile.figures.latencies import TURNS, latency_of
 from live_eval.recording import TurnRecord
 
 __all__ = ["SENTINEL_FIGURES", "sentinel_figures"]
@@ -46,10 +46,10 @@ def sentinel_figures(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -
     figures: dict[str, Any] = {}
     for name in SENTINEL_FIGURES:
         now, then = _values(turns, name), _values(first, name)
-        median = estimate_quantile(list(now.values()), list(now), 0.5)
+        median = estimate_quantile(list(now.values()), list(now), 0.5, drawn_as=TURNS)
         both = [key for key in now if key in then] if turns is not first else []
         difference = (
-            paired_difference([then[key] for key in both], [now[key] for key in both], both)
+            paired_difference([then[key] for key in both], [now[key] for key in both], both, drawn_as=TURNS)
             if both
             else Estimate(None, 0, 0)
         )

@@ -58,7 +58,8 @@ def _paired(
     befores = [ours[turn.turn_id] for turn in pairs]
     afters = [theirs[turn.turn_id] for turn in pairs]
     differences = [after - before for before, after in zip(befores, afters, strict=True)]
-    difference = estimate_mean(differences, resampling_units(pairs))
+    units = resampling_units(pairs)
+    difference = estimate_mean(differences, units.of_turns, drawn_as=units.drawn_as)
     return {
         "n": difference.n,
         "detector_ms": rounded(quantile(afters, 0.5), 3),

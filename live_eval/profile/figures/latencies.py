@@ -18,6 +18,7 @@ import numpy as np
 
 from live_eval.analysis.statistics import (
     MIN_CLUSTERS,
+    SCRIPTS,
     Estimate,
     estimate_mean,
     estimate_quantile,
@@ -32,7 +33,9 @@ from live_eval.timing import Latency, TurnTrace
 
 __all__ = [
     "METRICS",
+    "TURNS",
     "LatencyFigures",
+    "ResamplingUnits",
     "intended_delay",
     "latency_figures",
     "latency_of",
@@ -40,6 +43,9 @@ __all__ = [
     "resampling_units",
     "tail",
 ]
+
+TURNS = "turns"
+"""What intervals draw where there are too few scripts."""
 
 _TIMED = ("connect", "endpointing", "first_byte", "voice_to_voice", "lead_silence", "transcript")
 _FROM_INTENDED = {
@@ -120,9 +126,12 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
     return LatencyFigures(
         name=name,
         values=certain,
-        mean=estimate_mean(values, units),
-        quantiles={key: estimate_quantile(values, units, share) for key, share in _SHARES.items()},
-        resampled="scripts" if units == [turn.case.script_id for turn in measured] else "turns",
+        mean=estimate_mean(values, units.of_turns, drawn_as=units.drawn_as),
+        quantiles={
+            key: estimate_quantile(values, units.of_turns, share, drawn_as=units.drawn_as)
+            for key, share in _SHARES.items()
+        },
+        resampled=units.drawn_as,
         without_flagged=Percentiles.of(
             [certain[turn.turn_id] for turn in measured if not turn.timing.flagged]
         ),
@@ -166,14 +175,29 @@ def intended_delay(trace: TurnTrace) -> Latency:
     return Latency(trace.dial_ns - trace.intended_ns)
 
 
-def resampling_units(turns: Sequence[TurnRecord]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class ResamplingUnits:
+    """What the intervals over turns draw.
+
+    Args:
+        of_turns: For each turn the unit to which it belongs.
+        drawn_as: What the units are: ``scripts`` or ``turns``.
+    """
+
+    of_turns: Sequence[str]
+    drawn_as: str
+
+
+def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
     """Return what an interval draws for each turn: its script, or itself where there are too few scripts.
 
     With fewer than eight scripts an interval over scripts has no meaning. One over turns has: it speaks about
     these recordings alone.
     """
     scripts = [turn.case.script_id for turn in turns]
-    return scripts if len(set(scripts)) >= MIN_CLUSTERS else [turn.turn_id for turn in turns]
+    if len(set(scripts)) >= MIN_CLUSTERS or not turns:
+        return ResamplingUnits(scripts, SCRIPTS)
+    return ResamplingUnits([turn.turn_id for turn in turns], TURNS)
 
 
 def tail(values: Sequence[float]) -> list[list[float]]:

@@ -60,14 +60,14 @@ def test_a_resampled_quantile_is_numpys_of_the_resampled_values(monkeypatch: pyt
     figures: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
     interval = statistics._interval
 
-    def spy(statistic, count, seed):  # type: ignore[no-untyped-def]
+    def spy(statistic, count, seed, **words):  # type: ignore[no-untyped-def]
         draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=50)
         figures.append(statistic(draws))
         numbers = {c: i for i, c in enumerate(sorted(set(clusters.tolist())))}
         members = np.asarray([numbers[c] for c in clusters.tolist()])
         spelled = [np.quantile(np.repeat(values, draw[members]), 0.7) for draw in draws]
         np.testing.assert_allclose(figures[-1], spelled)
-        return interval(statistic, count, seed)
+        return interval(statistic, count, seed, **words)
 
     monkeypatch.setattr(statistics, "_interval", spy)
     estimate = estimate_quantile(values, clusters.tolist(), 0.7, seed=5)

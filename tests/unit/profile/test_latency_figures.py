@@ -52,6 +52,8 @@ def test_intervals_draw_turns_where_there_are_too_few_scripts() -> None:
     of_many = latency_figures("first_byte", turns_at(values, scripts=12)).as_json()
     assert (of_few["resampled"], of_many["resampled"]) == ("turns", "scripts")
     assert of_few["intervals"]["p50_ms"] is not None
+    too_few = latency_figures("first_byte", turns_at(values[:7])).as_json()
+    assert (too_few["resampled"], too_few["reason"]["p50_ms"]) == ("turns", "fewer than 8 turns")
 
 
 def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart() -> None:

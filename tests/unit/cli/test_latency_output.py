@@ -1,0 +1,38 @@
+"""What `live-eval latency` prints of a campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from live_eval.cli._latency import print_campaign
+from live_eval.errors import FailureKind
+from live_eval.profile.summary import campaign_summary
+from live_eval.recording import TurnRecord
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Failure
+from tests.support.campaigns import a_case, point, turns_at, write_campaign
+
+
+def printed(folder: Path, turns: list[TurnRecord], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_campaign(campaign_summary(write_campaign(folder, [(point("c1"), turns)]), words=False))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_figure_names_the_turns_it_does_not_rest_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unsure = [spoken_turn(a_case(number), TurnPlan(uncertain=True)) for number in (20, 21)]
+    lines = printed(tmp_path / "c", turns_at([500.0] * 9) + unsure, capsys)
+    for name in ("voice to voice", "first byte"):
+        assert f"c1: {name} rests on 9 of 11 turns: uncertain end of speech 2" in lines
+
+
+def test_a_campaign_without_captured_turns_prints_no_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_SESSION, "refused"))
+    lines = printed(tmp_path / "c", [spoken_turn(a_case(0), lost)], capsys)
+    assert "c1: 1 failed: no_session" in lines
+    assert not any("–" in line or "definition" in line for line in lines)
