@@ -64,7 +64,8 @@ def _latency(
     )
     folder = out or _new_folder(endpoint)
     campaign = Campaign(plan, folder)
-    for note in campaign.notes:
+    said = [*campaign.notes]
+    for note in said:
         click.echo(f"note: {note}", err=True)
     with _CampaignProgress() as progress:
         outcome = run_loop(campaign.hold(progress))
@@ -75,6 +76,9 @@ def _latency(
         _options.print_json(summary)
     else:
         print_campaign(summary)
+    for note in summary["notes"]:
+        if note not in (*said, outcome.stopped):
+            click.echo(f"note: {note}", err=True)
     for each in checked:
         click.echo(each.in_words, err=as_json)
     click.echo(f"campaign: {folder}", err=as_json)

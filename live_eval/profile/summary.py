@@ -29,6 +29,7 @@ from live_eval.profile.words import ReplyWords
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.scoring.llm.budget import Price
 from live_eval.speech.recognition import Recogniser, Word, available
+from live_eval.text.wording import counted
 from live_eval.types import StampKind
 
 __all__ = [
@@ -165,6 +166,7 @@ def campaign_summary(folder: Path, *, words: bool = True) -> dict[str, Any]:
     campaign = read_campaign(folder)
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
+    own = [note for point in campaign.points if (note := _own_failures(point))]
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoint": facts.get("endpoint"),
@@ -172,7 +174,7 @@ def campaign_summary(folder: Path, *, words: bool = True) -> dict[str, Any]:
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "arrivals": facts.get("arrivals"),
-        "notes": list(facts.get("notes") or ()),
+        "notes": [*(facts.get("notes") or ()), *own],
         "stamps": _stamps(turns),
         "error_bar": {
             "lag_ms": _lag_ms(turns),
@@ -222,6 +224,16 @@ def _counts(turns: Sequence[TurnRecord]) -> dict[str, Any]:
     }
 
 
+def _own_failures(point: PointRecord) -> str:
+    """Return in words how many turns failed because a process of ours died; empty if none did."""
+    failures = [turn.failure.kind for turn in point.turns if turn.failure is not None]
+    died = failures.count(FailureKind.PROCESS_DIED)
+    if not died:
+        return ""
+    whose = "the fault of this machine or of live-eval, not of the endpoint; assertions count them"
+    return f"{point.facts.get('name')}: {counted(died, 'turn')} failed as process_died: {whose}"
+
+
 def _is_early(turn: TurnRecord) -> bool:
     """Return whether the reply began before the user had ended; not known where that end is uncertain."""
     ns = turn.timing.first_byte.ns if turn.timing.first_byte.ns is not None else turn.timing.voice_to_voice.ns
@@ -233,9 +245,11 @@ def _lag_ms(turns: Sequence[TurnRecord]) -> dict[str, float | None]:
     return {"p50": rounded(quantile(lags, 0.5), 3), "p99": rounded(quantile(lags, 0.99), 3)}
 
 
-def _stamps(turns: Sequence[TurnRecord]) -> str:
-    """Return who stamped the arrivals: ``kernel`` only if it did so in every turn."""
+def _stamps(turns: Sequence[TurnRecord]) -> str | None:
+    """Return who stamped the arrivals: ``kernel`` only if it did so in every turn; None without any."""
     kinds = {turn.trace.stamps for turn in turns if turn.captured}
+    if not kinds:
+        return None
     return (StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER).value
 
 

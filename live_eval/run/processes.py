@@ -5,7 +5,7 @@ interpreter then no longer competes with the event loops that time sessions. An 
 the fewest sessions, through a pair of sockets: never on a command line, in the environment or in a file.
 
 A process that dies costs its sessions (`FailureKind.PROCESS_DIED`); the next order starts another in its
-place.
+place. Where none starts, the others take the sessions.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SessionProcesses:
         Raises:
             TurnError: As in the other process; or that process died.
         """
-        place = min(self._places, key=lambda place: place.sessions)
+        place = min(self._places, key=lambda place: (place.is_down, place.sessions))
         place.sessions += 1
         try:
             return await place.hold(order)
@@ -137,6 +137,8 @@ class _Place:
         self._starting = asyncio.Lock()
         self.running: _Process | None = None
         self.sessions = 0
+        self.is_down = False
+        """Whether no process could be started here when it was last tried."""
         self.priority = Priority.NORMAL
         self._before = Cpu(0.0, 0.0)  # spent by those that died
 
@@ -159,9 +161,10 @@ class _Place:
                 try:
                     self.priority = (await process.start()).priority
                 except BaseException:
+                    self.is_down = True
                     await process.close()
                     raise
-                self.running = process
+                self.running, self.is_down = process, False
             return self.running
 
     async def hold(self, order: SessionOrder) -> HeldSession:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -29,7 +29,7 @@ from live_eval.redaction import SECRETS
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.processes import session_processes
+from live_eval.run.processes import SessionProcesses, session_processes
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Outcome, play
 from live_eval.run.session_process import ProcessSettings
@@ -286,6 +286,23 @@ async def test_a_process_that_cannot_start_says_why() -> None:
     assert isinstance(error, LiveEvalError)
     assert str(error).startswith("the process that holds sessions ended before it was ready, with status 1: ")
     assert "no_such_plugin" in str(error)
+
+
+async def test_a_place_where_no_process_starts_gets_no_sessions_while_others_are_up() -> None:
+    held: list[str] = []
+
+    class Place:
+        def __init__(self, name: str, *, is_down: bool, sessions: int) -> None:
+            self.name, self.is_down, self.sessions = name, is_down, sessions
+
+        async def hold(self, order: Any) -> Any:
+            held.append(self.name)
+
+    places = [Place("down", is_down=True, sessions=0), Place("up", is_down=False, sessions=3)]
+    sessions = SessionProcesses(cast(Any, places))
+    for _ in range(3):
+        await sessions.hold(cast(Any, None))
+    assert held == ["up"] * 3
 
 
 async def test_a_module_in_the_current_folder_is_not_imported(

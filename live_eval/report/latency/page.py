@@ -139,8 +139,10 @@ def _by_colours(points: Sequence[PointView]) -> Iterator[Sequence[PointView]]:
 
 
 def _stamps(campaign: CampaignRecord) -> str:
-    """Return who stamped the arrivals of the captured turns, in words."""
+    """Return who stamped the arrivals of the captured turns, in words; empty without any."""
     turns = [turn for point in campaign.points for turn in point.turns if turn.captured]
+    if not turns:
+        return ""
     kernel = sum(turn.trace.stamps is StampKind.KERNEL for turn in turns)
     if 0 < kernel < len(turns):
         return f"by the kernel in {kernel} of {counted(len(turns), 'turn')}, by this process in the others"

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from live_eval.audio import Audio
+from live_eval.cli._latency import print_campaign
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.profile.figures.drift import sentinel_figures
 from live_eval.profile.figures.endpointing import endpointing_cost
 from live_eval.profile.summary import campaign_summary, read_campaign, summary_schema
 from live_eval.profile.words import WORDS_FILE, ReplyWords
 from live_eval.recording import TurnRecord
+from live_eval.report.latency import write_campaign_page
 from live_eval.speech.recognition import Recogniser, Transcript, Word
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.timing import measure
@@ -36,6 +38,19 @@ def valid(summary: Mapping[str, Any]) -> Mapping[str, Any]:
 def later(times: Sequence[float], ms: float) -> list[float]:
     """Times that are later by `ms`, each by a little more than the one before."""
     return [at + ms + number for number, at in enumerate(times)]
+
+
+def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_noted(tmp_path: Path) -> None:
+    died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), [spoken_turn(a_case(1), died)])])
+    summary = valid(campaign_summary(folder, words=False))
+    assert summary["stamps"] is None
+    assert summary["notes"] == [
+        "c1: 1 turn failed as process_died: the fault of this machine or of live-eval, not of the endpoint; "
+        "assertions count them"
+    ]
+    print_campaign(summary)
+    write_campaign_page(folder, summary)
 
 
 def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
