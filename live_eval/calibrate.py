@@ -33,7 +33,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.dialect import EndpointSettings, TransportKind
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.recording import RunWriter
-from live_eval.recording.calibrations import KeptCalibration
+from live_eval.recording.calibrations import FEWEST_TURNS, KeptCalibration
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference import REFERENCE
 from live_eval.reference.emulation import calibration_client, emulation_of
@@ -172,7 +172,20 @@ class Calibration:
             stamps=self.stamps.value,
             errors_p99_ms={name: _percentile(np.abs(ns), 99) for name, ns in self.errors_ns.items()},
             floor_p99_ms=_percentile(self.floor_ns, 99),
+            turns=len(self.lag_ns),
         )
+
+    @property
+    def why_not_kept(self) -> str:
+        """Why it is not kept as the error bar of later reports; empty if it is."""
+        default = client_for(_SHORT[client(self.plan.endpoint).transport_kind])
+        if self.failed:
+            return f"expected no failed turn, {len(self.failed)} failed"
+        if len(self.lag_ns) < FEWEST_TURNS:
+            return f"expected at least {FEWEST_TURNS} turns, measured {len(self.lag_ns)}"
+        if self.plan.endpoint != default:
+            return f"only those of the transport's default client are ({default})"
+        return ""
 
 
 def client_for(transport: str) -> str:

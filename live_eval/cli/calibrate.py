@@ -59,8 +59,9 @@ def command(
     Next to the errors stand how late a bare timer loop woke before and after the turns (the machine's own
     floor), and how much later than sent the chunks of replies arrived by their stamps.
 
-    The result is kept: later runs on this machine note the error that was measured for their transport and
-    the nearest load, with its date.
+    The result is kept if no turn failed, there are at least 50, and --endpoint is not given (or names the
+    transport's default client): later runs on this machine note the error that was measured for their
+    transport and the nearest load, with its date.
 
     Exit status: 0 if every turn was compared, 3 if some failed.
     """
@@ -78,11 +79,14 @@ def command(
     )
     result = run(calibrate(plan))
     figures = result.as_json()
-    keep(result.kept(datetime.now(UTC)))
+    if not result.why_not_kept:
+        keep(result.kept(datetime.now(UTC)))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
     else:
         _print(figures)
+    if result.why_not_kept:
+        click.echo(f"note: the calibration is not kept: {result.why_not_kept}", err=True)
     for line in result.failed[:10]:
         click.echo(f"failed: {line}", err=True)
     sys.exit(FAILED if result.failed else 0)

@@ -8,15 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from live_eval.errors import DataError
 from live_eval.recording.reader import part_of
 from live_eval.text.files import atomic_write
 
-__all__ = ["FILE_VARIABLE", "KeptCalibration", "keep", "kept_in", "nearest"]
+__all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in", "nearest"]
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
+FEWEST_TURNS = 50
+"""Calibrations of fewer turns are not kept: the 99th percentile of so few says little."""
+
+_LOCK_S = 10.0
 
 
 class KeptCalibration(BaseModel):
@@ -31,6 +36,7 @@ class KeptCalibration(BaseModel):
         stamps: Who stamped arrivals: ``kernel`` or ``user``.
         errors_p99_ms: 99th percentile of the absolute error, by latency.
         floor_p99_ms: How late a bare timer loop was, 99th percentile.
+        turns: Turns that were compared; 0 where an older version did not keep their number.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -43,6 +49,7 @@ class KeptCalibration(BaseModel):
     errors_p99_ms: Mapping[str, float]
     floor_p99_ms: float
     processes: int = 0
+    turns: int = 0
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
@@ -55,6 +62,7 @@ class KeptCalibration(BaseModel):
         load = f"{self.sessions} session{'' if self.sessions == 1 else 's'} at a time"
         load += f" (processes: {self.processes})" if self.processes else ""
         noise = " and busy cores" if self.noise else ""
+        noise += f" over {self.turns} turns" if self.turns else ""
         return (
             f"error of the harness (p99), calibrated on this machine on {self.date[:10]} with {load}{noise}: "
             f"{errors}; a bare timer loop was {self.floor_p99_ms:.1f} ms late"
@@ -71,13 +79,13 @@ def keep(calibration: KeptCalibration) -> Path:
         DataError: The file cannot be written.
     """
     path = _file()
-    others = [each for each in _read(path) if each.load != calibration.load]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as part:
+        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S), atomic_write(path) as part:
+            others = [each for each in _read(path) if each.load != calibration.load]
             kept = _KEPT.dump_python([*others, calibration], mode="json")
             part.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
-    except OSError as error:
+    except (OSError, Timeout) as error:
         raise DataError(f"{path}: the calibration cannot be kept: {error}") from None
     return path
 

@@ -1,5 +1,6 @@
 """What is kept of calibrations, and which one a run gets."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,12 @@ def test_a_file_that_cannot_be_read_counts_as_none_and_is_replaced(file: Path) -
     assert nearest("websocket", 1) is None
     keep(made(1))
     assert nearest("websocket", 1) == made(1)
+
+
+def test_two_that_are_kept_at_once_are_both_kept() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda sessions: keep(made(sessions)), range(1, 17)))
+    assert [nearest("websocket", sessions) for sessions in range(1, 17)] == [*map(made, range(1, 17))]
 
 
 def test_a_place_that_cannot_be_written_is_named(file: Path) -> None:
