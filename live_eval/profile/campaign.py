@@ -30,7 +30,7 @@ from live_eval.profile.points import (
     SessionKind,
     steps_of,
 )
-from live_eval.profile.watch import LoadWatch, WallClockWatch
+from live_eval.profile.watch import LoadWatch, WallClockWatch, queued
 from live_eval.recording import RunWriter, part_of
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord
@@ -68,11 +68,13 @@ class CampaignOutcome:
         failed: Turns that were not captured.
         interrupted: Whether the user stopped it.
         stopped: Why it stopped before its end; empty if it did not.
+        notes: What else is worth knowing, one sentence each.
     """
 
     failed: int
     interrupted: bool
     stopped: str
+    notes: tuple[str, ...] = ()
 
 
 class Campaign:
@@ -131,6 +133,7 @@ class Campaign:
             observer: Follows the campaign.
         """
         stopped, interrupted, complete = "", False, False
+        known = len(self._notes)
         try:
             async with self._endpoint() as base_url:
                 for number, step in enumerate(self._steps, 1):
@@ -141,10 +144,11 @@ class Campaign:
                 else:
                     complete = True
         finally:
+            came_up = tuple(self._notes[known:])
             self._notes += [stopped] * bool(stopped)
             await asyncio.to_thread(self._leave, complete=complete)
         failed = sum(ended.failures.total() for ended in self._ended.values())
-        return CampaignOutcome(failed, interrupted, stopped)
+        return CampaignOutcome(failed, interrupted, stopped, came_up)
 
     # -- Before -----------------------------------------------------------------------------------------
 
@@ -218,6 +222,13 @@ class Campaign:
         self._priority = part_of(writer.manifest, "machine").get("priority", self._priority)
         if ended.failures and not (stopped or interrupted or ended.captured):
             stopped = f"no turn of {point.name} was captured ({ended.most_common()}): the campaign stops here"
+        queue = (
+            None
+            if stopped or (step.half and not interrupted)
+            else queued(ended.start_delays_ns, point.concurrency)
+        )
+        if queue is not None:
+            self._notes.append(f"{point.name}: {queue}")
         if not (stopped or interrupted or step.half):
             await asyncio.to_thread(self._writers.pop(point.name).end)
             if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
@@ -288,9 +299,12 @@ class _Ended:
     def __init__(self) -> None:
         self.captured = 0
         self.failures: Counter[FailureKind] = Counter()
+        self.start_delays_ns: list[int] = []
 
     def take(self, record: TurnRecord) -> None:
         """Count a turn."""
+        if record.trace.intended_ns is not None:
+            self.start_delays_ns.append(record.trace.dial_ns - record.trace.intended_ns)
         if record.failure is None:
             self.captured += 1
         else:

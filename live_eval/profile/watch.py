@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from live_eval.recording.record import TurnRecord
 from live_eval.text.wording import counted
 from live_eval.timing import LAG_BOUND_NS
 
-__all__ = ["LoadWatch", "WallClockWatch"]
+__all__ = ["LoadWatch", "WallClockWatch", "queued"]
 
 _LEAST_TURNS = 10
 _LEAST_LATE_SECONDS = 5
@@ -21,6 +22,7 @@ _LATE_SHARE = 0.25
 _LEAST_STARTS = 40
 _LEAST_SPAN_NS = 30_000_000_000
 _LEAST_DELAY_NS = 1_000_000_000
+_QUEUED_NS = 100_000_000
 _SAFE_LOAD = 0.4  # of a processor: connecting, and the end of a turn, need the rest
 _SECOND_NS = 1_000_000_000
 _STEP_NS = 100_000_000
@@ -138,6 +140,22 @@ class _Sent:
 class _Start:
     intended_ns: int
     dialled_ns: int
+
+
+def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
+    """Return by how much the sessions of an open loop began late, in words; None if at most 100 ms at p95.
+
+    Args:
+        delays_ns: From when each session was due to its dialling.
+        concurrency: Sessions at a time, at most.
+    """
+    late_ns = float(np.percentile(delays_ns, 95)) if delays_ns else 0.0
+    if late_ns <= _QUEUED_NS:
+        return None
+    return (
+        f"sessions queued: they began {late_ns / 1e6:,.0f} ms after they were due at p95, with at most "
+        f"{concurrency} at a time; latencies from when due include that wait"
+    )
 
 
 class WallClockWatch:

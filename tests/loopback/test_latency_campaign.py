@@ -142,7 +142,8 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
 ) -> None:
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100&delay_ms=100", manifest)
     arrivals = Arrivals.parse("constant:10")
-    await held(tmp_path / "c", config=settings, turns=3, concurrency=(1,), arrivals=arrivals)
+    folder = tmp_path / "c"
+    outcome = await held(folder, config=settings, turns=3, concurrency=(1,), arrivals=arrivals)
     traces = sorted(
         (turn.trace for turn in await turns_of(tmp_path / "c" / "c1")), key=lambda each: each.dial_ns
     )
@@ -152,6 +153,9 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
     assert 0 <= delays[0] < 50_000_000
     # A turn takes more than 0.3 s and only one is held at a time: each start is 0.2 s later than the last.
     assert min(np.diff(delays)) > 199_000_000
+    assert "c1: sessions queued: they began" in outcome.notes[-1]
+    summary = await asyncio.to_thread(campaign_summary, folder, words=False)
+    assert summary["notes"] == list(outcome.notes)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from live_eval.profile.watch import LoadWatch, WallClockWatch
+from live_eval.profile.watch import LoadWatch, WallClockWatch, queued
 from live_eval.recording.record import TurnCapture, TurnRecord, finish
 from live_eval.timing import TurnTrace
 from live_eval.types import Case, Variant
@@ -106,6 +106,13 @@ def test_a_queue_that_empties_again_is_held(stall_s: float) -> None:
         free_s = begins_s + 0.5
         watch.take(turn(number, intended_s=number, dial_s=begins_s))
         assert overloaded(watch) is None
+
+
+def test_a_queue_in_front_of_the_sessions_is_noted_with_its_length() -> None:
+    assert queued([], 4) is None
+    assert queued([90 * MS] * 20, 4) is None
+    note = queued([0] * 10 + [8 * S] * 10, 4) or ""
+    assert "they began 8,000 ms after they were due at p95, with at most 4 at a time" in note
 
 
 def test_a_step_of_the_wall_clock_is_reported_once() -> None:
