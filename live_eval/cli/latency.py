@@ -100,10 +100,9 @@ def _status(outcome: CampaignOutcome, checked: Sequence[CheckedAssertion]) -> in
         return INTERRUPTED
     if outcome.stopped:
         click.echo(f"stopped: {outcome.stopped}", err=True)
-        return FAILED
     if not all(checked):
         return ASSERTION_FAILED
-    return FAILED if outcome.failed else 0
+    return FAILED if outcome.stopped or outcome.failed else 0
 
 
 class _CampaignProgress(RunProgress):
