@@ -29,7 +29,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.registry import client
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import play
+from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run
 
 TURNS = 2_000
@@ -40,22 +40,13 @@ AIM_KB = 2.0  # what allocators keep: the number of objects does not grow
 PAGE_KB = 4
 
 
-class Watch:
+class Watch(SilentObserver):
     """An observer that notes how much memory there is as the turns come in."""
 
     def __init__(self, endpoint_id: int) -> None:
         self._processes = ("self", str(endpoint_id))
         self.failed = self.lagging = 0
         self.memory_kb: list[tuple[int, ...]] = []
-
-    def preparing(self, done: int, total: int) -> None:
-        """Do nothing."""
-
-    def playing(self, total: int, already: int) -> None:
-        """Do nothing."""
-
-    def waiting(self, seconds: float, why: str) -> None:
-        """Do nothing."""
 
     def turn(self, record: TurnRecord) -> None:
         """A turn is in the store."""

@@ -13,6 +13,7 @@ from aiortc import RTCPeerConnection, RTCRtpSender
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 from aiortc.rtp import is_rtcp
 from aiortc.stats import RTCOutboundRtpStreamStats, RTCRemoteInboundRtpStreamStats
+from aiortc.utils import uint16_gt
 from av import AudioCodecContext, AudioFrame, Packet
 from av.stream import Stream
 from numpy.typing import NDArray
@@ -30,7 +31,6 @@ _G711_RATE_HZ = 8_000
 _G711 = {CodecName.PCMU: "pcm_mulaw", CodecName.PCMA: "pcm_alaw"}
 _DOWN = INPUT_RATE_HZ // _G711_RATE_HZ
 _TAPS = 193
-_REMEMBERED = 512  # aiortc keeps 128 packets to send again
 _COMPONENT = 1  # RFC 8839: RTP, and RTCP with it
 
 
@@ -73,14 +73,16 @@ class UserTrack(MediaStreamTrack):
         secured: Any = sender.transport
         self._ice = secured.transport
         send_at_once = secured._send_rtp
-        sent: deque[int] = deque(maxlen=_REMEMBERED)
+        newest: int | None = None
 
         async def keep(data: bytes) -> None:
+            nonlocal newest
             number = int.from_bytes(data[2:4])  # RFC 3550, 5.1
-            if is_rtcp(data) or number in sent or secured.state != "connected":
+            is_again = newest is not None and not uint16_gt(number, newest)
+            if is_rtcp(data) or is_again or secured.state != "connected":
                 await send_at_once(data)  # a report, or a packet that is sent again
                 return
-            sent.append(number)
+            newest = number
             self._datagrams.append(secured._tx_srtp.protect(data))
             if self._owed > 0:
                 self._owed -= 1

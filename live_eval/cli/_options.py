@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -21,6 +22,7 @@ __all__ = [
     "format_option",
     "format_to_write",
     "json_option",
+    "new_folder",
     "open_output",
     "output_option",
     "print_json",
@@ -29,6 +31,8 @@ __all__ = [
     "runs_argument",
     "seed_option",
 ]
+
+_RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -62,6 +66,11 @@ _SUFFIXES = {
     "md": (".md", ".markdown"),
 }
 """File name suffixes of each format."""
+
+
+def new_folder(name: str) -> Path:
+    """Return a folder in recordings/ for what begins now."""
+    return _RECORDINGS / f"{datetime.now(UTC).strftime('%Y-%m-%dT%H-%M-%SZ')}-{name}"
 
 
 def format_option(forms: Sequence[str], *aliases: str) -> Decorator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,7 +61,7 @@ def _latency(
         sentinel_turns=sentinel_turns,
         price=_price(price) if price else None,
     )
-    folder = out or _new_folder(endpoint)
+    folder = out or _options.new_folder(f"{endpoint}-latency")
     campaign = Campaign(plan, folder)
     said = [*campaign.notes]
     for note in said:
@@ -161,11 +160,6 @@ def _price(text: str) -> Price:
     except (TypeError, ValueError) as error:
         expected = "input=USD,output=USD, and audio_input and cached_input where they differ"
         raise UsageError(f"--price: expected {expected}; found {text!r}: {error}") from None
-
-
-def _new_folder(endpoint: str) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    return Path("recordings") / f"{stamp}-{endpoint}-latency"
 
 
 command = click.Command(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import click
 import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._flags import TABLES, overlay, table_options
+from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
@@ -42,7 +42,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         specs = [judge(name) for name in config.judges.names]  # unknown judges are refused before the run
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
-    out = config.output.out or _new_folder(config.endpoint.name)
+    out = config.output.out or new_folder(config.endpoint.name)
     plan = make_plan(config)
     go_on = f"rerun with --out {out} --resume"
     with _begun(plan, config, out) as writer:
@@ -145,11 +145,6 @@ def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
                 raise StoreError(
                     f"cannot resume this run: its {part}.{key} was {then.get(key)!r}, but is now {value!r}"
                 )
-
-
-def _new_folder(endpoint: str) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    return Path("recordings") / f"{stamp}-{endpoint}"
 
 
 command = click.Command(

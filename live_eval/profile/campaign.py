@@ -40,6 +40,7 @@ from live_eval.registry import load as load_object
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, sessions_of
+from live_eval.session.event_loop import innermost
 from live_eval.text.files import atomic_write
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
@@ -217,7 +218,7 @@ class Campaign:
             outcome = await play(plan, writer, folder, watch, starts=starts, base_url=base_url)
             interrupted = outcome.interrupted
         except* _OverloadError as overload:
-            stopped = str(_innermost(overload))
+            stopped = str(innermost(overload))
         self._notes += watch.steps_of_wall_clock
         self._priority = part_of(writer.manifest, "machine").get("priority", self._priority)
         if ended.failures and not (stopped or interrupted or ended.captured):
@@ -355,10 +356,6 @@ class _Watch:
         why = self._load.overload(time.monotonic_ns() - self._began_ns, cpu_ns)
         if why is not None:
             raise _OverloadError(why)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    return _innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _base_of(plan: CampaignPlan) -> RunConfig:

@@ -16,10 +16,9 @@ from typing import Any
 from live_eval.errors import TurnError, UsageError
 from live_eval.profile.played import PlayedTurn, PlayedTurns, read_turns
 from live_eval.recording import RunWriter
-from live_eval.recording.record import TurnRecord
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import play
+from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run as run_loop
 
 __all__ = ["EndpointTester"]
@@ -34,7 +33,7 @@ class EndpointTester:
         base_url: Its URL; None for its default, or to launch it where it can be launched.
         folder: Folder that runs are recorded in.
         name: Name of the runs: the first is recorded in ``folder/name``, the next in ``folder/name-2``.
-        beside: Folder that relative paths of recordings and data start from.
+        base_folder: Folder that relative paths of recordings and data start from.
         settings: Tables of a run file: model, turn detection, time limits and so on.
     """
 
@@ -42,7 +41,7 @@ class EndpointTester:
     base_url: str | None
     folder: Path
     name: str
-    beside: Path
+    base_folder: Path
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def play(self, recording: Path | str, *, text: str | None = None) -> PlayedTurn:
@@ -56,7 +55,7 @@ class EndpointTester:
             TurnError: The turn failed; carries the kind of failure.
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """
-        file = self.beside / recording
+        file = self.base_folder / recording
         run = self._new_run()
         row = {"audio": file.name, "id": file.stem, "text": text}
         manifest = run.with_name(f"{run.name}.jsonl")
@@ -90,7 +89,7 @@ class EndpointTester:
             DataError: The data cannot be used.
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """
-        path = self.beside / data
+        path = self.base_folder / data
         run = self._new_run()
         table = {
             **self.settings.get("data", {}),
@@ -122,7 +121,7 @@ class EndpointTester:
             )
         )
         with RunWriter.create(run, plan.manifest()) as writer:
-            outcome = run_loop(play(plan, writer, run, _Silent()))
+            outcome = run_loop(play(plan, writer, run, SilentObserver()))
             writer.end(finished=not outcome.interrupted)
         if outcome.interrupted:
             raise KeyboardInterrupt
@@ -137,19 +136,3 @@ def _check_no_loop() -> None:
         "an event loop is running in this thread, and a recording is played on one of its own: call this "
         "from a plain test function, or with `await asyncio.to_thread(…)`"
     )
-
-
-class _Silent:
-    """Follows a run and prints nothing. An `Observer`."""
-
-    def preparing(self, done: int, total: int) -> None:
-        pass
-
-    def playing(self, total: int, already: int) -> None:
-        pass
-
-    def turn(self, record: TurnRecord) -> None:
-        pass
-
-    def waiting(self, seconds: float, why: str) -> None:
-        pass

@@ -86,6 +86,6 @@ def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> Endpoi
         base_url=request.getfixturevalue("live_eval_base_url"),
         folder=_live_eval_folder,
         name=file_stem(request.node.nodeid, 1),
-        beside=request.path.parent,
+        base_folder=request.path.parent,
         settings=settings,
     )

@@ -35,7 +35,7 @@ from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.types import Failure
 
-__all__ = ["Observer", "Outcome", "play", "sessions_of"]
+__all__ = ["Observer", "Outcome", "SilentObserver", "play", "sessions_of"]
 
 _T = TypeVar("_T")
 
@@ -61,6 +61,22 @@ class Observer(Protocol):
     def waiting(self, seconds: float, why: str) -> None:
         """The run waits for `seconds`."""
         ...
+
+
+class SilentObserver:
+    """An `Observer` that does nothing: a base for those that follow only a part."""
+
+    def preparing(self, done: int, total: int) -> None:
+        """Do nothing."""
+
+    def playing(self, total: int, already: int) -> None:
+        """Do nothing."""
+
+    def turn(self, record: TurnRecord) -> None:
+        """Do nothing."""
+
+    def waiting(self, seconds: float, why: str) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)

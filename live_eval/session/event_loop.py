@@ -27,6 +27,7 @@ __all__ = [
     "Priority",
     "ProbeReading",
     "describe",
+    "innermost",
     "raise_priority",
     "run",
     "stagger_ns",
@@ -138,7 +139,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
             ours = errors.subgroup(LiveEvalError)
             if ours is None:
                 raise
-            raise _innermost(ours) from None
+            raise innermost(ours) from None
 
 
 def describe(error: BaseException) -> str:
@@ -148,8 +149,9 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _innermost(error: BaseException) -> BaseException:
-    return _innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+def innermost(error: BaseException) -> BaseException:
+    """Return the first error of a group, or the error itself."""
+    return innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def stagger_ns(worker: int, workers: int) -> int:

@@ -1,4 +1,4 @@
-"""`check_judge`: the conformance suite that every judge passes, whatever it measures."""
+"""`check_judge`: the conformance suite for every kind of judge."""
 
 from __future__ import annotations
 

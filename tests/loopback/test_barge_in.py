@@ -63,7 +63,7 @@ async def test_the_endpoint_stops_when_the_user_speaks_over_its_reply(family: Fa
 
 
 async def test_in_a_manual_turn_we_stop_the_reply(tmp_path: Path) -> None:
-    """The endpoint is told to cut its reply where playout was, and the record drops the rest."""
+    """The client makes the endpoint cut its reply where playout was, and the record drops the rest."""
     first, _ = await interrupt(tmp_path, WEBSOCKET, TurnMode.MANUAL)
     (stopped,) = first.trace.responses
     assert stopped.status is ResponseStatus.CANCELLED

@@ -23,11 +23,12 @@ from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import RunConfig, validate
+from live_eval.run.runner import SilentObserver
 
 RATE = 24_000
 
 
-class Silent:
+class Silent(SilentObserver):
     """An observer that keeps the points."""
 
     def __init__(self) -> None:
@@ -35,18 +36,6 @@ class Silent:
 
     def step(self, number: int, total: int, point: CampaignPoint) -> None:
         self.steps.append(f"{number}/{total} {point.name}")
-
-    def preparing(self, done: int, total: int) -> None:
-        pass
-
-    def playing(self, total: int, already: int) -> None:
-        pass
-
-    def turn(self, record: TurnRecord) -> None:
-        pass
-
-    def waiting(self, seconds: float, why: str) -> None:
-        pass
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

@@ -31,7 +31,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.processes import SessionProcesses, session_processes
 from live_eval.run.run_file import validate
-from live_eval.run.runner import Outcome, play
+from live_eval.run.runner import Outcome, SilentObserver, play
 from live_eval.run.session_process import ProcessSettings
 
 RATE_HZ = 24_000
@@ -44,25 +44,16 @@ pytestmark = [
 
 
 @dataclass
-class Watch:
+class Watch(SilentObserver):
     """An observer that does something once the first turn is stored."""
 
     at_first: Callable[[], object] = lambda: None
     turns: list[TurnRecord] = field(default_factory=list)
 
-    def preparing(self, done: int, total: int) -> None:
-        pass
-
-    def playing(self, total: int, already: int) -> None:
-        pass
-
     def turn(self, record: TurnRecord) -> None:
         self.turns.append(record)
         if len(self.turns) == 1:
             threading.Thread(target=self.at_first).start()  # it reads files, and this is the event loop
-
-    def waiting(self, seconds: float, why: str) -> None:
-        pass
 
 
 def holders(parent: int | None = None) -> Iterator[Path]:

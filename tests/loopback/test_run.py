@@ -28,7 +28,7 @@ from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import Outcome, play
+from live_eval.run.runner import Outcome, SilentObserver, play
 
 RATE = 24_000
 BROKEN = {
@@ -40,15 +40,12 @@ BROKEN = {
 KEEPS_WHAT_CAME = {"close_mid_reply", "malformed_json", "incomplete_response", "stall_mid_reply", "endless"}
 
 
-class Silent:
-    """An observer that keeps what it is told."""
+class Silent(SilentObserver):
+    """An observer that keeps what a run reports."""
 
     def __init__(self) -> None:
         self.turns: list[TurnRecord] = []
         self.waits: list[str] = []
-
-    def preparing(self, done: int, total: int) -> None:
-        pass
 
     def playing(self, total: int, already: int) -> None:
         self.already = already

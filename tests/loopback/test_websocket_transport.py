@@ -32,6 +32,7 @@ from live_eval.clock import SystemClock
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.types import StampKind
+from tests.support.busy_loop import hold_up
 
 KEY = "sk-test-5e4f1b"
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -568,11 +569,6 @@ async def test_cancelling_receive_loses_nothing() -> None:
         await client.close()
     assert came == [str(number) for number in range(40)]
     assert cancelled > 5
-
-
-def hold_up(seconds: float) -> None:
-    """Keep the event loop busy."""
-    time.sleep(seconds)
 
 
 async def test_the_reason_is_read_although_a_write_fails_first() -> None:

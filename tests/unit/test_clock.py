@@ -1,5 +1,4 @@
 import asyncio
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -7,15 +6,11 @@ import pytest
 
 from live_eval.clock import Pacer, SystemClock, _timetable
 from live_eval.testing.clock import FakeClock
+from tests.support.busy_loop import hold_up
 
 uvloop = pytest.importorskip("uvloop")
 
 FRAME = 20_000_000
-
-
-def hold_up(seconds: float) -> None:
-    """Keep the event loop busy."""
-    time.sleep(seconds)
 
 
 class Left(NamedTuple):

@@ -71,7 +71,7 @@ def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
     """Return the contributions over the turns of a point.
 
     A step that a turn does not have contributes nothing to it. So the means add up to the mean total; medians
-    do not add up, and stand beside them.
+    do not add up, and stand next to them.
 
     Returns:
         For each step ``part``, ``median_ms``, ``mean_ms`` and ``share`` of the mean total.

@@ -75,7 +75,11 @@ def test_turns_are_a_sequence() -> None:
 
 async def test_playing_inside_a_running_event_loop_is_refused_with_the_way_out(tmp_path: Path) -> None:
     tester = EndpointTester(
-        endpoint="reference", base_url="ws://127.0.0.1:1/v1", folder=tmp_path, name="test", beside=tmp_path
+        endpoint="reference",
+        base_url="ws://127.0.0.1:1/v1",
+        folder=tmp_path,
+        name="test",
+        base_folder=tmp_path,
     )
     with pytest.raises(UsageError, match=r"await asyncio.to_thread"):
         tester.play("question.flac")
