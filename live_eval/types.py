@@ -9,6 +9,8 @@ from pathlib import Path
 from live_eval.errors import FailureKind
 
 __all__ = [
+    "Anchor",
+    "AnchorKind",
     "Case",
     "CoarseDimension",
     "Cue",
@@ -17,6 +19,8 @@ __all__ = [
     "Question",
     "Secret",
     "SpeechBoundaries",
+    "SpeechKind",
+    "SpokenPart",
     "StampKind",
     "Task",
     "TurnMode",
@@ -68,6 +72,32 @@ class TurnMode(StrEnum):
     """A commit of ours after the recording's last frame."""
     FULL_DUPLEX = "full_duplex"
     """Nothing: both sides may speak at any time."""
+
+
+class SpeechKind(StrEnum):
+    """What an utterance is to the endpoint, and so what the endpoint should do."""
+
+    TURN = "turn"
+    """Speech to the endpoint, to be answered; over a reply, an interruption."""
+    BACKCHANNEL = "backchannel"
+    """The user follows the reply ("mm-hmm"); the reply should go on."""
+    VOCAL_TIC = "vocal_tic"
+    """A sound without intent, such as a cough; not to be reacted to."""
+    NON_DIRECTED = "non_directed"
+    """Speech to somebody else, or of somebody else; not to be reacted to."""
+    NOISE = "noise"
+    """No speech at all; not to be reacted to."""
+
+
+class AnchorKind(StrEnum):
+    """The moment from which an utterance of a script is timed."""
+
+    REPLY_ENDED = "reply_ended"
+    """The user has heard the last sample of the reply."""
+    REPLY_AUDIBLE = "reply_audible"
+    """The user hears the first audible sample of the reply."""
+    UTTERANCE_ENDED = "utterance_ended"
+    """The last sample of the utterance before, whatever the endpoint does."""
 
 
 class Modality(StrEnum):
@@ -135,6 +165,34 @@ class SpeechBoundaries:
     recogniser: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """When an utterance of a dialogue begins.
+
+    Args:
+        kind: The moment from which it is timed.
+        after_ns: From that moment to the first sample of the speaker's own sound.
+    """
+
+    kind: AnchorKind
+    after_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenPart:
+    """A stretch of the speaker's own sound in a recording that pauses, from the recording's first sample.
+
+    Args:
+        onset_ns: First sample of its sound.
+        end_ns: Just past the last sample of its sound.
+        text: Its words; empty if unknown.
+    """
+
+    onset_ns: int
+    end_ns: int
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """A multiple-choice question about a recording.
@@ -181,6 +239,10 @@ class Case:
         instructions: The system prompt of the session; empty for none.
         dialogue_id: The dialogue to which this turn belongs, or None if it has its own session.
         turn_index: Its number in the dialogue, from 0.
+        speech: What the utterance is to the endpoint.
+        anchor: When it begins in its dialogue; None for the natural pause after the reply before it.
+        parts: Annotated stretches of sound between the pauses of the recording, in order; empty without
+            annotation.
     """
 
     case_id: str
@@ -204,6 +266,9 @@ class Case:
     instructions: str = ""
     dialogue_id: str | None = None
     turn_index: int = 0
+    speech: SpeechKind = SpeechKind.TURN
+    anchor: Anchor | None = None
+    parts: tuple[SpokenPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,100 @@
+"""A conversation on one timeline: who could be heard when. Pure.
+
+Probes, metrics and pages read a `Conversation`, never the turns that it was made of. All times are absolute
+monotonic nanoseconds; the user's sound is timed as spoken, the endpoint's as heard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from live_eval.types import SpeechKind
+
+__all__ = ["AgentSpeech", "Conversation", "Stretch", "UserSpeech"]
+
+
+class Stretch(NamedTuple):
+    """A stretch of sound.
+
+    Args:
+        start_ns: Its first sample.
+        end_ns: Just past its last sample.
+    """
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSpeech:
+    """One utterance of the user.
+
+    Args:
+        kind: What it is to the endpoint.
+        sounds: The speaker's own sound between the utterance's pauses, in order; at least one stretch.
+        text: Its words; empty if unknown.
+        case_id: The case that was played; empty where none was.
+    """
+
+    kind: SpeechKind
+    sounds: tuple[Stretch, ...]
+    text: str = ""
+    case_id: str = ""
+
+    @property
+    def start_ns(self) -> int:
+        """When the user begins to speak."""
+        return self.sounds[0].start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When the user has spoken the last sample."""
+        return self.sounds[-1].end_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpeech:
+    """One response of the endpoint.
+
+    Args:
+        response_id: The endpoint's name for it, or ours where it gives none.
+        sounds: Its audible sound as heard, in order, split at every pause of 100 ms or more; empty if nothing
+            of it was heard.
+        created_ns: The endpoint said that the response began; None if it does not say so.
+        cancelled_ns: The endpoint said that it stops or was interrupted; None if it did not say so.
+        completed: Whether the endpoint ended it by itself, with nothing cancelled or dropped.
+        discarded_ns: Duration of the audible audio that arrived and was not heard.
+        text: What it says, as the endpoint transcribes it; empty if unknown.
+    """
+
+    response_id: str
+    sounds: tuple[Stretch, ...]
+    created_ns: int | None = None
+    cancelled_ns: int | None = None
+    completed: bool = True
+    discarded_ns: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A session from its first utterance to its end.
+
+    Args:
+        start_ns: When the user's audio begins.
+        end_ns: Until when both sides were recorded.
+        user: The user's utterances, in order.
+        agent: The endpoint's responses, in the order in which they began.
+        speech_started_ns: When the endpoint reported that it hears the user begin, each time.
+        speech_stopped_ns: When it reported the end of the user's speech, or accepted a commit, each time.
+        lag_ns: How late we were ourselves at most: the error bar of its durations.
+    """
+
+    start_ns: int
+    end_ns: int
+    user: tuple[UserSpeech, ...]
+    agent: tuple[AgentSpeech, ...]
+    speech_started_ns: tuple[int, ...] = ()
+    speech_stopped_ns: tuple[int, ...] = ()
+    lag_ns: int = 0
