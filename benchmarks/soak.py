@@ -1,21 +1,28 @@
-"""Memory and pauses of the garbage collector over a long run: 2,000 short turns, on WebSocket and on WebRTC.
+"""Memory, file handles, lag and pauses of the garbage collector over a long run, on WebSocket and on WebRTC.
 
 The turns are held by `live_eval.run.runner` as in any run, against the reference endpoint in a process of its
 own. The figure is how much the resident memory of our process grows for each turn over the last half, when
-caches are full: the slope of a line through it. The collector's pauses follow, and the memory of the
-endpoint. ``python benchmarks/soak.py openai-webrtc 500`` soaks one of them, with fewer turns.
+caches are full: the slope of a line through it. The first and the last tenth of the turns are compared: open
+files, how late frames left, and how long the endpoint, which answers after `DELAY_MS`, seemed to take. The
+collector's pauses follow, and the memory of the endpoint.
+
+Without options, 2,000 short turns on each transport. ``python benchmarks/soak.py openai-webrtc --turns 500``
+soaks one of them with fewer turns. ``python benchmarks/soak.py reference --sessions 50 --minutes 30`` holds
+50 sessions for about half an hour, with turns of ordinary length.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
-import sys
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -34,37 +41,79 @@ from live_eval.session.event_loop import run
 
 TURNS = 2_000
 SESSIONS = {"reference": 40, "openai-webrtc": 10}
-SPEECH_MS, REPLY_MS = 300, 200
+DELAY_MS = 50
+SHORT_MS, ORDINARY_MS = 250, 2_500  # of speech, and of the reply
+SETUP_S = 0.3  # of a session, about
 EVERY = 100
 AIM_KB = 2.0  # what allocators keep: the number of objects does not grow
 PAGE_KB = 4
 
 
-class Watch(SilentObserver):
-    """An observer that notes how much memory there is as the turns come in."""
+class Reading(NamedTuple):
+    """What is noted after a turn."""
 
-    def __init__(self, endpoint_id: int) -> None:
-        self._processes = ("self", str(endpoint_id))
+    ours_kb: int
+    its_kb: int
+    files: int
+    late_ms: float
+    first_byte_ms: float
+
+
+class Watch(SilentObserver):
+    """An observer that notes memory, open files and lag as the turns come in."""
+
+    def __init__(self, endpoint_id: int, every: int) -> None:
+        self._endpoint_id = str(endpoint_id)
+        self._every = every
         self.failed = self.lagging = 0
-        self.memory_kb: list[tuple[int, ...]] = []
+        self.readings: list[Reading] = []
 
     def turn(self, record: TurnRecord) -> None:
         """A turn is in the store."""
         self.failed += record.failure is not None
         self.lagging += record.timing.flagged
-        self.memory_kb.append(tuple(map(_resident_kb, self._processes)))
-        if len(self.memory_kb) % EVERY == 0:
-            ours, its = self.memory_kb[-1]
+        trace, first_byte_ns = record.trace, record.timing.first_byte.ns
+        late_ns = trace.frame_sent_ns - trace.frame_deadline_ns
+        self.readings.append(
+            Reading(
+                _resident_kb("self"),
+                _resident_kb(self._endpoint_id),
+                len(os.listdir("/proc/self/fd")),
+                float(late_ns.max(initial=0)) / 1e6,
+                np.nan if first_byte_ns is None else first_byte_ns / 1e6,
+            )
+        )
+        if len(self.readings) % self._every == 0:
+            last = self.readings[-1]
             print(
-                f"  {len(self.memory_kb):5} turns: {ours / 1024:6.1f} MB, endpoint {its / 1024:6.1f} MB",
+                f"  {len(self.readings):6} turns: {last.ours_kb / 1024:6.1f} MB, "
+                f"endpoint {last.its_kb / 1024:6.1f} MB, {last.files} open files",
                 flush=True,
             )
 
     @property
     def growth_kb(self) -> float:
         """Kilobytes for each turn, over the last half."""
-        ours = np.asarray([kb for kb, _ in self.memory_kb])[len(self.memory_kb) // 2 :]
+        ours = np.asarray([reading.ours_kb for reading in self.readings])[len(self.readings) // 2 :]
         return float(np.polyfit(np.arange(len(ours)), ours, 1)[0])
+
+    def tenths(self) -> Iterator[str]:
+        """Yield a line for the first tenth of the turns, and one for the last."""
+        tenth = max(1, len(self.readings) // 10)
+        for name, some in (("first", self.readings[:tenth]), ("last", self.readings[-tenth:])):
+            late, first_byte = (
+                _percentiles([each.late_ms for each in some]),
+                _percentiles([each.first_byte_ms - DELAY_MS for each in some]),
+            )
+            files = max(each.files for each in some)
+            yield (
+                f"  {name} tenth: at most {files} open files; latest frame of a turn {late} ms; "
+                f"first_byte - {DELAY_MS} {first_byte} ms (p50 / p99)"
+            )
+
+
+def _percentiles(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:.2f}" for value in np.nanpercentile(values, (50, 99)))
 
 
 def _resident_kb(process: str) -> int:
@@ -91,43 +140,59 @@ def pauses() -> Iterator[list[float]]:
         gc.callbacks.remove(told)
 
 
-async def soak(endpoint: str, turns: int, folder: Path) -> Watch:
+async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder: Path) -> Watch:
     spec = client(endpoint)
     lossy = emulation_of(endpoint).lossy_input
-    speech = calibration_speech(SPEECH_MS, spec.input_rate_hz, spec.frame_ms, lossy=lossy)
+    speech = calibration_speech(speech_ms, spec.input_rate_hz, spec.frame_ms, lossy=lossy)
     soundfile.write(folder / "speech.wav", speech.audio.int16(), spec.input_rate_hz)
     end_ms = speech.voice_end_sample * 1000 / spec.input_rate_hz
     row = {"id": "speech", "audio": "speech.wav", "text": "ahem", "onset_ms": 0, "voice_end_ms": end_ms}
     (folder / "data.jsonl").write_text(json.dumps(row), "utf-8")
     async with ReferenceProcess(calibrate=True, log_folder=folder) as process:
         port = urlsplit(process.origin).port or 0
-        base_url = f"{address(endpoint, '127.0.0.1', port)}?delay_ms=50&reply_ms={REPLY_MS}&cadence=burst"
+        behaviour = f"delay_ms={DELAY_MS}&reply_ms={speech_ms}&cadence=burst"
         plan = make_plan(
             validate(
                 {
-                    "endpoint": {"name": endpoint, "base_url": base_url},
+                    "endpoint": {
+                        "name": endpoint,
+                        "base_url": f"{address(endpoint, '127.0.0.1', port)}?{behaviour}",
+                    },
                     "data": {"path": str(folder / "data.jsonl")},
-                    "turns": {"concurrency": SESSIONS[endpoint], "repeat": turns, "word_times": "off"},
+                    "turns": {"concurrency": sessions, "repeat": turns, "word_times": "off"},
                 }
             )
         )
-        watch = Watch(process.process_id)
+        watch = Watch(process.process_id, max(EVERY, turns // 30))
         with RunWriter.create(folder / "run", plan.manifest()) as writer:
             await play(plan, writer, folder / "run", watch)
     return watch
 
 
 def main() -> None:
-    endpoints = sys.argv[1].split(",") if len(sys.argv) > 1 else list(SESSIONS)
-    turns = int(sys.argv[2]) if len(sys.argv) > 2 else TURNS
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("endpoints", nargs="*", default=list(SESSIONS), metavar="ENDPOINT")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--minutes", type=float, help="instead of --turns, about so long")
+    parser.add_argument("--sessions", type=int, help="at a time; default: 40, on WebRTC 10")
+    arguments = parser.parse_args()
     growth = {}
-    for endpoint in endpoints:
-        print(f"{endpoint}: {turns} turns, {SESSIONS[endpoint]} at a time")
+    for endpoint in arguments.endpoints:
+        sessions = arguments.sessions or SESSIONS.get(endpoint, 10)
+        turns, speech_ms = arguments.turns, SHORT_MS
+        if arguments.minutes:
+            speech_ms = ORDINARY_MS
+            turns = round(arguments.minutes * 60 * sessions / (SETUP_S + 2 * speech_ms / 1000))
+        print(f"{endpoint}: {turns} turns, {sessions} at a time")
         begun = time.monotonic()
         with TemporaryDirectory(prefix="live-eval-soak-") as folder, pauses() as found:
-            watch = run(soak(endpoint, turns, Path(folder)))
+            watch = run(soak(endpoint, turns, sessions, speech_ms, Path(folder)))
         took = time.monotonic() - begun
         print(f"  {took:.0f} s; {watch.failed} failed, {watch.lagging} flagged for lag")
+        for line in watch.tenths():
+            print(line)
         if found:
             print(
                 f"  {len(found)} full collections: p50 {np.median(found):.1f}, longest {max(found):.1f} ms, "
