@@ -28,7 +28,6 @@ from live_eval.timing import ResponseRecord, TurnTiming, TurnTrace
 from live_eval.types import Case, Failure, Usage
 
 __all__ = [
-    "ENVELOPE_NS",
     "RESPONSE_FIELDS",
     "TIMING",
     "TRACE_FIELDS",
@@ -42,7 +41,6 @@ __all__ = [
     "decoding",
     "dump",
     "dump_json",
-    "envelope",
     "fields_in",
     "file_stem",
     "from_blob",
@@ -92,7 +90,6 @@ TRACE_FIELDS = ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_
 RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reason", "usage")
 """Fields that have a column of their name, of `TurnRecord`, `TurnTrace` and `ResponseRecord`."""
 
-ENVELOPE_NS = 20_000_000
 _REASON = 300
 
 _WORDS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
@@ -300,23 +297,6 @@ _REST: Mapping[type, type[BaseModel]] = {
     TurnTrace: _scalars(TurnTrace, *TRACE_FIELDS, "responses"),
     ResponseRecord: _scalars(ResponseRecord, *RESPONSE_FIELDS, "audio_file"),
 }
-
-
-def envelope(both_sides: NDArray[np.int16], rate_hz: int) -> bytes:
-    """Return the peak of each 20 ms of both sides, for drawing.
-
-    Args:
-        both_sides: int16, shape (samples, 2).
-        rate_hz: Their rate.
-
-    Returns:
-        uint8 pairs (user, endpoint), 255 for full scale, on a square-root scale so that quiet speech shows.
-    """
-    step = max(1, rate_hz * ENVELOPE_NS // 1_000_000_000)
-    padded = np.pad(both_sides, ((0, -len(both_sides) % step), (0, 0))).reshape(-1, step, 2)
-    # Not abs(): it has no answer for −32768.
-    peak = np.maximum(padded.max(axis=1).astype(np.int32), -padded.min(axis=1).astype(np.int32))
-    return bytes(np.rint(255 * np.sqrt(peak / 32768)).astype(np.uint8).tobytes())
 
 
 def file_stem(turn_id: str, generation: int) -> str:

@@ -16,6 +16,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.audio import write_flac
+from live_eval.audio.peaks import peaks
 from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
@@ -291,7 +292,7 @@ class RunWriter:
                 "trace": encoding.rest_json(record.trace),
                 **encoding.columns(record.trace, encoding.TRACE_FIELDS),
                 "both_file": files.both,
-                "envelope": encoding.envelope(both, record.both_rate_hz)
+                "envelope": peaks(both, record.both_rate_hz).tobytes()
                 if both is not None and record.both_rate_hz is not None
                 else None,
             },

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.audio import clips
 from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
 from live_eval.report.compare import compare, prompts_in_words
-from live_eval.report.pages import page_template
+from live_eval.report.pages import inline_script, page_template
 from live_eval.report.tables import (
     LATENCY_TITLES,
     RunView,
@@ -46,6 +44,7 @@ ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 AUDIO_MB = 40.0
 _TEMPLATES = Path(__file__).with_name("templates")
 _COLOURS = 6
+_SCRIPTS = ("page.js", "listing.js", "waves.js", "report.js")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +157,6 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
     files = _sound_files(ordered, keys)
     room = int(audio_mb * 1_000_000) // len(opened)
     sounds = [clip for some in files for clip in clips(some, room)]
-    script = (_TEMPLATES / "report.js").read_text("utf-8")
     levels = [relate_levels(view.summary) for view in runs]
     cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
     return page_template(_TEMPLATES / "report.html", number=number).generate(
@@ -166,8 +164,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         version=__version__,
         runs=runs,
         colours=_COLOURS,
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script=inline_script([_TEMPLATES / name for name in _SCRIPTS]),
         latencies=latency_table(runs),
         scores=score_table(runs),
         score_notes=[*judges_in_words(runs), *prompts],

@@ -27,6 +27,7 @@ __all__ = [
     "judges_in_words",
     "latency_table",
     "number",
+    "ranged",
     "run_cell",
     "score_table",
 ]
@@ -121,6 +122,16 @@ def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str
         return NONE
     text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
     return text.replace("-", "−")
+
+
+def ranged(
+    value: float | None, interval: Sequence[float] | None, digits: int = 0, *, signed: bool = False
+) -> str:
+    """Return a figure with its interval in parentheses, if it has one; a dash if there is no figure."""
+    if value is None or interval is None:
+        return number(value, digits, signed=signed)
+    low, high = (number(end, digits, signed=signed) for end in interval)
+    return f"{number(value, digits, signed=signed)} ({low} to {high})"
 
 
 def interval(estimate: Estimate, digits: int = 0) -> str:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import orjson
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from live_eval.analysis.summary import ScoreColumn, ScoreTable, TurnFacts, latency
 from live_eval.recording import RunReader, TurnRecord
+from live_eval.report.pages import script_json
 from live_eval.report.tables import LATENCY_TITLES, RunView, number
+from live_eval.report.waveforms import drawn_envelope, length_s
 from live_eval.text.wording import counted
 from live_eval.types import Cue, Question, Variant
 
-__all__ = ["TurnRow", "script_json", "turn_order", "turn_row"]
+__all__ = ["TurnRow", "turn_order", "turn_row"]
 
-_MOST_BUCKETS = 1000
 _EXCERPT = 110
-_ENVELOPE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +48,6 @@ class TurnRow:
     figures: tuple[tuple[str, float | None], ...]
     search: str
     details: Markup
-
-
-def script_json(value: Any) -> Markup:
-    """Return JSON that cannot end the script element it stands in (HTML standard, section 4.12.1.3)."""
-    text = orjson.dumps(value).decode()
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return Markup(text)  # every character that is special in HTML is escaped
 
 
 def turn_order(turn: TurnFacts) -> tuple[list[tuple[int, int, str]], int, str, int]:
@@ -142,7 +130,7 @@ def _badges(turn: TurnRecord, table: ScoreTable) -> tuple[tuple[str, str], ...]:
 def _details(reader: RunReader, turn: TurnRecord, facts: TurnFacts, table: ScoreTable) -> dict[str, Any]:
     case, timing = turn.case, turn.timing
     envelope = reader.envelope(turn.turn_id)
-    seconds = 0.0 if envelope is None else len(envelope) * _ENVELOPE_S
+    seconds = 0.0 if envelope is None else length_s(envelope)
     return {
         "id": turn.turn_id,
         "texts": [
@@ -167,7 +155,7 @@ def _details(reader: RunReader, turn: TurnRecord, facts: TurnFacts, table: Score
         "scores": [_score(table, turn, column) for column in table.columns],
         "marks": _marks(turn),
         "seconds": seconds,
-        "envelope": None if envelope is None else _envelope(envelope),
+        "envelope": None if envelope is None else drawn_envelope(envelope),
         "responses": [[r.status.value, r.reason, r.text or "", r is turn.headline] for r in turn.responses]
         if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
         else [],
@@ -218,17 +206,6 @@ def _marks(turn: TurnRecord) -> list[list[Any]]:
         ]
     placed = [(kind, title, (at - trace.t0_ns) / 1e9) for kind, title, at in marks if at is not None]
     return [list(mark) for mark in sorted(placed, key=lambda mark: mark[2])]
-
-
-def _envelope(envelope: NDArray[np.uint8]) -> dict[str, Any]:
-    """Return the loudness of both sides in at most 1000 steps each."""
-    together = -(-len(envelope) // _MOST_BUCKETS)
-    padded = np.pad(envelope, ((0, -len(envelope) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)
-    return {
-        "step": together * _ENVELOPE_S,
-        "user": base64.b64encode(padded[:, 0].tobytes()).decode(),
-        "endpoint": base64.b64encode(padded[:, 1].tobytes()).decode(),
-    }
 
 
 def _facts(reader: RunReader, turn: TurnRecord) -> Mapping[str, str]:

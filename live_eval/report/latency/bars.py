@@ -1,26 +1,16 @@
-"""Rows of bars and marks along one axis of milliseconds: the sweep, waterfalls and differences."""
+"""The sweep and the waterfalls of a campaign, in milliseconds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from live_eval.profile.figures.waterfall import REPLY_PARTS, waterfall_of
-from live_eval.report.charts import Axis, AxisTick
+from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
+from live_eval.report.charts import Axis
 from live_eval.report.latency.points import PointView, load_in_words, turn_at
 from live_eval.report.tables import Cell, number
 
-__all__ = [
-    "Bar",
-    "BarChart",
-    "BarRow",
-    "Mark",
-    "difference_chart",
-    "mean_waterfall",
-    "sweep",
-    "turn_waterfall",
-]
+__all__ = ["mean_waterfall", "sweep", "turn_waterfall"]
 
 _MOST_TURNS = 36
 _PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99}
@@ -36,57 +26,6 @@ _STEP_NAMES = {
     "transcript": "transcript",
     "complete": "complete",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A stretch of an axis, in percent from the left; `kind` is its style."""
-
-    kind: str
-    left: float
-    width: float
-    title: str
-    href: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place on an axis, in percent from the left; `kind` is its style."""
-
-    kind: str
-    at: float
-    title: str
-    href: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BarRow:
-    """A row: its name, what is drawn, and its figures."""
-
-    label: Cell
-    bars: tuple[Bar, ...]
-    marks: tuple[Mark, ...]
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BarChart:
-    """Rows over one axis.
-
-    Args:
-        what: What a row is.
-        axis: What is drawn, in words.
-        columns: The headings of the figures.
-        legend: The style and the name of what is drawn.
-    """
-
-    what: str
-    axis: str
-    columns: tuple[str, ...]
-    rows: tuple[BarRow, ...]
-    ticks: tuple[AxisTick, ...]
-    zero: float
-    legend: tuple[tuple[str, str], ...] = ()
 
 
 def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
@@ -120,10 +59,10 @@ def sweep(points: Sequence[PointView], metric: str) -> BarChart | None:
 def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metric: str, axis: Axis) -> BarRow:
     figures = point.figures["latencies"][metric]
     (least, quickest), (most, slowest) = ascending[0], ascending[-1]
-    bars = [_bar("range", least, most, axis, f"{number(least)} to {number(most)} ms")]
+    bars = [bar("range", least, most, axis, f"{number(least)} to {number(most)} ms")]
     if figures["intervals"]["p50_ms"] is not None:
         low, high = figures["intervals"]["p50_ms"]
-        bars.append(_bar("interval", low, high, axis, f"p50: {number(low)} to {number(high)} ms"))
+        bars.append(bar("interval", low, high, axis, f"p50: {number(low)} to {number(high)} ms"))
     marks = [
         Mark("end", axis.percent(value), f"{name}: {number(value)} ms, {turn_id}", point.link_to(turn_id))
         for name, value, turn_id in (("least", least, quickest), ("greatest", most, slowest))
@@ -144,11 +83,6 @@ def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metri
         tuple(marks),
         (Cell(number(figures["p50_ms"]), strong=True), Cell(number(figures["p95_ms"]))),
     )
-
-
-def _bar(kind: str, low: float, high: float, axis: Axis, title: str) -> Bar:
-    left = axis.percent(max(low, axis.low))
-    return Bar(kind, left, max(0.0, axis.percent(min(high, axis.high)) - left), title)
 
 
 def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
@@ -234,7 +168,7 @@ def _placed(parts: Mapping[str, float]) -> list[tuple[str, float, float]]:
 
 def _stack(parts: Mapping[str, float], axis: Axis) -> tuple[Bar, ...]:
     return tuple(
-        _bar(
+        bar(
             _style(name) if start <= stop else "s-early",
             min(start, stop),
             max(start, stop),
@@ -247,45 +181,3 @@ def _stack(parts: Mapping[str, float], axis: Axis) -> tuple[Bar, ...]:
 
 def _style(name: str) -> str:
     return f"p-{name}" if name in _STEP_NAMES else "p-setup"
-
-
-def difference_chart(
-    what: str,
-    axis_words: str,
-    columns: Sequence[str],
-    rows: Sequence[tuple[Cell, float | None, Sequence[float] | None, Sequence[Cell]]],
-) -> BarChart:
-    """Draw differences with their intervals.
-
-    Args:
-        what: What a row is.
-        axis_words: What the differences are from.
-        columns: The headings of the figures.
-        rows: For each its name, difference and interval in ms, and further figures.
-    """
-    ends = [end for _, value, interval, _ in rows if value is not None for end in (value, *(interval or ()))]
-    axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
-    return BarChart(
-        what=what,
-        axis=axis_words,
-        columns=tuple(columns),
-        rows=tuple(
-            _difference(label, value, interval, cells, axis) for label, value, interval, cells in rows
-        ),
-        ticks=axis.ticks(),
-        zero=axis.percent(0),
-    )
-
-
-def _difference(
-    label: Cell, value: float | None, interval: Sequence[float] | None, cells: Sequence[Any], axis: Axis
-) -> BarRow:
-    if value is None:
-        return BarRow(label, (), (), tuple(cells))
-    words = f"{number(value, signed=True)} ms"
-    bars: tuple[Bar, ...] = ()
-    if interval is not None:
-        low, high = interval
-        words += f" ({number(low, signed=True)} to {number(high, signed=True)})"
-        bars = (_bar("interval", low, high, axis, words),)
-    return BarRow(label, bars, (Mark("p50", axis.percent(value), words, label.href),), tuple(cells))

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from live_eval import __version__
-from live_eval.errors import UsageError
 from live_eval.profile.campaign import CAMPAIGN_FILE
 from live_eval.profile.summary import CampaignRecord, read_campaign
-from live_eval.recording import RUN_FILE, own_file
+from live_eval.recording import RUN_FILE
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.latency import tables
@@ -19,10 +18,10 @@ from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
 from live_eval.report.latency.curves import TurnChart, tail_chart, turn_chart
 from live_eval.report.latency.points import RUN_PAGE, PointView
 from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
-from live_eval.report.pages import page_template
+from live_eval.report.pages import own_page, page_template, write_page
 from live_eval.report.tables import number
 from live_eval.report.words import LAG_NOTE
-from live_eval.text.files import atomic_write, flattened
+from live_eval.text.files import flattened
 from live_eval.text.wording import counted
 from live_eval.types import StampKind
 
@@ -63,20 +62,8 @@ def write_campaign_page(folder: Path, summary: Mapping[str, Any]) -> Path:
     campaign = read_campaign(folder)
     for point in campaign.points:
         if not point.error:
-            write_report([point.path], _own(point.path, RUN_PAGE), audio_mb=_AUDIO_MB)
-    page = _own(folder, CAMPAIGN_PAGE)
-    try:
-        with atomic_write(page) as place, place.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(_page(campaign, summary))
-    except OSError as error:
-        raise UsageError(f"{page}: cannot be written: {error.strerror}") from None
-    return page
-
-
-def _own(folder: Path, name: str) -> Path:
-    """Return the path of a page; a link in the folder, which may come from someone else, is refused."""
-    page = folder / name
-    return own_file(folder, page) if page.is_symlink() else page
+            write_report([point.path], own_page(point.path, RUN_PAGE), audio_mb=_AUDIO_MB)
+    return write_page(folder, CAMPAIGN_PAGE, _page(campaign, summary))
 
 
 def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:

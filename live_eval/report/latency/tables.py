@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from live_eval.profile.figures.drift import SENTINEL_FIGURES
-from live_eval.report.latency.bars import BarChart, difference_chart
+from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.latency.points import PointView, detector_in_words, load_in_words, turn_at
-from live_eval.report.tables import Cell, Column, Table, number
+from live_eval.report.tables import Cell, Column, Table, number, ranged
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -41,16 +41,6 @@ METRIC_TITLES = {
 _SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99, "max_ms": 1.0}
 _REMARKS = ("premature", "early", "flagged", "uncertain")
 _SENTINEL_TITLES = {"lag": "lag (error bar)", **METRIC_TITLES}
-
-
-def ranged(
-    value: float | None, interval: Sequence[float] | None, digits: int = 0, *, signed: bool = False
-) -> str:
-    """Return a figure with its interval in parentheses, if it has one; a dash if there is no figure."""
-    if value is None or interval is None:
-        return number(value, digits, signed=signed)
-    low, high = (number(end, digits, signed=signed) for end in interval)
-    return f"{number(value, digits, signed=signed)} ({low} to {high})"
 
 
 def sweep_table(points: Sequence[PointView]) -> Table:

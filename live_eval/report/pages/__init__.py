@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from markupsafe import Markup
+
+from live_eval.errors import UsageError
+from live_eval.recording import own_file
+from live_eval.text.files import atomic_write
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["page_template"]
+__all__ = ["InlineScript", "inline_script", "own_page", "page_template", "script_json", "write_page"]
+
+
+@dataclass(frozen=True, slots=True)
+class InlineScript:
+    """The script of a page.
+
+    Args:
+        text: Its code.
+        sha256: Its digest in base64, by which the page's policy allows it and no other.
+    """
+
+    text: Markup
+    sha256: str
 
 
 def page_template(path: Path, **filters: Callable[..., str]) -> Template:
@@ -25,3 +48,53 @@ def page_template(path: Path, **filters: Callable[..., str]) -> Template:
     )
     environment.filters.update(filters)
     return environment.get_template(path.name)
+
+
+def inline_script(files: Sequence[Path]) -> InlineScript:
+    """Return one script made of several files, which see each other's functions and leave no names behind."""
+    code = "\n".join(file.read_text("utf-8") for file in files)
+    text = f'"use strict";\n(() => {{\n{code}}})();\n'
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return InlineScript(Markup(text), digest)  # files of this package
+
+
+def script_json(value: Any) -> Markup:
+    """Return JSON that cannot end the script element it stands in (HTML standard, section 4.12.1.3)."""
+    text = orjson.dumps(value).decode()
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)  # every character that is special in HTML is escaped
+
+
+def write_page(folder: Path, name: str, pieces: Iterable[str]) -> Path:
+    """Write a page into a folder, which may come from someone else.
+
+    Args:
+        folder: The folder.
+        name: The page's file name.
+        pieces: The page.
+
+    Returns:
+        Its path.
+
+    Raises:
+        StoreError: A link in its place leads out of the folder.
+        UsageError: It cannot be written.
+    """
+    page = own_page(folder, name)
+    try:
+        with atomic_write(page) as place, place.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise UsageError(f"{page}: cannot be written: {error.strerror}") from None
+    return page
+
+
+def own_page(folder: Path, name: str) -> Path:
+    """Return the path of a page in a folder.
+
+    Raises:
+        StoreError: A link in its place leads out of the folder.
+    """
+    page = folder / name
+    return own_file(folder, page) if page.is_symlink() else page

@@ -26,8 +26,9 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report import open_runs, write_report
 from live_eval.report.audio import clips
 from live_eval.report.charts import Axis, curve_chart, waterfall
+from live_eval.report.pages import script_json
 from live_eval.report.tables import cue_tables, latency_table
-from live_eval.report.turns import script_json, turn_order
+from live_eval.report.turns import turn_order
 from live_eval.report.words import licence_note
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Cue, Variant
