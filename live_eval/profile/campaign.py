@@ -7,12 +7,11 @@ made for itself in `inputs/`, and the run of each point in a folder of the point
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,10 +35,9 @@ from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord
 from live_eval.redaction import SECRETS
 from live_eval.registry import client
-from live_eval.registry import load as load_object
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
-from live_eval.run.runner import Observer, play, sessions_of
+from live_eval.run.runner import Observer, play, running_endpoint, sessions_of
 from live_eval.session.event_loop import innermost
 from live_eval.text.files import atomic_write
 from live_eval.text.wording import counted
@@ -136,7 +134,7 @@ class Campaign:
         stopped, interrupted, complete = "", False, False
         known = len(self._notes)
         try:
-            async with self._endpoint() as base_url:
+            async with running_endpoint(self._base, self.folder) as base_url:  # once for all points
                 for number, step in enumerate(self._steps, 1):
                     observer.step(number, len(self._steps), step.point)
                     stopped, interrupted = await self._play(step, base_url, observer)
@@ -188,17 +186,6 @@ class Campaign:
         return _with_turns(config, concurrency=point.concurrency, mode=point.turn_mode)
 
     # -- Meanwhile --------------------------------------------------------------------------------------
-
-    @contextlib.asynccontextmanager
-    async def _endpoint(self) -> AsyncIterator[str]:
-        """Yield the endpoint's base URL; launch the endpoint once for all points if it has none."""
-        if self._base.base_url is not None:
-            yield self._base.base_url
-            return
-        assert self._base.spec.launch is not None  # the plan checks that there is a base URL or a hook
-        launch = load_object(self._base.spec.launch)
-        async with launch(self._base.data.root, self.folder) as base_url:
-            yield base_url
 
     async def _play(self, step: CampaignStep, base_url: str, observer: CampaignObserver) -> tuple[str, bool]:
         """Play a step; return why the campaign stops, if it does, and whether the user stopped it."""

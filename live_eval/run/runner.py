@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import math
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.types import Failure
 
-__all__ = ["Observer", "Outcome", "SilentObserver", "play", "sessions_of"]
+__all__ = ["Observer", "Outcome", "SilentObserver", "play", "running_endpoint", "sessions_of"]
 
 _T = TypeVar("_T")
 
@@ -124,11 +124,9 @@ async def play(
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
             if base_url is None and sessions:
-                assert plan.spec.launch is not None  # the plan checks that there is a base URL or a hook
-                launch = load_object(plan.spec.launch)
                 async with asyncio.TaskGroup() as tasks:  # its models load while boundaries are found
                     tasks.create_task(run.prepare(sessions))
-                    base_url = await stack.enter_async_context(launch(plan.data.root, folder))
+                    base_url = await stack.enter_async_context(running_endpoint(plan, folder))
             else:
                 await run.prepare(sessions)
             observer.playing(len(plan.jobs), len(plan.jobs) - sum(map(len, sessions)))
@@ -143,6 +141,23 @@ async def play(
     done = await asyncio.to_thread(writer.done)
     captured = sum(done.values())
     return Outcome(captured, len(done) - captured, interrupt.received)
+
+
+@contextlib.asynccontextmanager
+async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
+    """Yield the base URL of a plan's endpoint, which is launched if it has none.
+
+    Args:
+        plan: A run's plan.
+        folder: Where the endpoint's log goes.
+    """
+    if plan.base_url is not None:
+        yield plan.base_url
+        return
+    assert plan.spec.launch is not None  # the plan checks that there is a base URL or a hook
+    launch = load_object(plan.spec.launch)
+    async with launch(plan.data.root, folder) as base_url:
+        yield base_url
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
