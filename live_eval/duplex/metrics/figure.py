@@ -1,0 +1,94 @@
+"""What a metric yields, and how it is described."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Literal
+
+__all__ = ["Definition", "Figure", "mean_figure"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A metric's value as its source defines it, and with the source's known defects corrected.
+
+    Args:
+        as_defined: The source's value; None if there is none.
+        corrected: The value without the defects; None if there is none.
+        n: Number of events behind `as_defined`.
+        n_corrected: Number of events behind `corrected`.
+        why: Why a value is missing, and what the correction changed; empty if there is nothing to say.
+    """
+
+    as_defined: float | None
+    corrected: float | None
+    n: int
+    n_corrected: int
+    why: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Corrected minus as defined; None unless both exist."""
+        if self.as_defined is None or self.corrected is None:
+            return None
+        return self.corrected - self.as_defined
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields and the difference, ready for JSON."""
+        return {
+            "as_defined": self.as_defined,
+            "corrected": self.corrected,
+            "difference": self.difference,
+            "n": self.n,
+            "n_corrected": self.n_corrected,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a metric measures.
+
+    Args:
+        name: Source and the source's own name, ``tau2.L_R``.
+        means: What it measures, in a phrase.
+        unit: ``s``, ``ms``, ``1/s``, or empty for a share or a score.
+        better: Which direction is better.
+        corrects: What the corrected value does differently; empty if nothing.
+    """
+
+    name: str
+    means: str
+    unit: str = ""
+    better: Literal["lower", "higher"]
+    corrects: str = ""
+
+
+def mean_figure(
+    as_defined: Sequence[float], corrected: Sequence[float], *, missing: str, why: str = ""
+) -> Figure:
+    """Return the means of two sets of values as a figure.
+
+    Args:
+        as_defined: The events' values as the source counts them; booleans for a rate.
+        corrected: The events' values with the defects corrected.
+        missing: Why the figure has no value where it has no events.
+        why: What the correction changed.
+
+    >>> mean_figure([True, False], [], missing="no interruption").as_defined
+    0.5
+    """
+    if not as_defined and not corrected:
+        why = missing
+    elif not corrected or not as_defined:
+        which = "as defined" if not as_defined else "corrected"
+        why = f"{which}: {missing}" + (f"; {why}" if why else "")
+    return Figure(
+        as_defined=fmean(as_defined) if as_defined else None,
+        corrected=fmean(corrected) if corrected else None,
+        n=len(as_defined),
+        n_corrected=len(corrected),
+        why=why,
+    )
