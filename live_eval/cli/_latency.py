@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from live_eval.cli._listing import NONE, counts_in_words, figure, figure_table, output_console
 from live_eval.judging import TURN_FAILED
+from live_eval.profile.figures.latencies import OUR_FAILURE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,7 +122,8 @@ def _rests_on(point: Mapping[str, Any]) -> Iterator[str]:
     for name in ("voice_to_voice", "first_byte"):
         latency = point["latencies"][name]
         left_out = {"uncertain end of speech": latency["uncertain"], **latency["missing"]}
-        left_out.pop(TURN_FAILED, None)
+        for not_captured in (TURN_FAILED, OUR_FAILURE):
+            left_out.pop(not_captured, None)
         if latency["n"] < captured:
             why = counts_in_words({reason: count for reason, count in left_out.items() if count})
             yield f"{name.replace('_', ' ')} rests on {latency['n']} of {captured} turns: {why}"

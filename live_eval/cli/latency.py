@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from live_eval.profile.campaign import Campaign, CampaignOutcome
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
 from live_eval.profile.summary import campaign_summary
 from live_eval.run.run_file import validate
+from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
@@ -27,6 +29,9 @@ from live_eval.text.wording import counted
 __all__ = ["command"]
 
 T = TypeVar("T")
+
+_PRICES = ("input", "output")
+_OTHER_PRICES = ("audio_input", "cached_input")
 
 _OWN = ("endpoint.name", "endpoint.turn_detection", "turns.concurrency", "turns.repeat", "turns.retries")
 """Keys of the run file that the command sets itself."""
@@ -45,9 +50,11 @@ def _latency(
     price: str,
     asserts: Sequence[str],
     out: Path | None,
+    resume: bool,
     as_json: bool,
     **flags: Any,
 ) -> None:
+    stop = click.get_current_context().with_resource(StopSignals())
     assertions = [parse_assertion(text) for text in asserts]  # before anything is played
     plan = CampaignPlan(
         config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
@@ -61,13 +68,15 @@ def _latency(
         sentinel_turns=sentinel_turns,
         price=_price(price) if price else None,
     )
+    if resume and out is None:
+        raise UsageError("--resume needs --out: the campaign to continue")
     folder = out or _options.new_folder(f"{endpoint}-latency")
-    campaign = Campaign(plan, folder)
+    campaign = Campaign(plan, folder, resume=resume)
     said = [*campaign.notes]
     for note in said:
         click.echo(f"note: {note}", err=True)
     with _CampaignProgress() as progress:
-        outcome = run_loop(campaign.hold(progress))
+        outcome = run_loop(campaign.hold(progress, stop))
     for note in outcome.notes:
         click.echo(f"note: {note}", err=True)
     summary = campaign_summary(folder)
@@ -84,6 +93,8 @@ def _latency(
         click.echo(each.in_words, err=as_json)
     click.echo(f"campaign: {folder}", err=as_json)
     click.echo(f"page to open: {_page(folder, summary)}", err=as_json)
+    if outcome.interrupted:
+        click.echo(f"Interrupted. To continue, rerun with --out {folder} --resume", err=True)
     sys.exit(_status(outcome, checked))
 
 
@@ -95,7 +106,6 @@ def _page(folder: Path, summary: Mapping[str, Any]) -> Path:
 
 def _status(outcome: CampaignOutcome, checked: Sequence[CheckedAssertion]) -> int:
     if outcome.interrupted:
-        click.echo("Interrupted. The points played so far are kept.", err=True)
         return INTERRUPTED
     if outcome.stopped:
         click.echo(f"stopped: {outcome.stopped}", err=True)
@@ -155,11 +165,24 @@ def _detection(text: str) -> dict[str, Any]:
 
 
 def _price(text: str) -> Price:
-    try:
-        return Price(**parse_pairs("--price", text.split(",")))
-    except (TypeError, ValueError) as error:
-        expected = "input=USD,output=USD, and audio_input and cached_input where they differ"
-        raise UsageError(f"--price: expected {expected}; found {text!r}: {error}") from None
+    """Return the price that ``KEY=USD,…`` states.
+
+    Raises:
+        UsageError: It states none; says what was expected and what came.
+    """
+    expected = f"input=USD,output=USD, and where they differ {' and '.join(_OTHER_PRICES)}"
+    prices = parse_pairs("--price", filter(None, map(str.strip, text.split(","))))
+    for name, value in prices.items():
+        if name not in (*_PRICES, *_OTHER_PRICES):
+            raise UsageError(f"--price: expected {expected}; found {name!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise UsageError(
+                f"--price: {name}: expected US dollars per million tokens, 0 or more; found {value!r}"
+            )
+    missing = [name for name in _PRICES if name not in prices]
+    if missing:
+        raise UsageError(f"--price: expected {expected}; {' and '.join(missing)} is missing in {text!r}")
+    return Price(**prices)
 
 
 command = click.Command(
@@ -233,6 +256,11 @@ command = click.Command(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
             help="Folder of the campaign. Default: a new one in recordings/.",
+        ),
+        click.Option(
+            ["--resume"],
+            is_flag=True,
+            help="Continue the campaign in --out: its ended points stay, the others go on.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
         *(

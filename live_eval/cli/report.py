@@ -44,8 +44,8 @@ def command(
 
     For the folder of a latency campaign, write latency.html, and report.html for each of its runs.
     """
+    from live_eval.profile.campaign_file import is_campaign
     from live_eval.report import write_report
-    from live_eval.report.latency import is_campaign
 
     if len(runs) == 1 and is_campaign(runs[0]):
         _campaign(runs[0], form, output)

@@ -22,6 +22,7 @@ from live_eval.registry import client, judge
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import Outcome, play
+from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import check_options, judge_options
 from live_eval.scoring.runner import score_run
 from live_eval.session.event_loop import run as run_loop
@@ -32,6 +33,7 @@ __all__ = ["command"]
 
 
 def _run(runfile: Path | None, **flags: Any) -> None:
+    stop = click.get_current_context().with_resource(StopSignals())
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors name lines of the file
@@ -47,10 +49,10 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     go_on = f"rerun with --out {out} --resume"
     with _begun(plan, config, out) as writer:
         try:
-            outcome = _play(plan, writer, out)
+            outcome = _play(plan, writer, out, stop)
         except StoreError as error:
             raise StoreError(f"{error}\nThe turns recorded before are kept. To continue, {go_on}") from error
-        except KeyboardInterrupt:  # the second Ctrl-C; the run handles the first
+        except KeyboardInterrupt:  # the second signal
             outcome = Outcome(captured=0, failed=0, interrupted=True)
     if outcome.interrupted:
         click.echo(f"Interrupted. To continue, {go_on}", err=True)
@@ -97,12 +99,13 @@ def _note_lost(writer: RunWriter) -> None:
         )
 
 
-def _play(plan: Plan, writer: RunWriter, out: Path) -> Outcome:
+def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals) -> Outcome:
     with RunProgress() as progress:
         for note in (*plan.notes, *_on_prompt(plan)):
             click.echo(f"note: {note}", err=True)
-        outcome = run_loop(play(plan, writer, out, progress))
-        writer.end(finished=not outcome.interrupted)
+        with stop.gently():
+            outcome = run_loop(play(plan, writer, out, progress, stop=stop))
+            writer.end(finished=not outcome.interrupted)
     return outcome
 
 

@@ -1,7 +1,8 @@
 """Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
 
 A figure that is withheld (a 95th percentile of fewer than 30 turns) holds no assertion, and neither does one
-that leaves out turns which failed or were not answered where these alone would move it past the bound.
+that leaves out turns which failed or were not answered where these alone would move it past the bound. Turns
+that failed because a process of live-eval died say nothing about the endpoint and are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
-from live_eval.profile.figures.latencies import METRICS
+from live_eval.profile.figures.latencies import METRICS, OUR_FAILURE
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -259,6 +260,8 @@ def _unchecked(assertion: Assertion) -> CheckedAssertion:
 
 
 def _unanswered(metric: str, missing: Mapping[str, int]) -> int:
-    """Return how many turns should have a latency and have none."""
+    """Return how many turns should have a latency and have none, through no fault of ours."""
     # Where turns share a session, only the first one connects.
-    return missing.get(TURN_FAILED, 0) if metric == "connect" else sum(missing.values())
+    if metric == "connect":
+        return missing.get(TURN_FAILED, 0)
+    return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)

@@ -1,16 +1,15 @@
 """A campaign: points of controlled load, played one after the other, each as an ordinary run.
 
-On disk, `recordings/<campaign>/` holds `campaign.json` (`CAMPAIGN_SCHEMA`), the recordings that the campaign
-made for itself in `inputs/`, and the run of each point in a folder of the point's name.
+On disk, `recordings/<campaign>/` holds `campaign.json` (see `campaign_file`), the recordings that the
+campaign made for itself in `inputs/`, and the run of each point in a folder of the point's name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-import json
-import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from live_eval.dialect import TransportKind
-from live_eval.errors import FailureKind, LiveEvalError, StoreError, UsageError
+from live_eval.errors import StoreError, UsageError
+from live_eval.profile.campaign_file import (
+    CAMPAIGN_FILE,
+    check_same_plan,
+    plan_as_json,
+    read_campaign_file,
+    write_campaign_file,
+)
 from live_eval.profile.inputs import write_inputs, write_sentinel
 from live_eval.profile.points import (
     LONGEST_WARM,
@@ -29,24 +35,20 @@ from live_eval.profile.points import (
     SessionKind,
     steps_of,
 )
-from live_eval.profile.watch import LoadWatch, WallClockWatch, queued
-from live_eval.recording import RunWriter, part_of
+from live_eval.profile.step_watch import EndedTurns, OverloadError, StepWatch
+from live_eval.profile.watch import LoadWatch
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.recording.calibrations import nearest
-from live_eval.recording.record import TurnRecord
-from live_eval.redaction import SECRETS
 from live_eval.registry import client
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint, sessions_of
+from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import innermost
-from live_eval.text.files import atomic_write
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 
-__all__ = ["CAMPAIGN_FILE", "CAMPAIGN_SCHEMA", "Campaign", "CampaignObserver", "CampaignOutcome"]
-
-CAMPAIGN_FILE = "campaign.json"
-CAMPAIGN_SCHEMA = 1
+__all__ = ["Campaign", "CampaignObserver", "CampaignOutcome"]
 
 _INPUTS = "inputs"
 
@@ -85,71 +87,98 @@ class Campaign:
     Args:
         plan: What to measure.
         folder: The campaign's folder; created if missing.
+        resume: Whether to continue the campaign in the folder: ended points stay, and the others go on.
 
     Raises:
         UsageError: The plan names what does not exist, or the endpoint cannot do what it asks for.
         DataError: The data set cannot be used.
-        StoreError: The folder holds a campaign already, or cannot be written.
+        StoreError: The folder holds a campaign already, or none to continue, or one with another plan; or it
+            cannot be written.
     """
 
-    def __init__(self, plan: CampaignPlan, folder: Path) -> None:
+    def __init__(self, plan: CampaignPlan, folder: Path, *, resume: bool = False) -> None:
         self.folder = folder
         self._plan = plan
         self._steps = steps_of(plan)
+        self._points = {step.point.name: step.point for step in self._steps}
         self._priority: str | None = None
         self._held: int | None = None
-        self._ended: defaultdict[str, _Ended] = defaultdict(_Ended)  # by point
+        self._ended_turns: defaultdict[str, EndedTurns] = defaultdict(EndedTurns)  # by point
         self._writers: dict[str, RunWriter] = {}
-        self._begun: list[CampaignPoint] = []
-        self._created = datetime.now(UTC).isoformat(timespec="seconds")
         _check(plan)
         self._base = make_plan(_base_of(plan))  # refuses what is wrong before anything is written
-        if (folder / CAMPAIGN_FILE).exists():
-            raise StoreError(f"{folder}: holds a campaign already; choose another folder")
+        self._plan_facts = plan_as_json(plan, self._base)
+        facts = self._earlier() if resume else {}
+        if not resume and (folder / CAMPAIGN_FILE).exists():
+            raise StoreError(
+                f"{folder}: holds a campaign already; choose another folder, or continue it with --resume"
+            )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._created = facts.get("created", now)
+        self._ended_points = set(self._recall()) if resume else set[str]()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
                 f"{folder}: expected a folder to write a campaign to: {error.strerror}"
             ) from None
-        points = {step.point.name: step.point for step in self._steps}
-        self._plans = {name: self._plan_of(point) for name, point in points.items()}
-        plans = (self._base, *self._plans.values())
-        self._notes = list(dict.fromkeys(note for each in plans for note in each.notes))
+        self._plans = {name: self._plan_of(point) for name, point in self._points.items()}
+        notes = [note for each in (self._base, *self._plans.values()) for note in each.notes]
+        if resume:
+            done = f"{len(self._ended_points)} of {counted(len(self._points), 'point')}"
+            notes = [*facts.get("notes", ()), *notes, f"resumed at {now}, after {done}"]
+        self._notes = list(dict.fromkeys(notes))
+        most = max(point.concurrency for point in self._points.values())
+        self._calibration = nearest(
+            self._base.spec.transport_kind.value, most, self._base.config.turns.processes
+        )
 
     @property
     def notes(self) -> Sequence[str]:
         """What is worth knowing about the campaign, one sentence each."""
         return tuple(self._notes)
 
-    async def hold(self, observer: CampaignObserver) -> CampaignOutcome:
+    async def hold(self, observer: CampaignObserver, stop: StopSignals) -> CampaignOutcome:
         """Play the points, and keep `campaign.json` up to date.
 
-        Stops where the machine or the sessions cannot hold the load, and where not one turn of a point was
-        captured. What was recorded until then is kept.
+        Stops where the machine or the sessions cannot hold the load, where not one turn of a point was
+        captured, and at Ctrl-C or SIGTERM. What was recorded until then is kept, and can be resumed.
 
         Args:
             observer: Follows the campaign.
+            stop: The signals of the command.
         """
-        stopped, interrupted, complete = "", False, False
         known = len(self._notes)
-        try:
-            async with running_endpoint(self._base, self.folder) as base_url:  # once for all points
-                for number, step in enumerate(self._steps, 1):
-                    observer.step(number, len(self._steps), step.point)
-                    stopped, interrupted = await self._play(step, base_url, observer)
-                    if stopped or interrupted:
-                        break
-                else:
-                    complete = True
-        finally:
-            came_up = tuple(self._notes[known:])
-            self._notes += [stopped] * bool(stopped)
-            await asyncio.to_thread(self._leave, complete=complete)
-        failed = sum(ended.failures.total() for ended in self._ended.values())
-        return CampaignOutcome(failed, interrupted, stopped, came_up)
+        stopped = ""
+        with stop.gently():
+            try:
+                stopped = await self._play_all(observer, stop)
+            finally:
+                came_up = tuple(self._notes[known:])
+                self._notes += [stopped] * bool(stopped)
+                await asyncio.to_thread(self._leave)
+        failed = sum(ended.failed for ended in self._ended_turns.values())
+        return CampaignOutcome(failed, stop.requested and not self._complete, stopped, came_up)
 
     # -- Before -----------------------------------------------------------------------------------------
+
+    def _earlier(self) -> dict[str, Any]:
+        """Return campaign.json of the campaign that is to be continued."""
+        facts = read_campaign_file(self.folder)
+        check_same_plan(self.folder, facts.get("plan"), self._plan_facts)
+        return facts
+
+    def _recall(self) -> Iterator[str]:
+        """Count the turns that are recorded already; yield the points that have ended."""
+        for name, point in self._points.items():
+            if not self._has_begun(name):
+                continue
+            with RunReader.open(self.folder / name) as run:
+                for record in run.turns():
+                    self._ended_turns[name].take(record)
+                if run.ended:
+                    self._note_held(point)
+                    yield name
 
     def _plan_of(self, point: CampaignPoint) -> Plan:
         """Return the plan of a point's run."""
@@ -187,8 +216,25 @@ class Campaign:
 
     # -- Meanwhile --------------------------------------------------------------------------------------
 
-    async def _play(self, step: CampaignStep, base_url: str, observer: CampaignObserver) -> tuple[str, bool]:
-        """Play a step; return why the campaign stops, if it does, and whether the user stopped it."""
+    async def _play_all(self, observer: CampaignObserver, stop: StopSignals) -> str:
+        """Play every step; return why the campaign stops before its end, or nothing."""
+        async with contextlib.AsyncExitStack() as stack:
+            with stop.cancelling():
+                base_url = await stack.enter_async_context(running_endpoint(self._base, self.folder))
+            for number, step in enumerate(self._steps, 1):
+                if stop.requested:
+                    break
+                if step.point.name not in self._ended_points:
+                    observer.step(number, len(self._steps), step.point)
+                    stopped = await self._play(step, base_url, observer, stop)
+                    if stopped:
+                        return stopped
+        return ""
+
+    async def _play(
+        self, step: CampaignStep, base_url: str, observer: CampaignObserver, stop: StopSignals
+    ) -> str:
+        """Play a step; return why the campaign stops, or nothing."""
         point = step.point
         plan = self._plans[point.name]
         if step.half:
@@ -196,72 +242,75 @@ class Campaign:
             plan = replace(plan, jobs=tuple(job for jobs in sessions[: len(sessions) // 2] for job in jobs))
         writer = await asyncio.to_thread(self._begin, point)
         load = LoadWatch(point.concurrency, point.arrivals.per_s, self._held)
-        ended = self._ended[point.name]
-        watch = _Watch(observer, load, ended, holds_sessions=not plan.config.turns.processes)
+        ended = self._ended_turns[point.name]
+        watch = StepWatch(observer, load, ended, holds_sessions=not plan.config.turns.processes)
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
-        stopped, interrupted = "", False
+        stopped = ""
         try:
-            outcome = await play(plan, writer, folder, watch, starts=starts, base_url=base_url)
-            interrupted = outcome.interrupted
-        except* _OverloadError as overload:
+            await play(plan, writer, folder, watch, starts=starts, base_url=base_url, stop=stop)
+        except* OverloadError as overload:
             stopped = str(innermost(overload))
         self._notes += watch.steps_of_wall_clock
         self._priority = part_of(writer.manifest, "machine").get("priority", self._priority)
-        if ended.failures and not (stopped or interrupted or ended.captured):
-            stopped = f"no turn of {point.name} was captured ({ended.most_common()}): the campaign stops here"
-        queue = (
-            None
-            if stopped or (step.half and not interrupted)
-            else queued(ended.start_delays_ns, point.concurrency)
-        )
-        if queue is not None:
-            self._notes.append(f"{point.name}: {queue}")
-        if not (stopped or interrupted or step.half):
+        if stopped or stop.requested:
+            return stopped
+        if ended.failed and not ended.captured:
+            return f"no turn of {point.name} was captured ({ended.in_words()}): the campaign stops here"
+        if not step.half:
             await asyncio.to_thread(self._writers.pop(point.name).end)
-            if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
-                self._held = max(self._held or 0, point.concurrency)
-        return stopped, interrupted
+            self._ended_points.add(point.name)
+            self._note_held(point)
+        return ""
+
+    def _note_held(self, point: CampaignPoint) -> None:
+        """Note the load of a point that was held to its end."""
+        if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
+            self._held = max(self._held or 0, point.concurrency)
+
+    # -- On disk ----------------------------------------------------------------------------------------
+
+    @property
+    def _complete(self) -> bool:
+        return self._ended_points >= self._points.keys()
+
+    def _has_begun(self, name: str) -> bool:
+        return (self.folder / name / RUN_FILE).exists()
 
     def _begin(self, point: CampaignPoint) -> RunWriter:
         """Return the store of a point's run; create it if need be."""
         if point.name not in self._writers:
-            manifest = self._plans[point.name].manifest()
-            self._writers[point.name] = RunWriter.create(self.folder / point.name, manifest)
-            self._begun.append(point)
-            self._write(complete=False)
+            path = self.folder / point.name
+            self._writers[point.name] = (
+                RunWriter.resume(path)
+                if self._has_begun(point.name)
+                else RunWriter.create(path, self._plans[point.name].manifest())
+            )
+            self._write()
         return self._writers[point.name]
 
-    # -- On disk ----------------------------------------------------------------------------------------
-
-    def _leave(self, *, complete: bool) -> None:
+    def _leave(self) -> None:
         for writer in self._writers.values():
             writer.end(finished=False)
-        self._write(complete=complete)
+        self._write()
 
-    def _write(self, *, complete: bool) -> None:
-        most = max(point.concurrency for point in self._begun) if self._begun else 1
-        calibration = nearest(self._base.spec.transport_kind.value, most, self._base.config.turns.processes)
-        document = {
-            "schema": CAMPAIGN_SCHEMA,
+    def _write(self) -> None:
+        calibration = self._calibration
+        facts = {
             "endpoint": self._base.spec.name,
             "created": self._created,
             "arrivals": str(self._plan.arrivals),
-            "points": [self._as_json(point) for point in self._begun],
-            "complete": complete,
+            "points": [self._as_json(point) for name, point in self._points.items() if self._has_begun(name)],
+            "complete": self._complete,
             "notes": self._notes,
             "price": asdict(self._plan.price) if self._plan.price is not None else None,
             "machine": {
                 "priority": self._priority,
                 "calibration": calibration.model_dump() if calibration is not None else None,
             },
+            "plan": self._plan_facts,
         }
-        path = self.folder / CAMPAIGN_FILE
-        try:
-            with atomic_write(path) as part:
-                part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+        write_campaign_file(self.folder, facts)
 
     def _as_json(self, point: CampaignPoint) -> dict[str, Any]:
         return {
@@ -275,74 +324,6 @@ class Campaign:
             "turn_mode": self._plans[point.name].turn_mode.value,
             "sessions": point.sessions.value,
         }
-
-
-class _OverloadError(LiveEvalError):
-    """The load of a point cannot be held; the message says what could be."""
-
-
-class _Ended:
-    """The turns of a point that have ended, those of both halves together."""
-
-    def __init__(self) -> None:
-        self.captured = 0
-        self.failures: Counter[FailureKind] = Counter()
-        self.start_delays_ns: list[int] = []
-
-    def take(self, record: TurnRecord) -> None:
-        """Count a turn."""
-        if record.trace.intended_ns is not None:
-            self.start_delays_ns.append(record.trace.dial_ns - record.trace.intended_ns)
-        if record.failure is None:
-            self.captured += 1
-        else:
-            self.failures[record.failure.kind] += 1
-
-    def most_common(self) -> str:
-        """Return the kinds of failure with their numbers, in words."""
-        return ", ".join(f"{count} × {kind}" for kind, count in self.failures.most_common())
-
-
-class _Watch:
-    """Follows one step of a campaign as an `Observer`, and ends it where the load cannot be held."""
-
-    def __init__(
-        self, observer: CampaignObserver, load: LoadWatch, ended: _Ended, *, holds_sessions: bool
-    ) -> None:
-        self._observer = observer
-        self._ended = ended
-        self._holds_sessions = holds_sessions  # this process itself
-        self._load = load
-        self._wall_clock = WallClockWatch()
-        self._began_ns = self._cpu_ns = 0
-        self.steps_of_wall_clock: list[str] = []
-
-    def preparing(self, done: int, total: int) -> None:
-        self._observer.preparing(done, total)
-
-    def playing(self, total: int, already: int) -> None:
-        self._began_ns, self._cpu_ns = time.monotonic_ns(), time.thread_time_ns()
-        self._observer.playing(total, already)
-
-    def waiting(self, seconds: float, why: str) -> None:
-        self._observer.waiting(seconds, why)
-
-    def turn(self, record: TurnRecord) -> None:
-        """Count a turn that has ended.
-
-        Raises:
-            _OverloadError: The turns so far show that the load cannot be held.
-        """
-        self._observer.turn(record)
-        self._ended.take(record)
-        step = self._wall_clock.take(record)
-        if step is not None:
-            self.steps_of_wall_clock.append(step)
-        self._load.take(record)
-        cpu_ns = time.thread_time_ns() - self._cpu_ns if self._holds_sessions else None
-        why = self._load.overload(time.monotonic_ns() - self._began_ns, cpu_ns)
-        if why is not None:
-            raise _OverloadError(why)
 
 
 def _base_of(plan: CampaignPlan) -> RunConfig:

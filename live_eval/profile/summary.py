@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,15 +16,16 @@ from typing import Any
 from live_eval.analysis.statistics import quantile, rounded
 from live_eval.audio import Audio
 from live_eval.errors import FailureKind, StoreError, UsageError
-from live_eval.profile.campaign import CAMPAIGN_FILE, CAMPAIGN_SCHEMA
+from live_eval.profile.campaign_file import CAMPAIGN_FILE, read_campaign_file
 from live_eval.profile.figures.cost import cost_per_minute
 from live_eval.profile.figures.definitions import definitions_table
 from live_eval.profile.figures.delivery import delivery_rate, stalls
 from live_eval.profile.figures.drift import sentinel_figures
 from live_eval.profile.figures.endpointing import endpointing_cost
 from live_eval.profile.figures.evidence import read_evidence
-from live_eval.profile.figures.latencies import METRICS, latency_figures
+from live_eval.profile.figures.latencies import METRICS, OUR_FAILURES, intended_delay, latency_figures
 from live_eval.profile.figures.waterfall import waterfall
+from live_eval.profile.watch import queued
 from live_eval.profile.words import ReplyWords
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.scoring.llm.budget import Price
@@ -114,29 +115,11 @@ def read_campaign(folder: Path) -> CampaignRecord:
     """Read a campaign and the turns of all its points, complete or not.
 
     Raises:
-        StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
+        StoreError: As `read_campaign_file`.
     """
-    path = folder / CAMPAIGN_FILE
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise StoreError(f"{folder}: expected a campaign, but {path.name}: {error.strerror}") from None
-    except ValueError as error:
-        raise StoreError(f"{path}: expected JSON: {error}") from None
-    if not isinstance(facts, dict) or facts.get("schema") != CAMPAIGN_SCHEMA:
-        found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
-        raise StoreError(f"{path}: expected a campaign of schema {CAMPAIGN_SCHEMA}, found {found!r}")
-    points = facts.get("points")
-    if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
-        raise StoreError(f"{path}: expected a list of points, each with the folder name of its run")
-    return CampaignRecord(
-        folder=folder, facts=facts, points=tuple(_read_point(folder, point) for point in points)
-    )
-
-
-def _names_a_run(point: object) -> bool:
-    name = point.get("run") if isinstance(point, dict) else None
-    return isinstance(name, str) and Path(name).name == name
+    facts = read_campaign_file(folder)
+    points = tuple(_read_point(folder, point) for point in facts["points"])
+    return CampaignRecord(folder=folder, facts=facts, points=points)
 
 
 def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
@@ -166,7 +149,7 @@ def campaign_summary(folder: Path, *, words: bool = True) -> dict[str, Any]:
     campaign = read_campaign(folder)
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
-    own = [note for point in campaign.points if (note := _own_failures(point))]
+    found = [note for point in campaign.points for note in _notes_on(point)]
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoint": facts.get("endpoint"),
@@ -174,7 +157,7 @@ def campaign_summary(folder: Path, *, words: bool = True) -> dict[str, Any]:
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "arrivals": facts.get("arrivals"),
-        "notes": [*(facts.get("notes") or ()), *own],
+        "notes": [*(facts.get("notes") or ()), *found],
         "stamps": _stamps(turns),
         "error_bar": {
             "lag_ms": _lag_ms(turns),
@@ -224,14 +207,17 @@ def _counts(turns: Sequence[TurnRecord]) -> dict[str, Any]:
     }
 
 
-def _own_failures(point: PointRecord) -> str:
-    """Return in words how many turns failed because a process of ours died; empty if none did."""
-    failures = [turn.failure.kind for turn in point.turns if turn.failure is not None]
-    died = failures.count(FailureKind.PROCESS_DIED)
-    if not died:
-        return ""
-    whose = "the fault of this machine or of live-eval, not of the endpoint; assertions count them"
-    return f"{point.facts.get('name')}: {counted(died, 'turn')} failed as process_died: {whose}"
+def _notes_on(point: PointRecord) -> Iterator[str]:
+    """Yield what is worth knowing about the turns of a point, one sentence each."""
+    name = point.facts.get("name")
+    died = sum(turn.failure is not None and turn.failure.kind in OUR_FAILURES for turn in point.turns)
+    if died:
+        whose = "the fault of this machine or of live-eval, not of the endpoint; assertions leave them out"
+        yield f"{name}: {counted(died, 'turn')} failed as process_died: {whose}"
+    delays = [delay.ns for turn in point.turns if (delay := intended_delay(turn.trace)).ns is not None]
+    queue = queued([ns for ns in delays if ns is not None], int(point.facts.get("concurrency") or 1))
+    if queue is not None:
+        yield f"{name}: {queue}"
 
 
 def _is_early(turn: TurnRecord) -> bool:

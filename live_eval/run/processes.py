@@ -115,18 +115,26 @@ class SessionProcesses:
         Raises:
             TurnError: As in the other process; or that process died.
         """
-        place = min(self._places, key=lambda place: (place.is_down, place.sessions))
-        place.sessions += 1
-        try:
-            return await place.hold(order)
-        finally:
-            place.sessions -= 1
+        while True:
+            place = min(self._places, key=lambda place: (place.is_down, place.sessions))
+            place.sessions += 1
+            try:
+                return await place.hold(order)
+            except _DownError as error:
+                if all(place.is_down for place in self._places):
+                    raise TurnError(FailureKind.PROCESS_DIED, str(error)) from error
+            finally:
+                place.sessions -= 1
 
     def cpu(self) -> Cpu:
         """As `SessionHolder.cpu`: since each process was ready, until its last session ended."""
         spent = [place.cpu() for place in self._places]
         total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
         return Cpu(total_s, sum(cpu.loops_s for cpu in spent))
+
+
+class _DownError(LiveEvalError):
+    """No process starts in a place; the order can go to another."""
 
 
 class _Place:
@@ -168,10 +176,16 @@ class _Place:
             return self.running
 
     async def hold(self, order: SessionOrder) -> HeldSession:
+        """Hold a session here.
+
+        Raises:
+            TurnError: As in the process; or it died meanwhile.
+            _DownError: No process starts here.
+        """
         try:
             process = await self.process()
         except LiveEvalError as error:
-            raise TurnError(FailureKind.PROCESS_DIED, str(error)) from error
+            raise _DownError(str(error)) from error
         outcome = (await process.answer(order)).outcome
         if isinstance(outcome, Failure):
             raise TurnError(outcome.kind, outcome.message)

@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import itertools
 import math
-import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
 from live_eval.run.retries import PASSING, Backoff, Patience, RateGate
 from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
+from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.types import Failure
 
@@ -96,10 +96,11 @@ async def play(
     *,
     starts: Iterable[int] | None = None,
     base_url: str | None = None,
+    stop: StopSignals | None = None,
 ) -> Outcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
-    The first interrupt (Ctrl-C, SIGTERM) stops it cleanly: turns under way are given up and can be resumed.
+    Ctrl-C or SIGTERM stops it cleanly: turns under way are given up and can be resumed.
 
     Args:
         plan: The run's plan.
@@ -111,36 +112,21 @@ async def play(
             held at a time; one that finds none free is dialled late, and its turn keeps when it was due. None
             for a closed loop: the next session begins when one ends.
         base_url: Of an endpoint that runs already; None for the plan's, or one that is launched for the run.
+        stop: The signals of the command; None to handle them while playing only.
 
     Returns:
         How many turns of the run, earlier ones included, were captured and failed.
     """
-    run = _Run(plan, writer, folder, observer, SystemClock())
-    done = await asyncio.to_thread(writer.done)
-    whole = done.keys() - await asyncio.to_thread(writer.to_play_again)
-    sessions = [jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in whole for job in jobs)]
-    interrupt = _Interrupt()
-    try:
-        async with contextlib.AsyncExitStack() as stack:
-            base_url = base_url or plan.base_url
-            if base_url is None and sessions:
-                async with asyncio.TaskGroup() as tasks:  # its models load while boundaries are found
-                    tasks.create_task(run.prepare(sessions))
-                    base_url = await stack.enter_async_context(running_endpoint(plan, folder))
-            else:
-                await run.prepare(sessions)
-            observer.playing(len(plan.jobs), len(plan.jobs) - sum(map(len, sessions)))
-            await run.play(sessions, base_url or "", starts)
-    except asyncio.CancelledError:
-        if not interrupt.received:
-            raise
-        interrupt.task.uncancel()
-    finally:
-        interrupt.unlisten()
-        await asyncio.to_thread(run.close)
-    done = await asyncio.to_thread(writer.done)
-    captured = sum(done.values())
-    return Outcome(captured, len(done) - captured, interrupt.received)
+    with contextlib.nullcontext(stop) if stop is not None else StopSignals() as signals, signals.gently():
+        run = _Run(plan, writer, folder, observer, SystemClock())
+        try:
+            with signals.cancelling():
+                await run.play(starts, base_url)
+        finally:
+            await asyncio.to_thread(run.close)
+        done = await asyncio.to_thread(writer.done)
+        captured = sum(done.values())
+        return Outcome(captured, len(done) - captured, signals.requested)
 
 
 @contextlib.asynccontextmanager
@@ -170,44 +156,13 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
     return [tuple(sorted(turns, key=lambda job: job.case.turn_index)) for turns in sessions.values()]
 
 
-class _Interrupt:
-    """Cancels the current task at the first Ctrl-C or SIGTERM; Python handles the second one as usual."""
-
-    _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-    def __init__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self.task = task
-        self.received = False
-        self._loop = asyncio.get_running_loop()
-        with _outside_main_thread():
-            for number in self._SIGNALS:
-                self._loop.add_signal_handler(number, self._stop)
-
-    def unlisten(self) -> None:
-        """Leave further signals to Python."""
-        with _outside_main_thread():
-            for number in self._SIGNALS:
-                self._loop.remove_signal_handler(number)
-
-    def _stop(self) -> None:
-        self.received = True
-        self.unlisten()
-        self.task.cancel()
-
-
-def _outside_main_thread() -> contextlib.AbstractContextManager[None]:
-    """Ignore that signals can be handled in the main thread only."""
-    return contextlib.suppress(NotImplementedError, RuntimeError, ValueError)
-
-
 class _Run:
     """The workers of one run and what they share."""
 
     def __init__(self, plan: Plan, writer: RunWriter, folder: Path, observer: Observer, clock: Clock) -> None:
+        self._plan = plan
         self._turns = plan.config.turns
-        self._endpoint = plan.spec.name
+        self._folder = folder
         self._writer = writer
         self._observer = observer
         self._clock = clock
@@ -225,7 +180,6 @@ class _Run:
             writer=self._writer_thread,
             clock=clock,
         )
-        self._spec = plan.spec
         self._sessions: SessionHolder
 
     def close(self) -> None:
@@ -233,18 +187,36 @@ class _Run:
         self._recordings.close()
         self._writer_thread.shutdown(wait=True)
 
-    async def prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
+    async def play(self, starts: Iterable[int] | None, base_url: str | None) -> None:
+        """Play what the run has not recorded; launch the endpoint if it has no base URL."""
+        plan = self._plan
+        done = await asyncio.to_thread(self._writer.done)
+        whole = done.keys() - await asyncio.to_thread(self._writer.to_play_again)
+        sessions = [jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in whole for job in jobs)]
+        async with contextlib.AsyncExitStack() as stack:
+            base_url = base_url or plan.base_url
+            if base_url is None and sessions:
+                async with asyncio.TaskGroup() as tasks:  # its models load while boundaries are found
+                    tasks.create_task(self._prepare(sessions))
+                    base_url = await stack.enter_async_context(running_endpoint(plan, self._folder))
+            else:
+                await self._prepare(sessions)
+            self._observer.playing(len(plan.jobs), len(plan.jobs) - sum(map(len, sessions)))
+            if sessions:
+                await self._play(sessions, base_url or "", starts)
+
+    async def _prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
         """Find the speech boundaries of all recordings, before anything is timed."""
         cases = (job.case for jobs in sessions for job in jobs)
         await self._recordings.prepare(cases, self._observer.preparing)
 
-    async def play(
+    async def _play(
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
         """Play the sessions, `turns.concurrency` at a time, each when it is due where there is a schedule."""
-        if not sessions:
-            return
-        async with hold_sessions(self._spec, self._clock, processes=self._turns.processes) as self._sessions:
+        async with hold_sessions(
+            self._plan.spec, self._clock, processes=self._turns.processes
+        ) as self._sessions:
             facts = {"priority": self._sessions.priority.value, "processes": self._turns.processes}
             await self._in_writer_thread(self._writer.describe_machine, facts)
             began_ns = self._clock.now_ns() + _LOAD_NS
@@ -311,7 +283,7 @@ class _Run:
                         await self._in_writer_thread(self._writer.attempt_failed, record)
             if not limited:
                 if busy and not busy_tries:
-                    why = f"at most, until {self._endpoint} has a free session"
+                    why = f"at most, until {self._plan.spec.name} has a free session"
                     self._observer.waiting(patience.left_s, why)
                 patience.spend(delay_s)
                 await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))

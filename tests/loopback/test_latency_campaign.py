@@ -2,6 +2,12 @@
 
 import asyncio
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +22,8 @@ from click.testing import CliRunner
 from live_eval.cli.latency import command
 from live_eval.errors import StoreError, UsageError
 from live_eval.profile.arrivals import Arrivals
-from live_eval.profile.campaign import CAMPAIGN_FILE, Campaign, CampaignOutcome
+from live_eval.profile.campaign import Campaign, CampaignOutcome
+from live_eval.profile.campaign_file import CAMPAIGN_FILE
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
 from live_eval.profile.summary import campaign_summary, summary_schema
 from live_eval.recording import RunReader, TurnRecord
@@ -24,6 +31,7 @@ from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.run.runner import SilentObserver
+from live_eval.run.stop_signals import StopSignals
 
 RATE = 24_000
 
@@ -69,9 +77,13 @@ def config(base_url: str, manifest: Path, **turns: Any) -> RunConfig:
     )
 
 
-async def held(folder: Path, observer: Silent | None = None, **plan: Any) -> CampaignOutcome:
-    campaign = await asyncio.to_thread(Campaign, CampaignPlan(sentinel_turns=0, **plan), folder)
-    return await campaign.hold(observer or Silent())
+async def held(
+    folder: Path, observer: Silent | None = None, *, resume: bool = False, **plan: Any
+) -> CampaignOutcome:
+    asked = CampaignPlan(**{"sentinel_turns": 0, **plan})
+    campaign = await asyncio.to_thread(Campaign, asked, folder, resume=resume)
+    with StopSignals() as stop:
+        return await campaign.hold(observer or Silent(), stop)
 
 
 async def turns_of(run: Path) -> list[TurnRecord]:
@@ -132,7 +144,7 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100&delay_ms=100", manifest)
     arrivals = Arrivals.parse("constant:10")
     folder = tmp_path / "c"
-    outcome = await held(folder, config=settings, turns=3, concurrency=(1,), arrivals=arrivals)
+    await held(folder, config=settings, turns=3, concurrency=(1,), arrivals=arrivals)
     traces = sorted(
         (turn.trace for turn in await turns_of(tmp_path / "c" / "c1")), key=lambda each: each.dial_ns
     )
@@ -142,9 +154,8 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
     assert 0 <= delays[0] < 50_000_000
     # A turn takes more than 0.3 s and only one is held at a time: each start is 0.2 s later than the last.
     assert min(np.diff(delays)) > 199_000_000
-    assert "c1: sessions queued: they began" in outcome.notes[-1]
     summary = await asyncio.to_thread(campaign_summary, folder, words=False)
-    assert summary["notes"] == list(outcome.notes)
+    assert "c1: sessions queued: they began" in summary["notes"][-1]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -164,7 +175,10 @@ async def test_an_endpoint_that_never_replies_ends_the_campaign(
     settings = await asyncio.to_thread(config, f"{endpoint}?fault=silent", manifest)
     outcome = await held(tmp_path / "c", config=settings, turns=2, concurrency=(2, 1))
     assert outcome.failed == 2
-    assert outcome.stopped == "no turn of c2 was captured (2 × no_response): the campaign stops here"
+    assert outcome.stopped == (
+        "no turn of c2 was captured (2 × no_response: no response within 0.3 s after the user's turn; the "
+        "endpoint heard speech): the campaign stops here"
+    )
     document = json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())
     assert (document["complete"], document["notes"][-1]) == (False, outcome.stopped)
     assert [point["name"] for point in document["points"]] == ["c2"]
@@ -194,7 +208,7 @@ async def test_a_reply_of_ten_minutes_fails_at_the_limit(
     url = f"{endpoint}?reply_ms=600000&cadence=realtime"
     settings = await asyncio.to_thread(config, url, manifest, max_reply=0.5)
     outcome = await held(tmp_path / "c", config=settings, turns=1)
-    assert outcome.stopped == "no turn of c1 was captured (1 × endless): the campaign stops here"
+    assert "no turn of c1 was captured (1 × endless: " in outcome.stopped
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -256,13 +270,17 @@ def test_the_command_prints_figures_and_checks_assertions(
         (["--arrivals", "poisson:0"], "expected closed, poisson:RATE or constant:RATE"),
         (["--turn-detection", "fast"], "--turn-detection fast: expected KEY=VALUE"),
         (["--price", "input=4"], "--price: expected input=USD,output=USD"),
-        (["--price", "input=-1,output=2"], "input = -1: expected 0 or more"),
+        (["--price", "input=-1,output=2"], "--price: input: expected US dollars per million tokens, 0 or"),
+        (["--price", "input=abc"], "0 or more; found 'abc'"),
+        (["--price", "input=1,output=2,cached=1"], "found 'cached'"),
+        (["--resume"], "--resume needs --out"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_written(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    result = CliRunner().invoke(command, ["reference", "--out", str(tmp_path / "c"), *arguments])
+    out = () if "--resume" in arguments else ("--out", str(tmp_path / "c"))
+    result = CliRunner().invoke(command, ["reference", *out, *arguments])
     assert isinstance(result.exception, UsageError)
     assert message in str(result.exception)
     assert not (tmp_path / "c").exists()
@@ -287,6 +305,62 @@ async def test_a_load_that_cannot_be_held_stops_the_campaign_in_mid_point(
             return run.state, len(run)
 
     assert await asyncio.to_thread(kept) == ("interrupted", 2)
+
+
+class Impatient(Silent):
+    """An observer that asks the campaign to stop when a step begins: between two points."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self._at = at
+
+    def step(self, number: int, total: int, point: CampaignPoint) -> None:
+        super().step(number, total, point)
+        if point.name == self._at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_campaign_stopped_between_points_goes_on_where_it_stopped(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
+    folder = tmp_path / "c"
+    plan: dict[str, Any] = {"config": settings, "turns": 3, "concurrency": (1, 2, 3)}
+    outcome = await held(folder, Impatient("c2"), **plan)
+    assert outcome == CampaignOutcome(failed=0, interrupted=True, stopped="")
+    first = json.loads((folder / CAMPAIGN_FILE).read_text())
+    assert not first["complete"]
+    with pytest.raises(StoreError, match=r"its points\.turns was 3, but is now 4"):
+        await held(folder, resume=True, **{**plan, "turns": 4})
+    observer = Silent()
+    assert not (await held(folder, observer, resume=True, **plan)).interrupted
+    assert observer.steps == ["2/3 c2", "3/3 c3"]
+    whole = json.loads((folder / CAMPAIGN_FILE).read_text())
+    assert (whole["complete"], whole["created"]) == (True, first["created"])
+    assert [point["name"] for point in whole["points"]] == ["c1", "c2", "c3"]
+    assert re.search(r"resumed at .*, after 1 of 3 points", whole["notes"][-1])
+    assert [len(await turns_of(folder / point["run"])) for point in whole["points"]] == [3, 3, 3]
+
+
+def test_two_signals_at_once_stop_a_command_with_its_summary(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    """As GNU `timeout` sends them: to its child, and at once to the group of it."""
+    common = ("--base-url", f"{endpoint}?reply_ms=100&delay_ms=300", "--data", str(manifest))
+    command = ("reference", "--turns", "40", "--sentinel-turns", "0", "--out", str(tmp_path / "c"), *common)
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "live_eval", "latency", *command], **options) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "c" / "c1" / "run.sqlite").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "page to open: " in said
+    assert f"To continue, rerun with --out {tmp_path / 'c'} --resume" in said
 
 
 def test_what_the_endpoint_cannot_do_is_refused(manifest: Path, tmp_path: Path) -> None:

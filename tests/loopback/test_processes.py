@@ -23,7 +23,7 @@ from websockets.http11 import Request, Response
 
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.dialect import TransportKind
-from live_eval.errors import FailureKind, LiveEvalError
+from live_eval.errors import FailureKind, LiveEvalError, TurnError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.redaction import SECRETS
 from live_eval.reference.engine.signals import calibration_speech
@@ -294,6 +294,20 @@ async def test_a_place_where_no_process_starts_gets_no_sessions_while_others_are
     for _ in range(3):
         await sessions.hold(cast(Any, None))
     assert held == ["up"] * 3
+
+
+async def test_an_order_goes_on_to_a_place_that_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ProcessSettings(kind=TransportKind.WEBSOCKET, implementations=(), secrets=SECRETS.copy())
+    order = cast(Any, "no order at all")  # what a process answers to it shows that it came
+    async with session_processes(2, settings) as sessions:
+        monkeypatch.setattr("sys.executable", "/no/such/python")
+        for kind in (FailureKind.INTERNAL, FailureKind.PROCESS_DIED):
+            os.kill(sessions.process_ids[0], signal.SIGKILL)
+            await asyncio.sleep(0.05)
+            for _ in range(3):
+                with pytest.raises(TurnError) as raised:
+                    await sessions.hold(order)
+                assert raised.value.kind is kind
 
 
 async def test_a_module_in_the_current_folder_is_not_imported(

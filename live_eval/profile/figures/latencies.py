@@ -27,12 +27,15 @@ from live_eval.analysis.statistics import (
 )
 from live_eval.analysis.summary.facts import latency
 from live_eval.analysis.summary.latencies import Percentiles
+from live_eval.errors import FailureKind
 from live_eval.judging import TURN_FAILED
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latency, TurnTrace
 
 __all__ = [
     "METRICS",
+    "OUR_FAILURE",
+    "OUR_FAILURES",
     "TURNS",
     "LatencyFigures",
     "ResamplingUnits",
@@ -43,6 +46,11 @@ __all__ = [
     "resampling_units",
     "tail",
 ]
+
+OUR_FAILURES = frozenset({FailureKind.PROCESS_DIED})
+"""Failures of live-eval's own processes, which say nothing about the endpoint."""
+OUR_FAILURE = "a process of live-eval died"
+"""Why such a turn has no latency."""
 
 TURNS = "turns"
 """What intervals draw where there are too few scripts."""
@@ -119,7 +127,7 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
     """Return one of `METRICS` over the turns of a point."""
     certain = latency_values(name, turns)
     measured = [turn for turn in turns if turn.turn_id in certain]
-    found = [latency_of(turn, name) if turn.captured else Latency(None, TURN_FAILED) for turn in turns]
+    found = [latency_of(turn, name) if turn.captured else _failed(turn) for turn in turns]
     missing = Counter(each.reason for each in found if each.ns is None)
     values = list(certain.values())
     units = resampling_units(measured)
@@ -138,6 +146,11 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
         uncertain=len(turns) - len(measured) - missing.total(),
         missing=dict(missing.most_common()),
     )
+
+
+def _failed(turn: TurnRecord) -> Latency:
+    ours = turn.failure is not None and turn.failure.kind in OUR_FAILURES
+    return Latency(None, OUR_FAILURE if ours else TURN_FAILED)
 
 
 def latency_of(turn: TurnRecord, name: str) -> Latency:

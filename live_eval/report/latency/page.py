@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval import __version__
-from live_eval.profile.campaign import CAMPAIGN_FILE
 from live_eval.profile.summary import CampaignRecord, read_campaign
-from live_eval.recording import RUN_FILE
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.latency import tables
@@ -25,7 +23,7 @@ from live_eval.text.files import flattened
 from live_eval.text.wording import counted
 from live_eval.types import StampKind
 
-__all__ = ["CAMPAIGN_PAGE", "is_campaign", "write_campaign_page"]
+__all__ = ["CAMPAIGN_PAGE", "write_campaign_page"]
 
 CAMPAIGN_PAGE = "latency.html"
 """The page of a campaign, in its folder."""
@@ -35,11 +33,6 @@ _COLOURS = 6
 _AUDIO_MB = 20.0
 _CURVED = ("voice_to_voice", "first_byte", "endpointing", "transcript", "complete", "connect")
 _CURVED_OPEN = ("voice_to_voice_from_intended", "start_delay")
-
-
-def is_campaign(folder: Path) -> bool:
-    """Return whether a folder holds a campaign and no run."""
-    return (folder / CAMPAIGN_FILE).is_file() and not (folder / RUN_FILE).exists()
 
 
 def write_campaign_page(folder: Path, summary: Mapping[str, Any]) -> Path:
@@ -144,5 +137,5 @@ def _calibration(campaign: CampaignRecord) -> str:
 
 def _settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what `campaign.json` says of the campaign as a whole."""
-    whole = {name: value for name, value in facts.items() if name not in ("points", "notes")}
+    whole = {name: value for name, value in facts.items() if name not in ("points", "notes", "plan")}
     return [(name, str(value)) for name, value in flattened(whole) if value not in (None, "", [])]

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from live_eval.errors import UsageError
+from live_eval.errors import FailureKind, UsageError
 from live_eval.profile.assertions import (
     CheckedAssertion,
     check_assertion,
     check_campaign,
     parse_assertion,
 )
+from live_eval.profile.figures.latencies import OUR_FAILURE, latency_figures
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Failure
+from tests.support.campaigns import a_case, turns_at
 
 
 def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
@@ -133,6 +137,14 @@ def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
     result = check(expression, missing=missing | shared)
     assert result.holds is holds
     assert ("failed or had no answer" in result.reason) is not holds
+
+
+def test_turns_that_died_with_a_process_of_ours_count_against_nobody() -> None:
+    died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
+    turns = [*turns_at([500.0] * 9), spoken_turn(a_case(50), died)]
+    figures = latency_figures("first_byte", turns).as_json()
+    assert figures["missing"] == {OUR_FAILURE: 1}
+    assert check_assertion(parse_assertion("first_byte.max < 2s"), figures, error_bar_ms=None)
 
 
 def campaign(*points: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_n
     assert summary["stamps"] is None
     assert summary["notes"] == [
         "c1: 1 turn failed as process_died: the fault of this machine or of live-eval, not of the endpoint; "
-        "assertions count them"
+        "assertions leave them out"
     ]
     print_campaign(summary)
     write_campaign_page(folder, summary)

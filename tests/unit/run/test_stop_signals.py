@@ -1,0 +1,106 @@
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from live_eval.run.stop_signals import StopSignals
+
+
+class Now:
+    """Seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.s = 100.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def stop(now: Now) -> Iterator[StopSignals]:
+    with StopSignals(now) as signals:
+        yield signals
+
+
+def send(number: signal.Signals = signal.SIGTERM) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_that_plays_nothing(stop: StopSignals, number: signal.Signals) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        send(number)
+    assert stop.requested
+
+
+def test_a_gentle_block_goes_on(stop: StopSignals, now: Now) -> None:
+    with stop.gently():
+        send()
+        assert stop.requested
+        now.s += 0.9
+        send()  # as `timeout` does: one request
+    send()
+    now.s += 0.2
+    with pytest.raises(KeyboardInterrupt):
+        send()
+
+
+def test_a_later_signal_ends_even_a_gentle_block(stop: StopSignals, now: Now) -> None:
+    with stop.gently():
+        send(signal.SIGINT)
+        now.s += 1
+        with pytest.raises(KeyboardInterrupt):
+            send()
+
+
+@pytest.mark.asyncio
+async def test_the_first_signal_cancels_what_is_played(stop: StopSignals) -> None:
+    reached = []
+    with stop.cancelling():
+        send()
+        send()
+        await asyncio.Event().wait()
+        reached.append("end")
+    assert not reached
+    await asyncio.sleep(0)  # no cancellation is left over
+    with stop.cancelling():
+        await asyncio.sleep(0)
+        reached.append("second block")
+    assert not reached
+
+
+@pytest.mark.asyncio
+async def test_a_signal_just_before_the_end_of_a_block_cancels_nothing_after_it(stop: StopSignals) -> None:
+    with stop.cancelling():
+        await asyncio.sleep(0)
+        send()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert stop.requested
+
+
+@pytest.mark.asyncio
+async def test_a_cancellation_by_someone_else_goes_through(stop: StopSignals) -> None:
+    async def play() -> None:
+        with stop.cancelling():
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(play())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_handlers_of_before_come_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with StopSignals():
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
