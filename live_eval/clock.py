@@ -57,13 +57,9 @@ class SystemClock:
 
     __slots__ = ()
 
-    def now_ns(self) -> int:
-        """Return `time.monotonic_ns()`."""
-        return time.monotonic_ns()
-
-    def wall_ns(self) -> int:
-        """Return `time.time_ns()`."""
-        return time.time_ns()
+    # No functions of ours: they are called a dozen times for each frame.
+    now_ns = staticmethod(time.monotonic_ns)
+    wall_ns = staticmethod(time.time_ns)
 
     async def sleep_until(self, at_ns: int) -> None:
         """Sleep on the event loop until `at_ns`."""
@@ -88,8 +84,8 @@ def _nothing() -> None:
 class _Timetable:
     """What an event loop has to do and when, and the timer that wakes it for the next entry."""
 
-    def __init__(self, timer: _Timer) -> None:
-        self._timer = timer
+    def __init__(self) -> None:
+        self._timer: _Timer = (_KernelTimer if sys.platform == "linux" else _LoopTimer)(self.run_due)
         self._entries: list[tuple[int, int, Callable[[], Any], asyncio.Future[Any]]] = []
         self._order = itertools.count()
         self._most = _MOST_ENTRIES
@@ -181,19 +177,19 @@ class _LoopTimer:
 _ABSOLUTE = 1  # TFD_TIMER_ABSTIME
 _MOST_ENTRIES = 1_000
 _timetables: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Timetable] = weakref.WeakKeyDictionary()
+_last: tuple[weakref.ref[asyncio.AbstractEventLoop], weakref.ref[_Timetable]] | None = None  # of them
 
 
 def _timetable() -> _Timetable:
     """Return the running loop's timetable."""
+    global _last
     loop = asyncio.get_running_loop()
+    if _last is not None and _last[0]() is loop and (timetable := _last[1]()) is not None:
+        return timetable
     timetable = _timetables.get(loop)
     if timetable is None:
-
-        def wake() -> None:
-            _timetables[asyncio.get_running_loop()].run_due()
-
-        timer = _KernelTimer(wake) if sys.platform == "linux" else _LoopTimer(wake)
-        timetable = _timetables[loop] = _Timetable(timer)
+        timetable = _timetables[loop] = _Timetable()
+    _last = weakref.ref(loop), weakref.ref(timetable)
     return timetable
 
 

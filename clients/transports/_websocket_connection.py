@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections import deque
 from collections.abc import Mapping
 
 from websockets.client import ClientProtocol
@@ -15,6 +16,7 @@ from websockets.protocol import State
 
 from live_eval.clock import Clock
 from live_eval.dialect import Message
+from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.stream import StreamTransport
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
@@ -22,6 +24,7 @@ from live_eval.types import StampKind
 __all__ = ["WebSocketConnection"]
 
 _NOT_UTF8 = 1007  # RFC 6455, 7.4.1
+_TEXT, _BINARY = 0x81, 0x82  # the first byte of a frame that is a whole message: RFC 6455, 5.2
 
 
 class WebSocketConnection(asyncio.Protocol):
@@ -39,8 +42,12 @@ class WebSocketConnection(asyncio.Protocol):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._pieces: list[bytes | bytearray | memoryview] = []
         self._is_text = False
-        self.arrivals: asyncio.Queue[Arrival | None] = asyncio.Queue()
-        """The messages, and None at the end of the connection."""
+        self._framing = WebSocketFraming(after_head=True)
+        self._beginning = b""  # of a frame whose length is not known yet
+        self._rest = 0  # what is still to come of a frame
+        self._between_frames = False
+        self._arrivals: deque[Arrival | None] = deque()  # None at the end of the connection
+        self._awaited: asyncio.Future[None] | None = None
         self.over = asyncio.Event()
         self.stamps = StampKind.KERNEL
         self.ended_ns: int | None = None
@@ -111,6 +118,13 @@ class WebSocketConnection(asyncio.Protocol):
         """Close at once."""
         self._transport.abort()
 
+    async def arrival(self) -> Arrival | None:
+        """Wait for the next message; None once the connection has ended. One task at a time waits."""
+        while not self._arrivals:
+            self._awaited = self._loop.create_future()
+            await self._awaited
+        return self._arrivals.popleft() if self._arrivals[0] is not None else None
+
     # -- What the transport reports ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -119,8 +133,21 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Parse what arrived; it holds the end of one message at most."""
+        """Parse what arrived; it holds the end of one message at most.
+
+        The library, whose parser is a stack of generators, gets whatever is not simply a whole message.
+        """
+        if (
+            self._between_frames
+            and (start := _whole_message(data))
+            and not self._pieces
+            and self._websocket.state is State.OPEN
+        ):
+            with contextlib.suppress(UnicodeDecodeError):
+                self._arrived(data[start:].decode() if data[0] == _TEXT else data[start:])
+                return
         self._websocket.receive_data(data)
+        self._follow(data)
         self._handle_events()
 
     def eof_received(self) -> None:
@@ -138,7 +165,7 @@ class WebSocketConnection(asyncio.Protocol):
         if not self._opening.done():
             self._opening.set_result(None)
         self._drained.set()
-        self.arrivals.put_nowait(None)
+        self._put(None)
         self.over.set()
 
     def pause_writing(self) -> None:
@@ -148,6 +175,14 @@ class WebSocketConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Let `drained` go on."""
         self._drained.set()
+
+    def _follow(self, data: bytes) -> None:
+        """Keep track of where frames end in what the library parses."""
+        data, at = self._beginning + data, self._rest
+        while at < len(data) and (size := self._framing.size(data[at : at + self._framing.look])):
+            at += size
+        self._beginning, self._rest = data[at:], max(0, at - len(data))
+        self._between_frames = not (self._beginning or self._rest)
 
     def _handle_events(self) -> None:
         for event in self._websocket.events_received():
@@ -167,19 +202,24 @@ class WebSocketConnection(asyncio.Protocol):
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._pieces.append(frame.data)
-        if not frame.fin:
-            return
-        data = b"".join(self._pieces)
-        self._pieces.clear()
+        if frame.fin:
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            try:
+                self._arrived(data.decode() if self._is_text else data)
+            except UnicodeDecodeError as error:
+                self._websocket.fail(_NOT_UTF8, f"{error.reason} at position {error.start}")
+
+    def _arrived(self, message: Message) -> None:
         stamp = self._transport.stamp
         if stamp.kind is StampKind.USER:
             self.stamps = StampKind.USER
-        try:
-            message = data.decode() if self._is_text else data
-        except UnicodeDecodeError as error:
-            self._websocket.fail(_NOT_UTF8, f"{error.reason} at position {error.start}")
-            return
-        self.arrivals.put_nowait(Arrival(message, stamp.at_ns))
+        self._put(Arrival(message, stamp.at_ns))
+
+    def _put(self, arrival: Arrival | None) -> None:
+        self._arrivals.append(arrival)
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
 
     def _flush(self) -> None:
         for data in self._websocket.data_to_send():
@@ -187,3 +227,18 @@ class WebSocketConnection(asyncio.Protocol):
                 self._transport.write(data)
             elif self._transport.can_write_eof():
                 self._transport.write_eof()
+
+
+def _whole_message(data: bytes) -> int:
+    """Return where the payload begins if `data` is one frame with a whole message; 0 if the library must see.
+
+    It must if the frame is masked, compressed, or so long that there is a limit to look at.
+    """
+    if len(data) < 2 or (data[0] != _TEXT and data[0] != _BINARY):
+        return 0
+    length, start = data[1], 2
+    if length == 126:
+        length, start = int.from_bytes(data[2:4]), 4
+    elif length > 126:
+        return 0
+    return start if len(data) == start + length else 0

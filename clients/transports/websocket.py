@@ -150,9 +150,8 @@ class WebSocketTransport:
             TransportClosedError: The connection has ended and all messages have been returned.
         """
         connection = self._opened()
-        arrival = await connection.arrivals.get()
+        arrival = await connection.arrival()
         if arrival is None:
-            connection.arrivals.put_nowait(None)
             raise self._ended(connection)
         return arrival
 

@@ -57,7 +57,7 @@ class ArrivalStamps:
         """How often the wall clock was set."""
         self.error_ns = 0
         """Widest error of the mapping."""
-        self._read_ns, self._offset_ns, self._width_ns = self._reading()
+        self._reading = self._read()
 
     def now_ns(self) -> int:
         """Return the time in user space."""
@@ -74,30 +74,32 @@ class ArrivalStamps:
         Args:
             ancillary: As `socket.recvmsg` returns it.
         """
-        now_ns, offset_ns, width_ns = self._reading()
-        drift_ns = abs(offset_ns - self._offset_ns)
-        unsure_ns = width_ns + self._width_ns + _SLEW * (now_ns - self._read_ns)
-        stepped = drift_ns > _STEP_NS + unsure_ns
-        self._read_ns, self._offset_ns, self._width_ns = now_ns, offset_ns, width_ns
-        if stepped:
-            self.steps += 1
-            return Stamp(now_ns, StampKind.USER)
+        before_ns, before_offset_ns, before_width_ns = self._reading
+        self._reading = now_ns, offset_ns, width_ns = self._read()
+        drift_ns = abs(offset_ns - before_offset_ns)
+        if drift_ns > _STEP_NS:
+            unsure_ns = width_ns + before_width_ns + _SLEW * (now_ns - before_ns)
+            if drift_ns > _STEP_NS + unsure_ns:
+                self.steps += 1
+                return Stamp(now_ns, StampKind.USER)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack_from(data)
                 age_ns = now_ns + offset_ns - (seconds * 1_000_000_000 + nanoseconds)
                 if -width_ns <= age_ns < _OLDEST_NS:
-                    self.error_ns = max(self.error_ns, width_ns // 2)
-                    return Stamp(now_ns - max(0, age_ns), StampKind.KERNEL)
+                    if width_ns > 2 * self.error_ns:
+                        self.error_ns = width_ns // 2
+                    return Stamp(now_ns - age_ns if age_ns > 0 else now_ns, StampKind.KERNEL)
         return Stamp(now_ns, StampKind.USER)
 
-    def _reading(self) -> tuple[int, int, int]:
+    def _read(self) -> tuple[int, int, int]:
         """Return the monotonic time, wall minus monotonic, and how far apart the readings were."""
+        clock = self._clock
         best = (0, 0, sys.maxsize)
         for _ in range(_TRIES):
-            before_ns = self._clock.now_ns()
-            wall_ns = self._clock.wall_ns()
-            width_ns = self._clock.now_ns() - before_ns
+            before_ns = clock.now_ns()
+            wall_ns = clock.wall_ns()
+            width_ns = clock.now_ns() - before_ns
             if width_ns < best[2]:
                 middle_ns = before_ns + width_ns // 2
                 best = (middle_ns, wall_ns - middle_ns, width_ns)

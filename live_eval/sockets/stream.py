@@ -51,7 +51,8 @@ class StampedTransport(StreamTransport):
         self._stamps = stamps
         self._protocol = protocol
         self._unsent = bytearray()
-        self._partial = bytearray()
+        self._partial = bytearray()  # of the frame under way
+        self._rest = 0  # what is still to come of it; 0 where that is not known yet
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
         self._high, self._low = _HIGH_WATER_BYTES, _HIGH_WATER_BYTES // 4
@@ -82,38 +83,51 @@ class StampedTransport(StreamTransport):
         """Read on."""
         if not self._reading and not self._closing:
             self._reading = True
-            self._loop.add_reader(self._sock.fileno(), self._readable)
-
-    def _readable(self) -> None:
-        self._read()  # what follows is read in the loop's next round, after what is due
+            self._loop.add_reader(self._sock.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read to the end of a frame, and pass it on; return whether there may be more."""
-        framing = self.framing
-        while True:
-            wanted = _READ_BYTES if framing is None else min(framing.wanted, _READ_BYTES)
-            try:
-                data, ancillary, _, _ = self._sock.recvmsg(wanted, ANCILLARY_BYTES)
-            except (BlockingIOError, InterruptedError):
-                return False
-            except OSError as error:
-                self._lose(error)
-                return False
-            if not data:
-                self._note(ancillary)
-                self._end()
-                return False
-            if framing is None or framing.took(data):
-                break
-            if len(self._partial) < _READ_BYTES:
-                self._partial += data
-            else:
-                self._pass_on(data)
+        """Read what is there of a frame, and pass it on once it is whole; return whether there may be more.
+
+        The next frame is read in the loop's next round, after what is due.
+        """
+        framing, rest, sized = self.framing, self._rest, True
+        try:
+            if framing is None:
+                rest = _READ_BYTES
+            elif not rest:
+                head = self._sock.recv(framing.look, socket.MSG_PEEK)
+                size = framing.size(bytes(self._partial) + head if self._partial else head)
+                sized = size > 0
+                rest = size - len(self._partial) if sized else len(head)
+            data, ancillary, _, _ = self._sock.recvmsg(
+                rest if rest < _READ_BYTES else _READ_BYTES, ANCILLARY_BYTES
+            )
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            self._lose(error)
+            return False
+        if not data:
+            self._note(ancillary)
+            self._end()
+            return False
+        if framing is not None:
+            self._rest = rest - len(data) if sized else 0
+            if self._rest or not sized:
+                self._keep(data)
+                return True
         self._note(ancillary)
         if framing is not None:
             framing.ended(self.stamp)
         self._pass_on(data)
         return True
+
+    def _keep(self, data: bytes) -> None:
+        """Keep the beginning of a frame; pass on the pieces of a long one."""
+        if len(self._partial) < _READ_BYTES:
+            self._partial += data
+        else:
+            self._pass_on(data)
 
     def _note(self, ancillary: list[tuple[int, int, bytes]]) -> None:
         """Stamp what was just read."""

@@ -1,0 +1,225 @@
+"""However a stream is cut, a connection says what `websockets` says of it; most frames never reach that."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+from unittest import mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from websockets.client import ClientProtocol
+from websockets.extensions.permessage_deflate import (
+    ClientPerMessageDeflateFactory,
+    PerMessageDeflate,
+    ServerPerMessageDeflateFactory,
+)
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
+
+from live_eval.clients.transports._websocket_connection import WebSocketConnection
+from live_eval.sockets.stamps import Stamp
+from live_eval.sockets.stream import StreamTransport
+from live_eval.testing.clock import FakeClock
+from live_eval.transport import Arrival
+from live_eval.types import StampKind
+
+MOST_BYTES = 70_000
+
+
+class Wire(StreamTransport):
+    """Keeps what is written; each piece that comes has a stamp of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.stamp = Stamp(0, StampKind.KERNEL)
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        pass
+
+
+class ByLibraryAlone(WebSocketConnection):
+    """Leaves all parsing to `websockets`."""
+
+    def data_received(self, data: bytes) -> None:
+        self._websocket.receive_data(data)
+        self._handle_events()
+
+
+class Parsing(ClientProtocol):
+    """Counts what it is given to parse."""
+
+    parsed = 0
+
+    def receive_data(self, data: bytes | bytearray) -> None:
+        self.parsed += len(data)
+        super().receive_data(data)
+
+
+async def opened(
+    kind: type[WebSocketConnection] = WebSocketConnection, *, compressed: bool = False
+) -> tuple[WebSocketConnection, Parsing, Wire]:
+    """Return a connection whose handshake is over."""
+    protocol = Parsing(
+        parse_uri("ws://endpoint.test/v1"),
+        extensions=[ClientPerMessageDeflateFactory()] if compressed else None,
+        max_size=MOST_BYTES,
+    )
+    connection, wire = kind(protocol, FakeClock(), 1.0), Wire()
+    connection.connection_made(wire)
+    shaking = asyncio.create_task(connection.shake_hands({}))
+    await asyncio.sleep(0)
+    server = ServerProtocol(extensions=[ServerPerMessageDeflateFactory()] if compressed else None)
+    server.receive_data(bytes(wire.written))
+    (request,) = server.events_received()
+    assert isinstance(request, Request)
+    server.send_response(server.accept(request))
+    connection.data_received(b"".join(server.data_to_send()))
+    await shaking
+    wire.written.clear()
+    protocol.parsed = 0
+    return connection, protocol, wire
+
+
+async def outcome(connection: WebSocketConnection, wire: Wire) -> tuple[Any, ...]:
+    """End the connection; return its messages, how it ended, and what it sent."""
+    connection.connection_lost(None)
+    messages = []
+    while (arrival := await connection.arrival()) is not None:
+        messages.append(arrival.message)
+    end = connection.end
+    return messages, type(end), end.rcvd, end.sent, end.rcvd_then_sent, bytes(wire.written)
+
+
+def on_the_wire(opcode: Opcode, data: bytes, final: bool, mask: bool) -> bytes:
+    """Return a frame, even one that no endpoint may send."""
+    frame = Frame(Opcode.BINARY, data, final).serialize(mask=mask)
+    return bytes([frame[0] & 0xF0 | opcode]) + frame[1:]
+
+
+payloads = st.one_of(
+    st.text(max_size=3).map(str.encode),
+    st.integers(124, 1_400).map(lambda size: b"x" * size),
+    st.sampled_from([b"\x81\x01a", b"\xff", b"y" * 65_535, b"y" * 65_536, b"y" * (MOST_BYTES + 1)]),
+)
+kinds = st.sampled_from([Opcode.TEXT, Opcode.BINARY])
+controls = st.sampled_from([on_the_wire(opcode, b"?", True, False) for opcode in (Opcode.PING, Opcode.PONG)])
+messages = st.builds(on_the_wire, kinds, payloads, st.just(True), st.just(False))
+fragments = st.builds(
+    lambda kind, data, at, control: [
+        on_the_wire(kind, data[:at], False, False),
+        control,
+        on_the_wire(Opcode.CONT, data[at:], True, False),
+    ],
+    kinds,
+    payloads,
+    st.integers(0, 3),
+    controls,
+)
+wrong = st.sampled_from(
+    [
+        on_the_wire(Opcode.TEXT, b"first", False, False),  # more often than not, no fragment follows
+        on_the_wire(Opcode.CONT, b"last", True, False),
+        on_the_wire(Opcode.TEXT, b"masked", True, True),
+        on_the_wire(Opcode.PING, b"x" * 126, True, False),
+        on_the_wire(Opcode.PING, b"", False, False),
+        b"\x81\x7f" + bytes(127),  # an empty message, and what is no frame
+    ]
+)
+streams = st.lists(
+    st.one_of(messages.map(lambda frame: [frame]), fragments, st.one_of(controls, wrong).map(lambda f: [f])),
+    min_size=2,
+    max_size=6,
+).map(lambda parts: list(itertools.chain.from_iterable(parts)))
+ends = st.sampled_from(
+    [
+        b"",
+        *(on_the_wire(Opcode.CLOSE, data, True, False) for data in (b"", b"\x03", b"\x0f\xa0bye")),
+        b"\x81",  # the connection breaks within a frame
+        b"\xc1\x01a",  # reserved bits
+        b"\x83\x00",  # an unknown opcode
+        b"\x82\x7e\x00\x01z",  # a length that would fit into a shorter header
+    ]
+)
+
+
+def cut(stream: list[bytes], cuts: list[int]) -> list[bytes]:
+    """Return the stream in pieces: 0 ends one after a frame, 2 also after 2 bytes of it, -2 only there."""
+    pieces, rest = [], b""
+    for frame, at in zip(stream, itertools.cycle(cuts), strict=False):
+        if at:
+            pieces.append(rest + frame[: abs(at)])
+            rest = frame[abs(at) :]
+        else:
+            rest += frame
+        if at >= 0:
+            pieces.append(rest)
+            rest = b""
+    return [piece for piece in (*pieces, rest) if piece]
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    stream=streams,
+    end=ends,
+    cuts=st.lists(st.sampled_from([0, 0, 0, 1, -1, 2, 2, -3, 4, 1_000, -1_000]), min_size=1, max_size=5),
+    goodbye=st.none() | st.integers(0, 4),
+)
+def test_any_frames_cut_anyhow_are_what_the_library_says_they_are(
+    stream: list[bytes], end: bytes, cuts: list[int], goodbye: int
+) -> None:
+    async def both() -> None:
+        outcomes = []
+        for kind in (WebSocketConnection, ByLibraryAlone):
+            connection, _, wire = await opened(kind)
+            for number, piece in enumerate(cut([*stream, end], cuts)):
+                if number == goodbye:  # what comes after our farewell counts too
+                    connection.say_goodbye(1000, "done")
+                connection.data_received(piece)
+            outcomes.append(await outcome(connection, wire))
+        assert outcomes[0] == outcomes[1]
+
+    with mock.patch("websockets.frames.secrets.token_bytes", lambda size: bytes(size)):
+        asyncio.run(both())
+
+
+async def test_a_frame_that_is_a_whole_message_never_reaches_the_library() -> None:
+    connection, protocol, wire = await opened()
+    for number, size in enumerate((0, 1, 125, 126, 65_535)):
+        wire.stamp = Stamp(number, StampKind.KERNEL)
+        connection.data_received(on_the_wire(Opcode.TEXT, b"x" * size, True, False))
+        assert await connection.arrival() == Arrival("x" * size, number)
+    assert protocol.parsed == 0
+
+
+async def test_the_library_gives_back_what_is_simple_once_it_has_what_is_not() -> None:
+    connection, protocol, _ = await opened()
+    simple = on_the_wire(Opcode.TEXT, b"simple", True, False)
+    ping = on_the_wire(Opcode.PING, b"?", True, False)
+    fragments = on_the_wire(Opcode.TEXT, b"in ", False, False) + on_the_wire(Opcode.CONT, b"two", True, False)
+    for data in (simple, ping, simple, fragments[:7], fragments[7:], simple):
+        connection.data_received(data)
+    assert [(await connection.arrival()).message for _ in range(4)] == ["simple"] * 2 + ["in two", "simple"]  # type: ignore[union-attr]
+    assert protocol.parsed == len(ping) + len(fragments)
+
+
+async def test_compressed_messages_reach_the_library() -> None:
+    connection, protocol, _ = await opened(compressed=True)
+    (deflate,) = protocol.extensions
+    sent = Frame(Opcode.TEXT, b"long " * 20).serialize(
+        mask=False, extensions=[PerMessageDeflate(False, False, 15, 15)]
+    )
+    connection.data_received(sent)
+    assert (await connection.arrival()).message == "long " * 20  # type: ignore[union-attr]
+    assert protocol.parsed == len(sent)
+    assert deflate.name == "permessage-deflate"
