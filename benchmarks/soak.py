@@ -43,7 +43,7 @@ TURNS = 2_000
 SESSIONS = {"reference": 40, "openai-webrtc": 10}
 DELAY_MS = 50
 SHORT_MS, ORDINARY_MS = 250, 2_500  # of speech, and of the reply
-SETUP_S = 0.3  # of a session, about
+SETUP_S = 0.6  # of a session and the rest of its turn beyond the speech, about
 EVERY = 100
 AIM_KB = 2.0  # what allocators keep: the number of objects does not grow
 PAGE_KB = 4
@@ -184,7 +184,7 @@ def main() -> None:
         turns, speech_ms = arguments.turns, SHORT_MS
         if arguments.minutes:
             speech_ms = ORDINARY_MS
-            turns = round(arguments.minutes * 60 * sessions / (SETUP_S + 2 * speech_ms / 1000))
+            turns = round(arguments.minutes * 60 * sessions / (SETUP_S + speech_ms / 1000))
         print(f"{endpoint}: {turns} turns, {sessions} at a time")
         begun = time.monotonic()
         with TemporaryDirectory(prefix="live-eval-soak-") as folder, pauses() as found:
