@@ -46,13 +46,13 @@ _BACKCHANNEL_WORDS = 2
 _WINDOW_NS = 200_000_000  # window_size
 _EPSILON = 1e-10
 
-_NEW_REPLY = "what is left of the interrupted reply does not count, only a reply that begins after the user"
+_NEW_REPLY = "only a reply that begins after the user counts, not the rest of the interrupted one"
 _ANSWER = "speech that ends before the user does is no answer"
 
 DEFINITIONS = (
     Definition(
         name="fdb_v1.0.pause_handling.TOR",
-        means="share of turns with pauses before whose end the agent takes over",
+        means="share of turns with pauses that the agent takes over before they end",
         better="lower",
         corrects="a reply that was created before the end of the turn counts, also where it is heard later",
     ),
@@ -70,9 +70,9 @@ DEFINITIONS = (
     ),
     Definition(
         name="fdb_v1.0.user_interruption.TOR",
-        means="share of interruptions after whose end the agent speaks",
+        means="share of interruptions after which the agent takes the turn",
         better="higher",
-        corrects=f"{_NEW_REPLY}: never stopping is no success",
+        corrects=f"{_NEW_REPLY}, so never stopping is no success",
     ),
     Definition(
         name="fdb_v1.0.user_interruption.latency",

@@ -38,9 +38,10 @@ _REACTION_NS = 2_000_000_000  # or begins this soon
 _ANSWER_NS = 5_000_000_000  # a reply this soon may be to the user's open question: InteractionGym, eval.py
 
 _GRID = "exact times instead of ticks"
-_NATURAL = "a reply that ends by itself after the user began is left out"
+_NATURAL = "replies that end by themselves after the user began are left out"
 _INTERRUPTIONS = (
-    f"{_GRID}; {_NATURAL}, as is one whose 2 s were not recorded; a turn with a vocal tic in it is a turn"
+    f"{_GRID}; {_NATURAL}, and interruptions with less than 2 s recorded after them; a turn with a vocal "
+    "tic in it is a turn"
 )
 
 DEFINITIONS = (
@@ -62,11 +63,11 @@ DEFINITIONS = (
         name="tau2.R_R",
         means="share of the user's turns that the agent answers before the user speaks again",
         better="higher",
-        corrects=f"{_GRID}; an unanswered last turn counts, where 4 s were listened to",
+        corrects=f"{_GRID}; an unanswered last turn counts if at least 4 s were recorded after it",
     ),
     Definition(
         name="tau2.R_Y",
-        means="share of the user's interruptions within 2 s of which the agent is silent",
+        means="share of the user's interruptions that silence the agent within 2 s",
         better="higher",
         corrects=_INTERRUPTIONS,
     ),
@@ -105,6 +106,12 @@ _IGNORED = {
     "S_BC": SpeechKind.BACKCHANNEL,
     "S_VT": SpeechKind.VOCAL_TIC,
     "S_ND": SpeechKind.NON_DIRECTED,
+}
+
+_NONE = {
+    SpeechKind.BACKCHANNEL: "no backchannel over the agent's speech",
+    SpeechKind.VOCAL_TIC: "no vocal tic",
+    SpeechKind.NON_DIRECTED: "no speech to somebody else",
 }
 
 
@@ -174,7 +181,7 @@ def figures(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> di
     }
     for name, kind in _IGNORED.items():
         found[name] = mean_figure(
-            defined.ignored[kind], exact.ignored[kind], missing=f"no {kind.value}", why=natural.get(kind, "")
+            defined.ignored[kind], exact.ignored[kind], missing=_NONE[kind], why=natural.get(kind, "")
         )
     found["selectivity"] = _selectivity([found[name] for name in _IGNORED])
     return found
@@ -227,22 +234,23 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
     if user and (user[-1].start, user[-1].end) == (ticks - 1, ticks):
         user.pop()  # the tick in which tau2's simulated user hangs up
         ticks -= 1
-    agent = _joined([span(each.start_ns, each.end_ns) for each in agent_segments(conversation)])
-    agent = [each._replace(end=min(each.end, ticks)) for each in agent if each.start < ticks]
+    agent = _until(
+        ticks, _joined([span(each.start_ns, each.end_ns) for each in agent_segments(conversation)])
+    )
     effects = [each for each in spoken if each.kind in (SpeechKind.VOCAL_TIC, SpeechKind.NON_DIRECTED)]
+    effects = _until(ticks, effects)
 
     _count_responses(user, agent, tick_ns, events)
     for segment in user:
-        kind = segment.kind
-        if kind is SpeechKind.TURN:
-            inside = {each.kind for each in effects if each.start < segment.end and segment.start < each.end}
-            kind = next((each for each in _IGNORED.values() if each in inside), kind)
+        inside = {each.kind for each in effects if each.start < segment.end and segment.start < each.end}
+        effect_kind = next((each for each in _IGNORED.values() if each in inside), None)
         over = _during(agent, segment.start)
         if over is None:
-            if kind in (SpeechKind.VOCAL_TIC, SpeechKind.NON_DIRECTED):
+            if effect_kind is not None:
                 begun = _begins(agent, segment.start, segment.end + _REACTION_NS // tick_ns)
-                events.ignored[kind].append(not begun)
+                events.ignored[effect_kind].append(not begun)
             continue
+        kind = segment.kind if segment.kind is SpeechKind.BACKCHANNEL else effect_kind or segment.kind
         window = (_YIELD_NS if kind is SpeechKind.TURN else _STOP_NS) // tick_ns
         silent = over.end < min(segment.start + window, ticks)
         if kind is not SpeechKind.TURN:
@@ -272,6 +280,10 @@ def _count_responses(user: Sequence[_Span], agent: Sequence[_Span], tick_ns: int
             events.responses_ns.append((reply - turn.end) * tick_ns)
         elif following is not None:
             events.unanswered += 1
+
+
+def _until(ticks: int, spans: Iterable[_Span]) -> list[_Span]:
+    return [each._replace(end=min(each.end, ticks)) for each in spans if each.start < ticks]
 
 
 def _joined(spans: Iterable[_Span]) -> list[_Span]:

@@ -131,7 +131,7 @@ def test_a_tic_that_the_agent_talks_through_counts_once_corrected() -> None:
     found = tau2.figures([through])["S_VT"]
     assert (found.as_defined, found.n) == (None, 0)
     assert (found.corrected, found.n_corrected) == (1.0, 1)
-    assert found.why == "as defined: no vocal_tic"
+    assert found.why == "as defined: no vocal tic"
 
 
 def test_the_answer_to_a_turn_is_no_reaction_to_a_sound_after_it() -> None:
@@ -159,6 +159,14 @@ def test_a_tic_inside_a_turn_belongs_to_the_turn() -> None:
     )
     assert (found["S_VT"].as_defined, found["S_VT"].corrected) == (0.0, None)
     assert (found["R_Y"].as_defined, found["R_Y"].corrected) == (None, 1.0)
+
+
+def test_a_tic_in_a_backchannel_to_a_silent_agent_counts_as_a_tic() -> None:
+    along, tic = said((4.0, 5.0), kind=SpeechKind.BACKCHANNEL), said((4.4, 4.6), kind=SpeechKind.VOCAL_TIC)
+    found = tau2.figures(
+        [conversation([said((0.0, 1.0)), along, tic], [reply((2.0, 3.0)), reply((6.0, 7.0))])]
+    )
+    assert (found["S_BC"].n, found["S_VT"].as_defined) == (0, 0.0)
 
 
 def test_without_conversations_every_value_is_missing_with_a_reason() -> None:
