@@ -130,7 +130,7 @@ def figures(conversations: Sequence[Conversation], *, with_tool: bool = False) -
         turns = user_turns(conversation, agent_segments(conversation))
         if not turns:
             continue
-        scores = [_score(turn, conversation, with_tool=with_tool) for turn in turns]
+        scores = [_score(turn, with_tool=with_tool) for turn in turns]
         answered = [score for turn, score in zip(turns, scores, strict=True) if turn.agent]
         defined.append(fmean(each.score for each in answered) if turns[-1].agent else 0.0)
         yields_ms += [each.yield_ms for each in answered if each.yield_ms is not None]
@@ -138,7 +138,7 @@ def figures(conversations: Sequence[Conversation], *, with_tool: bool = False) -
         unanswered += len(turns) - len(answered)
         corrected.append(
             fmean(
-                _corrected(turn, score, conversation, with_tool)
+                _corrected(turn, score, with_tool=with_tool)
                 for turn, score in zip(turns, scores, strict=True)
             )
         )
@@ -157,15 +157,15 @@ def figures(conversations: Sequence[Conversation], *, with_tool: bool = False) -
     }
 
 
-def _corrected(turn: UserTurn, score: _Score, conversation: Conversation, with_tool: bool) -> float:
+def _corrected(turn: UserTurn, score: _Score, *, with_tool: bool) -> float:
     if not turn.agent:
         return 0.0
     if score.natural:
-        return _score(turn._replace(over=None), conversation, with_tool=with_tool).score
+        return _score(turn._replace(over=None), with_tool=with_tool).score
     return score.score
 
 
-def _score(turn: UserTurn, conversation: Conversation, *, with_tool: bool) -> _Score:
+def _score(turn: UserTurn, *, with_tool: bool) -> _Score:
     """Return a turn's score as the source computes it."""
     end_ns = turn.speech.end_ns
     yield_ms = None if turn.over is None else (turn.over.end_ns - turn.speech.start_ns) / 1e6
@@ -173,11 +173,7 @@ def _score(turn: UserTurn, conversation: Conversation, *, with_tool: bool) -> _S
     scores = [] if yield_ms is None else [yield_score(yield_ms)]
     during = [each for each in turn.agent if each.start_ns < end_ns]
     if during:
-        overlap_ns = sum(
-            max(0, min(end, sound.end_ns) - max(start, sound.start_ns))
-            for start, end, *_ in during
-            for sound in turn.speech.sounds
-        )
+        overlap_ns = sum(min(each.end_ns, end_ns) - each.start_ns for each in during)
         scores += [overlap_score(overlap_ns / 1e6), count_score(len(during))]
         settled = [each.start_ns for each in turn.agent if each.start_ns > end_ns]
         if settled and not any(each.end_ns > end_ns for each in during):

@@ -60,6 +60,11 @@ def test_an_agent_that_speaks_on_over_the_end_has_no_latency_after_it() -> None:
     assert found.as_defined == pytest.approx(0.5 * (1 - 400 / 2000))
 
 
+def test_a_pause_belongs_to_the_users_audio() -> None:
+    found = eva.figures([conversation([said((0, 1), (3, 4))], [reply((1.5, 2.5)), reply((5, 6))])])
+    assert found["turn_taking"].as_defined == pytest.approx(0.5 * (1 - 1000 / 2000))
+
+
 def test_a_missed_last_turn_zeroes_the_conversation_and_once_corrected_itself() -> None:
     user, agent = [said((0, 1)), said((5, 6))], [reply((2, 4))]
     found = eva.figures([conversation(user, agent)])["turn_taking"]
