@@ -234,7 +234,7 @@ async def _measure(
                 held = await bench.hold(writer)
         finally:
             await asyncio.to_thread(writer.close)
-    known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth)})
+    known = await asyncio.to_thread(lambda: {turn.label: turn for turn in read_truth(truth).turns})
     return _compare(plan, held, known)
 
 

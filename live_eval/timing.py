@@ -39,6 +39,7 @@ __all__ = [
     "Run",
     "TurnTiming",
     "TurnTrace",
+    "audible_begins",
     "audible_end",
     "audible_onset",
     "began_before",
@@ -347,16 +348,31 @@ def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
         pcm: int16 mono, shape (samples,).
         rate_hz: Samples per second.
     """
+    begins = audible_begins(pcm, rate_hz)
+    return int(np.argmax(begins)) if begins.any() else None
+
+
+def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
+    """Return for each sample whether audible sound could begin with it; see `audible_onset`.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+
+    Returns:
+        Bool, shape (samples,).
+    """
     window = rate_hz // WINDOWS_PER_S
+    begins = np.zeros(len(pcm), np.bool_)
     starts = len(pcm) - window * AUDIBLE_WINDOWS + 1
     if starts <= 0:
-        return None
+        return begins
     energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
     loud = energy[window:] - energy[:-window] > window * _AMPLITUDE**2
-    begins = np.abs(pcm[:starts].astype(np.int32)) > _AMPLITUDE
+    begins[:starts] = np.abs(pcm[:starts].astype(np.int32)) > _AMPLITUDE
     for later in range(AUDIBLE_WINDOWS):
-        begins &= loud[later * window : later * window + starts]
-    return int(np.argmax(begins)) if begins.any() else None
+        begins[:starts] &= loud[later * window : later * window + starts]
+    return begins
 
 
 def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:

@@ -15,7 +15,15 @@ import click
 
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
-from live_eval.reference.settings import Cadence, Fault, IdleRtp, ReferenceSettings
+from live_eval.reference.settings import (
+    AfterStop,
+    Cadence,
+    Fault,
+    IdleRtp,
+    OnBackchannel,
+    ReferenceSettings,
+    stop_time,
+)
 from live_eval.types import Secret
 
 if TYPE_CHECKING:
@@ -101,6 +109,17 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 @_setting("--reply-ms", "Length of the synthetic reply.")
 @_setting("--stall-ms", "Stall all sessions for so long every --stall-every-ms: no reply begins meanwhile.")
 @_setting("--stall-every-ms", "Time from one stall to the next; 0 for no stalls.")
+@click.option(
+    "--stop-ms",
+    metavar="MS|never",
+    callback=lambda _ctx, _option, value: None if value is None else stop_time(value),
+    help="How long a reply goes on once the user speaks over it. Default: until the endpoint hears them.",
+)
+@_setting("--on-backchannel", "What speech over a reply shorter than --backchannel-ms does.", OnBackchannel)
+@_setting("--backchannel-ms", "That length.")
+@_setting("--after-stop", "After a stop, answer the user, or resume the reply.", AfterStop)
+@_setting("--patience-ms", "Silence that ends the user's turn, whatever the client asks for.")
+@_setting("--talk-over-ms", "Begin to speak so long after the user does, not when they have ended.")
 @_setting("--fault", "Inject this fault.", Fault)
 @click.option(
     "--truth",
@@ -131,8 +150,8 @@ def command(
     """Serve the built-in reference endpoint.
 
     It listens (voice detector, then Whisper), picks a reply (from the scripts of the sample and of --data, or
-    from a chat server) and speaks it, in the client's dialect. A session's URL can override timing and
-    faults: ?delay_ms=200&fault=silent. Values for --endpoint and --base-url:
+    from a chat server) and speaks it, in the client's dialect. A session's URL can override timing, behaviour
+    over overlaps, and faults: ?delay_ms=200&stop_ms=300&fault=silent. Values for --endpoint and --base-url:
 
     \b
     openai, openai-beta, openai-live    ws://127.0.0.1:8765/v1

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from live_eval.errors import UsageError
 
-__all__ = ["BOUNDS", "Cadence", "Fault", "IdleRtp", "ReferenceSettings"]
+__all__ = [
+    "BOUNDS",
+    "NEVER",
+    "AfterStop",
+    "Cadence",
+    "Fault",
+    "IdleRtp",
+    "OnBackchannel",
+    "ReferenceSettings",
+    "StopTime",
+    "stop_time",
+]
+
+NEVER: Literal["never"] = "never"
+"""The value of `ReferenceSettings.stop_ms` with which no reply stops."""
+
+StopTime: TypeAlias = int | Literal["never"] | None
 
 
 class Cadence(StrEnum):
@@ -28,6 +44,24 @@ class IdleRtp(StrEnum):
     """A packet of silence every 20 ms, as from a microphone; a reply starts with the next packet."""
     NONE = "none"
     """No packets; a reply starts at once."""
+
+
+class OnBackchannel(StrEnum):
+    """What short speech over a reply does."""
+
+    STOP = "stop"
+    """The same as other speech: the reply stops, and the user is answered."""
+    IGNORE = "ignore"
+    """Nothing."""
+
+
+class AfterStop(StrEnum):
+    """What follows once the user who stopped a reply has spoken."""
+
+    ANSWER = "answer"
+    """An answer to what the user said."""
+    RESUME = "resume"
+    """The rest of the reply that was stopped, as a new response."""
 
 
 class Fault(StrEnum):
@@ -85,12 +119,23 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "stall_every_ms": (0, 3_600_000),
     "session_limit_s": (1, 86_400),
     "notice_s": (0, 86_400),
+    "stop_ms": (0, 60_000),
+    "backchannel_ms": (1, 60_000),
+    "patience_ms": (20, 60_000),
+    "talk_over_ms": (0, 60_000),
 }
 """Smallest and largest value of each number, in the unit of its name."""
 
-_CHOICES: Mapping[str, type[StrEnum]] = {"cadence": Cadence, "idle_rtp": IdleRtp, "fault": Fault}
+_CHOICES: Mapping[str, type[StrEnum]] = {
+    "cadence": Cadence,
+    "idle_rtp": IdleRtp,
+    "fault": Fault,
+    "on_backchannel": OnBackchannel,
+    "after_stop": AfterStop,
+}
 _PER_SESSION = (
     *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "stall_ms", "stall_every_ms"),
+    *("stop_ms", "backchannel_ms", "patience_ms", "talk_over_ms"),
     *_CHOICES,
     "label",
 )
@@ -119,12 +164,23 @@ class ReferenceSettings:
         notice_s: How long before the end of a session to announce it, in dialects that can (Gemini's
             ``goAway``); 0 for no announcement.
         idle_rtp: What a media track carries between replies.
+        stop_ms: How long a reply goes on once the user begins to speak over it, counted from the arrival of
+            the user's first sample; `NEVER` if it is not to stop; None for as soon as the endpoint hears the
+            user. If it is set, a response ends when its audio has been played, so that it can be stopped
+            until then.
+        on_backchannel: What speech over a reply that is shorter than `backchannel_ms` does.
+        backchannel_ms: That length.
+        after_stop: What follows once the user who stopped a reply has spoken.
+        patience_ms: Silence that ends the user's turn, in place of what the client asks for and of the mark;
+            None to leave that as it is.
+        talk_over_ms: How long after the user begins to speak the endpoint begins to speak as well, when
+            nothing is being said; that reply is the answer. None to wait for the end of the user's turn.
         label: The client's own label for the session, logged with its true times: not every dialect sends the
             client a session id.
 
     Raises:
-        UsageError: A number is out of bounds, a stall is not shorter than the time to the next one, or the
-            label is too long.
+        UsageError: A number is out of bounds, a stall is not shorter than the time to the next one, the
+            label is too long, or what is to happen when the user speaks over a reply contradicts itself.
     """
 
     delay_ms: int = 0
@@ -139,12 +195,18 @@ class ReferenceSettings:
     session_limit_s: int = 3600
     notice_s: int = 60
     idle_rtp: IdleRtp = IdleRtp.SILENCE
+    stop_ms: StopTime = None
+    on_backchannel: OnBackchannel = OnBackchannel.STOP
+    backchannel_ms: int = 1000
+    after_stop: AfterStop = AfterStop.ANSWER
+    patience_ms: int | None = None
+    talk_over_ms: int | None = None
     label: str = ""
 
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
-            if not least <= value <= most:
+            if value not in (None, NEVER) and not least <= value <= most:
                 raise UsageError(f"{name}: expected {least} to {most}, but it is {value}")
         if self.stall_ms and self.stall_ms >= self.stall_every_ms:
             raise UsageError(
@@ -155,6 +217,24 @@ class ReferenceSettings:
             raise UsageError(
                 f"label: expected at most {_LABEL_CHARACTERS} characters, but it has {len(self.label)}"
             )
+        self._check_overlap()
+
+    def _check_overlap(self) -> None:
+        stop_ms = self.stop_ms
+        if self.after_stop is AfterStop.RESUME and not isinstance(stop_ms, int):
+            raise UsageError(f"after_stop=resume: expected stop_ms in milliseconds, but it is {stop_ms}")
+        if self.on_backchannel is OnBackchannel.IGNORE and (
+            stop_ms is None or (isinstance(stop_ms, int) and stop_ms < self.backchannel_ms)
+        ):
+            raise UsageError(
+                f"on_backchannel=ignore: expected stop_ms=never or at least backchannel_ms, "
+                f"{self.backchannel_ms}: speech is not known to be short earlier; but it is {stop_ms}"
+            )
+
+    @property
+    def scripted(self) -> bool:
+        """Whether the settings say what to do while the user speaks, or pauses."""
+        return any(value is not None for value in (self.stop_ms, self.patience_ms, self.talk_over_ms))
 
     def after_stall(self, at_ns: int) -> int:
         """Return when something that is due at `at_ns` happens: then, or at the end of the stall.
@@ -186,9 +266,25 @@ class ReferenceSettings:
                 changes[key] = None
             elif key in _CHOICES:
                 changes[key] = _member(_CHOICES[key], key, value)
+            elif key == "stop_ms":
+                changes[key] = stop_time(value)
             else:
                 changes[key] = _whole_number(key, value)
         return replace(self, **changes)
+
+
+def stop_time(value: str) -> StopTime:
+    """Read a value of `ReferenceSettings.stop_ms`: milliseconds, or ``never``.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if value == NEVER:
+        return NEVER
+    try:
+        return _whole_number("stop_ms", value)
+    except UsageError as error:
+        raise UsageError(f"{error}; or {NEVER!r}") from None
 
 
 def _member(kind: type[StrEnum], key: str, value: str) -> StrEnum:

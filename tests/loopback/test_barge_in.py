@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,21 @@ from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference.settings import Cadence
+from live_eval.reference.truth import read_truth
 from live_eval.registry import load
 from live_eval.session import Session
 from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, TurnMode, Variant
-from tests.loopback.test_families import LIMITS, MS, WITH_MANUAL_TURNS, Family, endpoint, user_turn
+from tests.loopback.test_families import (
+    FAMILIES,
+    LIMITS,
+    MS,
+    WITH_MANUAL_TURNS,
+    Family,
+    endpoint,
+    hold,
+    user_turn,
+)
 from tests.loopback.test_families_webrtc import BOTS
 from tests.loopback.test_families_webrtc import OPENAI as WEBRTC
 from tests.unit.session.scripted import Interrupting
@@ -22,13 +33,16 @@ from tests.unit.session.scripted import Interrupting
 WEBSOCKET = WITH_MANUAL_TURNS[0]
 
 
-async def interrupt(folder: Path, family: Family, mode: TurnMode) -> tuple[TurnRecord, TurnRecord]:
+async def interrupt(
+    folder: Path, family: Family, mode: TurnMode, **script: Any
+) -> tuple[TurnRecord, TurnRecord]:
     """Say something, speak over the reply 400 ms after its first sound, and hear the answer to that."""
     spec = family.spec
     dialect, transport = await asyncio.to_thread(lambda: (load(spec.dialect), load(spec.transport)))
     recording = user_turn(family)
     speaker = Interrupting(recording, recording, after_ns=400 * MS, rate_hz=spec.input_rate_hz)
-    async with endpoint(folder, reply_ms=3_000, delay_ms=200, cadence=Cadence.REALTIME) as served:
+    script = {"reply_ms": 3_000, "delay_ms": 200, "cadence": Cadence.REALTIME, **script}
+    async with endpoint(folder, **script) as served:
         settings = EndpointSettings(
             base_url=f"{served.origin}{family.base}", model="live-eval-reference", turn_mode=mode
         )
@@ -99,3 +113,44 @@ async def test_in_a_manual_turn_over_webrtc_we_ask_the_endpoint_to_stop_playing(
     stop = first.timing.barge_in_stop
     assert stop.ns is not None, stop.reason
     assert 0 <= stop.ns < 500 * MS
+
+
+async def test_replies_are_heard_until_the_truth_of_a_scripted_endpoint_says(tmp_path: Path) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for family in (*FAMILIES, WEBRTC, *BOTS):
+            tasks.create_task(stops_on_time(tmp_path / family.spec.name, family))
+
+
+async def stops_on_time(folder: Path, family: Family) -> None:
+    await asyncio.to_thread(folder.mkdir)
+    first, _ = await interrupt(folder, family, family.spec.turn_modes[0], stop_ms=100, reply_ms=1_200)
+    known = await asyncio.to_thread(read_truth, folder / "truth.jsonl")
+    spoken, over = known.utterances
+    stopped, answer = known.turns
+    assert (spoken.over, over.over, over.reaction) == ("", stopped.response_id, "stopped")
+    assert (answer.utterance, answer.voice_end_ns) == (over.utterance, over.end_ns)
+    assert stopped.heard_until_ns is not None
+    assert stopped.heard_until_ns > over.onset_ns + 50 * MS
+    stop, onset_ns = first.timing.barge_in_stop, first.trace.barge_in_ns
+    assert stop.ns is not None, stop.reason
+    assert onset_ns is not None
+    bar_ns = 40 * MS + first.timing.lag_ns + (stopped.lag_ns or 0)
+    assert abs(onset_ns + stop.ns - stopped.heard_until_ns) < bar_ns
+
+
+async def test_a_scripted_endpoint_that_never_stops_answers_later(tmp_path: Path) -> None:
+    mode = WEBSOCKET.spec.turn_modes[0]
+    first, _ = await interrupt(tmp_path, WEBSOCKET, mode, stop_ms="never", reply_ms=1_000)
+    known = await asyncio.to_thread(read_truth, tmp_path / "truth.jsonl")
+    assert [utterance.reaction for utterance in known.utterances] == ["", "kept_talking"]
+    assert [turn.status for turn in known.turns] == ["completed", "completed"]
+    (whole,) = first.trace.responses
+    assert (whole.status, whole.interrupted_ns) == (ResponseStatus.COMPLETED, None)
+
+
+async def test_a_session_with_manual_turns_cannot_follow_a_script(tmp_path: Path) -> None:
+    for family in (WEBSOCKET, FAMILIES[2]):
+        async with endpoint(tmp_path, stop_ms=300) as served:
+            record = await hold(served, family, mode=TurnMode.MANUAL)
+        assert record.failure is not None
+        assert "turn detection" in record.failure.message

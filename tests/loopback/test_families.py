@@ -79,7 +79,7 @@ class Served:
 
     async def known(self, record: TurnRecord) -> list[TrueTurn]:
         """Return the truth of a turn's session."""
-        turns = await asyncio.to_thread(lambda: list(read_truth(self.truth)))
+        turns = await asyncio.to_thread(lambda: read_truth(self.truth).turns)
         return [turn for turn in turns if turn.session_id == record.session_id]
 
 

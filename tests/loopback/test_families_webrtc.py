@@ -39,7 +39,7 @@ idle = pytest.mark.parametrize("idle_rtp", ["silence", "none"])
 
 
 async def truth(served: Served) -> list[TrueTurn]:
-    return await asyncio.to_thread(lambda: list(read_truth(served.truth)))
+    return await asyncio.to_thread(lambda: read_truth(served.truth).turns)
 
 
 @each

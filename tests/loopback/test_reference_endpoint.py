@@ -88,7 +88,7 @@ async def test_a_calibrated_turn_has_its_truth(tmp_path: Path) -> None:
         created = await event(socket)
         await say_marked(socket)
         events = await until(socket, "response.done")
-    (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
+    (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
     assert turn.session_id == created["session"]["id"]
     assert turn.response_id == events[-1]["response"]["id"]
     assert turn.voice_end_by == "mark"
@@ -113,7 +113,7 @@ async def test_realtime_cadence_keeps_its_deadlines(tmp_path: Path) -> None:
     async with endpoint(truth=path, calibrate=True) as url, session(url, **query) as socket:
         await say_marked(socket)
         await until(socket, "response.done")
-    (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
+    (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
     first_ns = turn.chunk_sent_ns[0]
     for number, sent_ns in enumerate(turn.chunk_sent_ns):
         # Never early against the schedule, which began at the first chunk's deadline or a little before.
@@ -269,7 +269,7 @@ async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
                     received.append(json.loads(message))
             assert socket.close_code == 1011
         assert types(received).count("response.output_audio.delta") == 5
-    (turn,) = await asyncio.to_thread(lambda: list(read_truth(path)))
+    (turn,) = await asyncio.to_thread(lambda: read_truth(path).turns)
     assert isinstance(turn, TrueTurn)
     assert (turn.status, len(turn.chunk_samples)) == ("open", 5)
 

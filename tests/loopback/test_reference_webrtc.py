@@ -41,7 +41,7 @@ class Served:
         self.truth = truth
 
     async def turns(self) -> list[TrueTurn]:
-        return await asyncio.to_thread(lambda: list(read_truth(self.truth)))
+        return await asyncio.to_thread(lambda: read_truth(self.truth).turns)
 
     async def sessions(self) -> int:
         async with aiohttp.ClientSession() as http, http.get(f"{self.origin}/healthz") as answer:

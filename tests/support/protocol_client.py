@@ -15,6 +15,7 @@ from live_eval.reference.engine.events import (
     Output,
     RecogniseSpeech,
     SendMessage,
+    UserUtterance,
 )
 from live_eval.reference.protocols.protocol import ServerProtocol
 
@@ -36,6 +37,7 @@ class ProtocolClient(Generic[_P]):
         self.epoch = 0
         self.answers: list[FindReply] = []
         self.listens: list[RecogniseSpeech] = []
+        self.utterances: list[UserUtterance] = []
         self.closed: CloseConnection | None = None
         self.greeting = self.take(protocol.opened())
 
@@ -59,7 +61,9 @@ class ProtocolClient(Generic[_P]):
                 case FindReply():
                     messages += self.find(output)
                 case DropUnplayed():
-                    raise AssertionError("there is no track to clear")
+                    pass  # there is no track to clear
+                case UserUtterance():
+                    self.utterances.append(output)
                 case _:
                     messages += self.rendered(output)
         return [message for message in messages if message]

@@ -2,7 +2,8 @@
 
 Inputs come with their time; outputs are work for the host and events for the client, in order (`events`).
 The host runs the models and calls back with their results. Delayed outputs are returned by `Engine.due`;
-`Engine.wake_ns` is the time of its next call.
+`Engine.wake_ns` is the time of its next call. What the settings script for overlapping speech is returned by
+`Engine.react` at `Engine.reacts_ns`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from live_eval.reference.engine.conversation import (
     words,
 )
 from live_eval.reference.engine.events import (
+    DropUnplayed,
     FindReply,
     InputTranscribed,
     ItemAdded,
@@ -32,9 +34,11 @@ from live_eval.reference.engine.events import (
     ResponseCreated,
     ServerResponse,
     UserSpeechStarted,
+    UserUtterance,
     VoiceEnd,
 )
 from live_eval.reference.engine.listening import Heard, Listening, UserTurnEnded
+from live_eval.reference.engine.overlap import AnswerTime, Overlap, refusal
 from live_eval.reference.engine.reply_plan import ReplyEnd, WireReply, text_tokens
 from live_eval.reference.engine.speaking import Speaking, Streaming
 from live_eval.reference.engine.turn_detector import Detection
@@ -112,12 +116,16 @@ class Engine:
             guesses=waits_for_words,
             session_id=session_id,
             lossy=self.config.lossy_input,
+            patience_ms=settings.patience_ms,
         )
         self._speaking = Speaking(settings)
         self._stream = self._new_stream()
         self._asks_for: Sequence[Item] | None = None
         self._asked = True
         self._voice_end: VoiceEnd | None = None
+        self._overlap = Overlap(settings)
+        self._owes_answer = False
+        self._rest: tuple[str, WireReply] | None = None
         self._unrecognised: dict[str, Item] = {}
 
     @property
@@ -129,6 +137,14 @@ class Engine:
     def wake_ns(self) -> int | None:
         """When to call `due` next; None if nothing is pending."""
         return (self._stream or self._speaking).wake_ns
+
+    @property
+    def reacts_ns(self) -> int | None:
+        """When to call `react` next; None if nothing is pending, a time in the past for at once."""
+        due = [self._overlap.wake_ns, self._listening.expires_ns]
+        if self._owes_answer and self.active is None:
+            due.append(0)
+        return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     @property
     def chunk_ms(self) -> int:
@@ -157,6 +173,15 @@ class Engine:
         self._listening.configure(config.input_codec, config.detection)
         if (config.frame_ms, config.output_codec) != (before.frame_ms, before.output_codec):
             self._stream = self._new_stream()
+
+    def refusal(self, config: EngineConfig) -> str | None:
+        """Return why the script for overlapping speech cannot be followed with these settings, or None."""
+        return refusal(
+            self.settings,
+            detects=config.detection is not None,
+            interrupts=config.interrupt_response,
+            answers=config.create_response,
+        )
 
     def _new_stream(self) -> Streaming | None:
         frame_ms = self.config.frame_ms
@@ -199,17 +224,59 @@ class Engine:
                 continue
             out.append(event)
             if isinstance(event, UserSpeechStarted):
-                self._speaking.talk_over(at_ns)
-                if self.active and self.config.interrupt_response:
-                    out.append(self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected")))
+                out += self._began(event, at_ns)
+        if self.settings.scripted:
+            out += self._overlapped(at_ns)
+        return [*out, *self._overlap.settled(self.active)]
+
+    def _began(self, started: UserSpeechStarted, at_ns: int) -> list[Output]:
+        self._overlap.began(started.onset_ns, self.active)
+        if self.settings.stop_ms is not None:
+            return []
+        if not self.config.interrupt_response:
+            self._speaking.talk_over(at_ns)
+            return []
+        return self._stop(at_ns)
+
+    def _stop(self, at_ns: int) -> list[Output]:
+        """Stop what is being said because the user speaks."""
+        self._speaking.talk_over(at_ns)
+        response = self.active
+        if response is None:
+            return [DropUnplayed()]
+        rest = self._speaking.rest(at_ns) if self._overlap.resumes else None
+        self._rest = (response.response_id, rest) if rest is not None else None
+        self._overlap.stopped()
+        return [DropUnplayed(), self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected"))]
+
+    def react(self, at_ns: int) -> list[Output]:
+        """Do what is due by `at_ns` about overlapping speech and pauses."""
+        return self._heard(self._listening.expire(at_ns), at_ns)
+
+    def _overlapped(self, at_ns: int) -> list[Output]:
+        out: list[Output] = []
+        if self._overlap.stops(at_ns, pauses=self._listening.pauses(at_ns)):
+            out += self._stop(at_ns)
+        if self._overlap.talks_over(at_ns, self.active):
+            out += self.respond(at_ns, talks_over=True)
+        if self._owes_answer and self.active is None:
+            self._owes_answer = False
+            out += self.respond(at_ns)
         return out
+
+    def utterances_left(self) -> Sequence[UserUtterance]:
+        """Return the user's utterances that were not settled when the session ended."""
+        return self._overlap.closed()
 
     def _turn(self, turn: UserTurnEnded, at_ns: int) -> list[Output]:
         previous_id = self.conversation.append(turn.item)
         out = [ItemAdded(turn.item, previous_id, committed=True), *self._listen(turn.item, turn.speech_ms)]
         self._voice_end = turn.voice_end
+        how = self._overlap.ended(turn.voice_end, self.active)
         if turn.detected and self.config.create_response:
-            out += self.respond(at_ns)
+            self._owes_answer = how is AnswerTime.LATER or (how is AnswerTime.NONE and self._owes_answer)
+            if how is AnswerTime.NOW:
+                out += self.respond(at_ns)
         return out
 
     def _listen(self, item: Item, speech_ms: int = 0) -> list[Output]:
@@ -288,6 +355,7 @@ class Engine:
         said: Sequence[Item] | None = None,
         in_conversation: bool = True,
         metadata: Mapping[str, str] | None = None,
+        talks_over: bool = False,
     ) -> list[Output]:
         """Create a response, after speech or at the client's request.
 
@@ -297,6 +365,7 @@ class Engine:
             said: Items that it answers; None for the whole conversation.
             in_conversation: Whether it becomes part of the conversation.
             metadata: Metadata of the client, echoed.
+            talks_over: Whether to begin at once, while the user is speaking.
         """
         if self.active is not None:
             return [
@@ -310,6 +379,8 @@ class Engine:
             return []
         config = config or self.config
         voice_end, self._voice_end = self._voice_end, None
+        rest, self._rest = self._rest, None
+        answers = voice_end is not None or talks_over
         response = ServerResponse(
             response_id=self.new_name("resp"),
             item_id=self.new_name("item"),
@@ -320,11 +391,17 @@ class Engine:
             in_conversation=in_conversation,
             metadata=metadata,
             max_output_tokens=config.max_output_tokens,
+            utterance=self._overlap.number if answers else None,
+            talks_over=talks_over,
+            resumes=rest[0] if rest is not None else "",
         )
         counted_from_ns = at_ns if voice_end is None else voice_end.at_ns
-        self._speaking.begin(response, counted_from_ns + self.settings.delay_ms * 1_000_000)
-        self._asks_for, self._asked = said, False
+        delay_ms = 0 if talks_over else self.settings.delay_ms
+        self._speaking.begin(response, counted_from_ns + delay_ms * 1_000_000)
+        self._asks_for, self._asked = said, rest is not None
         out: list[Output] = [ResponseCreated(response)]
+        if rest is not None:
+            return out + self.reply(response.response_id, rest[1], at_ns)
         for item in said or ():
             out += self._listen(item)
         return out + self._ask()
@@ -380,4 +457,4 @@ class Engine:
 
     def due(self, at_ns: int) -> list[Output]:
         """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""
-        return (self._stream or self._speaking).due(at_ns)
+        return [*(self._stream or self._speaking).due(at_ns), *self._overlap.settled(self.active)]

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from live_eval.audio import Codec
 from live_eval.reference.engine.conversation import Item, ItemContent
 from live_eval.reference.settings import Fault
@@ -24,6 +27,7 @@ __all__ = [
     "Output",
     "PlaybackState",
     "Problem",
+    "Reaction",
     "RecogniseSpeech",
     "ReplyBegan",
     "ResponseCreated",
@@ -35,6 +39,7 @@ __all__ = [
     "TrackPlayback",
     "UserSpeechStarted",
     "UserSpeechStopped",
+    "UserUtterance",
     "VoiceEnd",
     "Work",
 ]
@@ -90,6 +95,38 @@ class DropUnplayed:
     """Drop audio that a media track has not played yet; without a track, do nothing."""
 
 
+class Reaction(StrEnum):
+    """What the endpoint did about speech over a reply."""
+
+    STOPPED = "stopped"
+    """It stopped the reply."""
+    IGNORED = "ignored"
+    """It took it for a backchannel: the reply went on, and there is no answer."""
+    KEPT_TALKING = "kept_talking"
+    """The reply went on; the answer comes after it."""
+    ENDED = "ended"
+    """The reply ended by itself first."""
+
+
+@dataclass(slots=True)
+class UserUtterance:
+    """An utterance of the user, as the endpoint heard it; work for the host is to log it.
+
+    Args:
+        number: Its number in the session, from 0.
+        onset_ns: Arrival of the message that contains its first sample.
+        over: The response under way then, whether audible yet or not; empty for none.
+        end: Its end; None while it lasts.
+        reaction: What the endpoint did about it; None where nothing was said, or as long as that is open.
+    """
+
+    number: int
+    onset_ns: int
+    over: str = ""
+    end: VoiceEnd | None = None
+    reaction: Reaction | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
     """Close the connection."""
@@ -107,7 +144,7 @@ class VoiceEnd:
 
     Args:
         at_ns: Arrival of the message that contains it.
-        by: How it was found: ``mark``, ``energy``, ``detector`` or ``commit``.
+        by: How it was found: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
     """
 
     at_ns: int
@@ -129,6 +166,9 @@ class ServerResponse:
         error_code: Code of the failure, if it failed; `error_message` describes it.
         input_text_tokens: Estimate, like the other counts of tokens; output text includes the transcript.
         output_audio_samples: Reply audio sent so far.
+        utterance: Number of the user's utterance that it answers; None for a request of the client's.
+        talks_over: Whether it began while the user was still speaking, on purpose.
+        resumes: Id of the stopped response whose rest it says; empty for none.
     """
 
     response_id: str
@@ -150,14 +190,23 @@ class ServerResponse:
     output_text_tokens: int = 0
     output_audio_tokens: int = 0
     output_audio_samples: int = 0
+    utterance: int | None = None
+    talks_over: bool = False
+    resumes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStarted:
-    """The user started to speak; `audio_ms` includes the prefix padding."""
+    """The user started to speak.
+
+    Args:
+        audio_ms: Onset of the speech on the session's input axis, with the prefix padding.
+        onset_ns: Arrival of the message that contains its first sample.
+    """
 
     item_id: str
     audio_ms: int
+    onset_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +268,7 @@ class AudioPiece:
         samples: Its number of samples, at `rate_hz`.
         onset_sample: Index of the reply's first audible sample, or None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
+        ends: For each sample of the whole reply, whether audible sound could end with it.
     """
 
     response: ServerResponse
@@ -227,6 +277,7 @@ class AudioPiece:
     rate_hz: int
     onset_sample: int | None
     onset_by: str
+    ends: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +333,7 @@ class TrackPlayback:
     played_ms: int
 
 
-Work: TypeAlias = DetectSpeech | RecogniseSpeech | FindReply | DropUnplayed | CloseConnection
+Work: TypeAlias = DetectSpeech | RecogniseSpeech | FindReply | DropUnplayed | UserUtterance | CloseConnection
 Event: TypeAlias = (
     UserSpeechStarted
     | UserSpeechStopped

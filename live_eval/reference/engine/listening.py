@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +20,8 @@ from live_eval.reference.engine.events import (
     UserSpeechStopped,
     VoiceEnd,
 )
-from live_eval.reference.engine.signals import find_mark, sounds
+from live_eval.reference.engine.signals import find_mark
+from live_eval.reference.engine.signals import sounds as audible
 from live_eval.reference.engine.turn_detector import Detection, SpeechChange, SpeechChangeKind, TurnDetector
 
 __all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "UserTurnEnded"]
@@ -32,6 +33,8 @@ MAX_UTTERANCE_MS = 600_000
 """Longest audio of one turn."""
 
 _ONSET_NOTICED_MS = 500
+# Three frames of 20 ms: less may be the network's doing.
+_MOMENT_NS = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ class Listening:
         detection: None if the client commits turns.
         calibrate: Treat any non-zero sample as speech, and a marked sample as its end. If `lossy`, any
             audible packet is speech, and a silent one means that it ended with the packet before.
+        patience_ms: Silence that ends the user's turn, in place of the mark, of a silent packet, or of what
+            `detection` says; None to leave that as it is. Without the detector it is timed by `expire`.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
         guesses: Whether to start recognition at a pause already.
         session_id: Part of the ids given to items.
@@ -130,6 +135,7 @@ class Listening:
         guesses: bool,
         session_id: str,
         lossy: bool = False,
+        patience_ms: int | None = None,
     ) -> None:
         self._calibrate = calibrate
         self._lossy = lossy
@@ -137,8 +143,10 @@ class Listening:
         self._session_id = session_id
         self._named = 0
         self._buffer = _InputBuffer(codec)
-        self._detection = detection
+        self._patience_ms = patience_ms
+        self._detection = self._patient(detection)
         self._epoch = 0
+        self._sounded_ns = 0
         self._known_end: VoiceEnd | None = None
         self._restart()
 
@@ -147,8 +155,33 @@ class Listening:
         """Whether the user seems to be speaking now."""
         return self._utterance is not None
 
+    @property
+    def expires_ns(self) -> int | None:
+        """When to call `expire` if nothing more is heard; None if silence is not timed."""
+        if not self._calibrate or self._patience_ms is None or self._utterance is None:
+            return None
+        return self._sounded_ns + self._patience_ms * 1_000_000
+
+    def pauses(self, at_ns: int) -> bool:
+        """Return whether the user is not speaking, or has been silent for a moment."""
+        if self._utterance is None:
+            return True
+        if not self._calibrate and self._detector is not None:
+            return self._detector.silent
+        return at_ns - self._sounded_ns > _MOMENT_NS
+
+    def expire(self, at_ns: int) -> list[Heard]:
+        """End the user's turn if the silence has lasted long enough."""
+        expires_ns, utterance = self.expires_ns, self._utterance
+        if expires_ns is None or expires_ns > at_ns or utterance is None:
+            return []
+        voice_end, self._known_end = self._known_end or VoiceEnd(self._sounded_ns, "silence"), None
+        end = self._buffer.end
+        return self._stopped(utterance, end, end, voice_end)
+
     def configure(self, codec: Codec, detection: Detection | None) -> None:
         """Change the encoding (this drops uncommitted audio) or the detector (this resets it)."""
+        detection = self._patient(detection)
         if codec == self._buffer.codec and detection == self._detection:
             return
         if codec != self._buffer.codec:
@@ -210,6 +243,11 @@ class Listening:
         self._known_end = None
         self._restart()
 
+    def _patient(self, detection: Detection | None) -> Detection | None:
+        if detection is None or self._patience_ms is None:
+            return detection
+        return replace(detection, silence_ms=self._patience_ms)
+
     def _restart(self) -> None:
         self._epoch += 1
         self._utterance: _Utterance | None = None
@@ -217,33 +255,39 @@ class Listening:
         self._origin_ms = self._buffer.ms(self._buffer.end)
 
     def _marked_audio(self, data: bytes, begin: int, at_ns: int) -> list[Heard]:
-        mark = find_mark(data)
+        mark, sounds = find_mark(data), data.count(0) != len(data)
         if mark is not None:
             self._known_end = VoiceEnd(at_ns, "mark")
         if self._detector is None:
             return []
         buffer = self._buffer
         out: list[Heard] = []
-        if self._utterance is None and data.count(0) != len(data):
-            out.append(self._started(begin))
+        if sounds:
+            self._sounded_ns = at_ns
+            if mark is None:
+                self._known_end = None
+        if self._utterance is None and sounds:
+            out.append(self._started(begin, at_ns))
         if self._utterance is None:
             self._forget(buffer.end)
-        elif mark is not None:
+        elif mark is not None and self._patience_ms is None:
             self._known_end = None
             out += self._stopped(self._utterance, buffer.end, buffer.end, VoiceEnd(at_ns, "mark"))
         return out
 
     def _lossy_audio(self, data: bytes, begin: int, at_ns: int) -> list[Heard]:
         buffer = self._buffer
-        loud = sounds(np.frombuffer(data, "<i2"), buffer.codec.rate_hz)
+        loud = audible(np.frombuffer(data, "<i2"), buffer.codec.rate_hz)
         if loud:
-            self._known_end = VoiceEnd(at_ns, "energy")
+            self._known_end, self._sounded_ns = VoiceEnd(at_ns, "energy"), at_ns
         if self._detector is None:
             return []
         if loud:
-            return [self._started(begin)] if self._utterance is None else []
+            return [self._started(begin, at_ns)] if self._utterance is None else []
         if self._utterance is None or self._known_end is None:
             self._forget(buffer.end)
+            return []
+        if self._patience_ms is not None:
             return []
         voice_end, self._known_end = self._known_end, None
         return self._stopped(self._utterance, begin, buffer.end, voice_end)
@@ -252,7 +296,8 @@ class Listening:
         buffer, utterance = self._buffer, self._utterance
         speech = buffer.sample(self._origin_ms + change.speech_ms)
         if change.kind is SpeechChangeKind.STARTED:
-            return [self._started(speech)]
+            arrived_ns = buffer.arrival_ns(speech)
+            return [self._started(speech, at_ns if arrived_ns is None else arrived_ns)]
         if utterance is None:
             return []
         if change.kind is SpeechChangeKind.PAUSED:
@@ -264,11 +309,11 @@ class Listening:
         heard = buffer.sample(self._origin_ms + change.heard_ms)
         return self._stopped(utterance, speech, heard, voice_end)
 
-    def _started(self, onset: int) -> UserSpeechStarted:
+    def _started(self, onset: int, onset_ns: int) -> UserSpeechStarted:
         begin = max(onset - self._padding(), self._buffer.begin)
         self._named += 1
         self._utterance = _Utterance(f"item_{self._session_id[-12:]}u{self._named:03d}", begin)
-        return UserSpeechStarted(self._utterance.item_id, self._buffer.ms(begin))
+        return UserSpeechStarted(self._utterance.item_id, self._buffer.ms(begin), onset_ns)
 
     def _stopped(self, utterance: _Utterance, speech: int, heard: int, voice_end: VoiceEnd) -> list[Heard]:
         stopped = UserSpeechStopped(utterance.item_id, self._buffer.ms(heard))
@@ -279,7 +324,7 @@ class Listening:
     ) -> UserTurnEnded:
         buffer = self._buffer
         if self._utterance is None:
-            self._started(begin)
+            self._started(begin, voice_end.at_ns)
         assert self._utterance is not None
         item_id, self._utterance = self._utterance.item_id, None
         item = Item(item_id, Role.USER, [Part.speech(buffer.slice(begin, end), buffer.codec)])

@@ -16,7 +16,7 @@ from live_eval.audio.codecs import Decoder, OpusEncoder
 from live_eval.reference.engine.conversation import sample_bytes
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
-from live_eval.timing import ResponseStatus, audible_onset
+from live_eval.timing import ResponseStatus, audible_begins
 
 __all__ = [
     "AUDIO_TOKEN_MS",
@@ -75,6 +75,8 @@ class WireReply:
         chunks: The audio; empty for a reply in text.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
+        begins: For each sample, whether audible sound could begin with it.
+        ends: The same for its end.
     """
 
     text: str
@@ -82,6 +84,24 @@ class WireReply:
     rate_hz: int
     onset_sample: int | None
     onset_by: str
+    begins: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+    ends: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+
+    def rest(self, played_ns: int) -> WireReply | None:
+        """Return what is left of the reply from the chunk on that `played_ns` lies in; None for nothing."""
+        samples = played_ns * self.rate_hz // 1_000_000_000
+        first = begin = 0
+        while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
+            begin += self.chunks[first].samples
+            first += 1
+        if first == len(self.chunks):
+            return None
+        tokens = self.text.split(" ")
+        text = " ".join(tokens[len(tokens) * first // len(self.chunks) :])
+        begins = self.begins[begin:] if self.begins is not None else None
+        onset = int(np.argmax(begins)) if begins is not None and begins.any() else None
+        ends = self.ends[begin:] if self.ends is not None else None
+        return WireReply(text, self.chunks[first:], self.rate_hz, onset, self.onset_by, begins, ends)
 
 
 def pack(
@@ -119,10 +139,13 @@ def pack(
         step = chunk * sample_bytes(codec)
         pieces = (data[at : at + step] for at in range(0, len(data), step))
         chunks = tuple(WireChunk(encode(piece), len(piece) // sample_bytes(codec)) for piece in pieces)
+    begins, ends = audible_begins(heard, rate_hz), audible_begins(heard[::-1], rate_hz)[::-1]
+    onset = int(np.argmax(begins)) if begins.any() else None
+    onset_by = "detector"
     if reply.onset_sample is not None:
-        onset: int | None = lead + reply.onset_sample * rate_hz // reply.audio.rate_hz + decoder_delay_samples
-        return WireReply(reply.text, chunks, rate_hz, onset, reply.onset_by)
-    return WireReply(reply.text, chunks, rate_hz, audible_onset(heard, rate_hz), "detector")
+        onset = lead + reply.onset_sample * rate_hz // reply.audio.rate_hz + decoder_delay_samples
+        onset_by = reply.onset_by
+    return WireReply(reply.text, chunks, rate_hz, onset, onset_by, begins, ends)
 
 
 def _opus(
@@ -180,7 +203,8 @@ class Step:
 def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None) -> Iterator[Step]:
     """Return the steps of a reply in order, timed as the settings say, with their fault.
 
-    A reply of more than `max_output_tokens` ends as incomplete.
+    A reply of more than `max_output_tokens` ends as incomplete. One that can be stopped until it has been
+    played (`ReferenceSettings.stop_ms`) ends then.
     """
     fault = settings.fault
     if fault is Fault.EMPTY_REPLY:
@@ -194,6 +218,9 @@ def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int |
     cut_off = ReplyEnd(ResponseStatus.INCOMPLETE, "max_output_tokens")
     cut = max_output_tokens is not None and _cut(steps, max_output_tokens, reply)
     last_ns = steps[-1].offset_ns if steps else 0
+    if settings.stop_ms is not None:
+        samples = sum(step.does.samples for step in steps if isinstance(step.does, WireChunk))
+        last_ns = max(last_ns, samples * 1_000_000_000 // reply.rate_hz)
     end = [Step(last_ns, cut_off if cut else ReplyEnd(ResponseStatus.COMPLETED))]
     half = _middle(steps)
     at_ns = steps[half - 1].offset_ns if half else 0

@@ -9,10 +9,15 @@ A lossy codec preserves no single sample. For it, the speech is loud in every fr
 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. The end of
 speech is still the end of the last frame; for the endpoint it is the arrival of the last audible packet,
 which it knows once the next packet is silent.
+
+Speech over a reply, or with pauses, is made by `calibration_utterance`: each stretch of sound begins with the
+last sample of a frame and ends with the last sample of one, so that both arrive exactly when they are spoken;
+for a lossy codec it begins with the first sample of a frame, and its onset arrives one frame later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +29,11 @@ __all__ = [
     "LOSSY_TAIL_MS",
     "MARK",
     "MarkedSpeech",
+    "MarkedUtterance",
+    "SoundStretch",
     "calibration_reply",
     "calibration_speech",
+    "calibration_utterance",
     "find_mark",
     "sounds",
 ]
@@ -76,16 +84,96 @@ def calibration_speech(
         lossy: Whether the codec on the wire is lossy.
     """
     frame = rate_hz * frame_ms // 1000
-    length = max(1, -(-duration_ms * rate_hz // 1000 // frame)) * frame
-    time_s = np.arange(length) / rate_hz
-    buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
-    envelope = 0.65 + 0.35 * np.cos(2 * np.pi * _SYLLABLE_HZ * time_s)
-    samples = (_SPEECH_PEAK * envelope * buzz).astype(np.float32)
+    length = _frames(duration_ms, rate_hz, frame) * frame
+    samples = _buzz(length, rate_hz)
     if lossy:
         samples[-(LOSSY_TAIL_MS * rate_hz // 1000) :] = 0
     else:
         samples[-1] = MARK / 32_768
     return MarkedSpeech(Audio(samples, rate_hz), length)
+
+
+class SoundStretch(NamedTuple):
+    """A stretch of sound in an utterance.
+
+    Args:
+        onset_sample: Its first sample.
+        end_sample: The end of the frame with its last sample.
+        onset_arrives_sample: The end of the frame with its first sample: it arrives when that is spoken.
+    """
+
+    onset_sample: int
+    end_sample: int
+    onset_arrives_sample: int
+
+
+class MarkedUtterance(NamedTuple):
+    """An utterance with pauses, for calibration.
+
+    Args:
+        audio: The signal; its last sample is the mark, if it has one.
+        stretches: Its sound between the pauses.
+    """
+
+    audio: Audio
+    stretches: tuple[SoundStretch, ...]
+
+
+def calibration_utterance(
+    sounds_ms: Sequence[int],
+    pauses_ms: Sequence[int] = (),
+    rate_hz: int = 24_000,
+    frame_ms: int = 20,
+    *,
+    lossy: bool = False,
+) -> MarkedUtterance:
+    """Make an utterance of the user's whose every onset and end is known; otherwise as `calibration_speech`.
+
+    Args:
+        sounds_ms: Length of each stretch of sound, rounded up to whole frames; its first sample is one more,
+            at the end of the frame before. If `lossy`, it is the first of its frames.
+        pauses_ms: Length of each pause between them, rounded up to whole frames.
+        rate_hz: Samples per second.
+        frame_ms: The sender's frame length.
+        lossy: Whether the codec on the wire is lossy.
+
+    Raises:
+        ValueError: There is no sound, or not one pause fewer than sounds.
+    """
+    if not sounds_ms or len(pauses_ms) != len(sounds_ms) - 1:
+        raise ValueError(f"expected sounds, and a pause between each two; found {sounds_ms}, {pauses_ms}")
+    frame = rate_hz * frame_ms // 1000
+    pieces: list[NDArray[np.float32]] = []
+    stretches: list[SoundStretch] = []
+    at = 0
+    for number, sound_ms in enumerate(sounds_ms):
+        # The frame that holds the first sample is the pause's last; the first stretch gets a frame for it.
+        pause = _frames(pauses_ms[number - 1], rate_hz, frame) if number else 0 if lossy else 1
+        silence = np.zeros(pause * frame, np.float32)
+        sound = _buzz(_frames(sound_ms, rate_hz, frame) * frame, rate_hz)
+        onset = at + len(silence)
+        if lossy:
+            sound[-(LOSSY_TAIL_MS * rate_hz // 1000) :] = 0
+        else:
+            silence[-1], onset = _SPEECH_PEAK, onset - 1
+        pieces += [silence, sound]
+        at += len(silence) + len(sound)
+        stretches.append(SoundStretch(onset, at, onset - onset % frame + frame))
+    samples = np.concatenate(pieces)
+    if not lossy:
+        samples[-1] = MARK / 32_768
+    return MarkedUtterance(Audio(samples, rate_hz), tuple(stretches))
+
+
+def _frames(duration_ms: int, rate_hz: int, frame: int) -> int:
+    return max(1, -(-duration_ms * rate_hz // 1000 // frame))
+
+
+def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
+    time_s = np.arange(length) / rate_hz
+    buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
+    envelope = 0.65 + 0.35 * np.cos(2 * np.pi * _SYLLABLE_HZ * time_s)
+    return (_SPEECH_PEAK * envelope * buzz).astype(np.float32)
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000) -> Audio:

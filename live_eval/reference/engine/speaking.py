@@ -65,6 +65,13 @@ class Speaking:
             heard_until_ns = playing.start_ns + item.parts[0].audio_ms * 1_000_000
             item.talked_over = item.talked_over or at_ns < heard_until_ns
 
+    def rest(self, at_ns: int) -> WireReply | None:
+        """Return what the user has not heard of the active response by `at_ns`; None for nothing."""
+        playing = self._playing
+        if self.active is None or playing is None:
+            return None
+        return playing.reply.rest(max(0, at_ns - playing.start_ns))
+
     def begin(self, response: ServerResponse, earliest_ns: int) -> None:
         """Start a response; its first chunk is sent at `earliest_ns` or later."""
         self.active, self._earliest_ns = response, earliest_ns
@@ -135,7 +142,13 @@ class Speaking:
         part.audio_ms = response.output_audio_samples * 1000 // reply.rate_hz
         response.output_audio_tokens = -(-part.audio_ms // AUDIO_TOKEN_MS)
         return AudioPiece(
-            response, chunk.payload, chunk.samples, reply.rate_hz, reply.onset_sample, reply.onset_by
+            response,
+            chunk.payload,
+            chunk.samples,
+            reply.rate_hz,
+            reply.onset_sample,
+            reply.onset_by,
+            reply.ends,
         )
 
 

@@ -75,6 +75,11 @@ class TurnDetector:
         """Length of the audio heard so far."""
         return self._window * WINDOW_MS
 
+    @property
+    def silent(self) -> bool:
+        """Whether the last window was silent."""
+        return not self._speaking or self._silent > 0
+
     def end_turn(self) -> None:
         """Reset after the turn was ended by other means: speech must start again to count."""
         self._speaking = self._paused = False

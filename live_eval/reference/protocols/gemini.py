@@ -115,6 +115,8 @@ class SessionStore:
 class GeminiProtocol(ServerProtocol):
     """One connection of a session; it may resume one of the `stored_sessions`."""
 
+    reports_stops = True
+
     def __init__(self, engine: Engine, stored_sessions: SessionStore) -> None:
         super().__init__(engine)
         self._stored_sessions = stored_sessions
@@ -170,25 +172,27 @@ class GeminiProtocol(ServerProtocol):
             if stored is None:
                 return [CloseConnection(_ABORTED, "BidiGenerateContent session not found")]
             self.engine.take_over(stored.engine, stored.items)
+        config = self._asked(setup, wants_audio=modalities != ["TEXT"])
+        refused = self.engine.refusal(config)
+        if refused is not None:
+            return [_refusal(refused)]
         self._setup = setup
-        self._configure(setup, wants_audio=modalities != ["TEXT"])
+        self.engine.configure(config)
         out: list[Output] = [_say({"setupComplete": {"sessionId": self.engine.session_id}})]
         return [*out, *map(SendMessage, self._resumable(resumable=True))]
 
-    def _configure(self, setup: Setup, *, wants_audio: bool) -> None:
+    def _asked(self, setup: Setup, *, wants_audio: bool) -> EngineConfig:
         inputs = setup.realtime_input_config or RealtimeInputConfig()
         instruction = setup.system_instruction
         generation = setup.generation_config
-        self.engine.configure(
-            replace(
-                self.engine.config,
-                detection=_detection(inputs),
-                interrupt_response=inputs.activity_handling != "NO_INTERRUPTION",
-                transcribe=setup.input_audio_transcription is not None,
-                instructions=instruction.text if isinstance(instruction, Content) else instruction or "",
-                wants_audio=wants_audio,
-                max_output_tokens=generation.max_output_tokens if generation else None,
-            )
+        return replace(
+            self.engine.config,
+            detection=_detection(inputs),
+            interrupt_response=inputs.activity_handling != "NO_INTERRUPTION",
+            transcribe=setup.input_audio_transcription is not None,
+            instructions=instruction.text if isinstance(instruction, Content) else instruction or "",
+            wants_audio=wants_audio,
+            max_output_tokens=generation.max_output_tokens if generation else None,
         )
 
     def _hear(self, given: RealtimeInput, at_ns: int) -> Sequence[Output]:

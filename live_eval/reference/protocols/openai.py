@@ -8,6 +8,7 @@ rate limits.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,14 @@ from typing import Any, ClassVar
 
 from live_eval.reference.engine.conversation import Item, ItemStatus, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine, EngineConfig
-from live_eval.reference.engine.events import CloseConnection, Event, Output, Problem, SendMessage
+from live_eval.reference.engine.events import (
+    CloseConnection,
+    Event,
+    Output,
+    Problem,
+    ResponseEnded,
+    SendMessage,
+)
 from live_eval.reference.protocols.openai_events import EventEncoder
 from live_eval.reference.protocols.openai_schema import (
     CLIENT_EVENTS,
@@ -29,6 +37,7 @@ from live_eval.reference.protocols.openai_schema import (
     ItemTruncate,
     ResponseCancel,
     ResponseCreate,
+    SessionParams,
     SessionUpdate,
     validated,
 )
@@ -80,6 +89,7 @@ class OpenAiProtocol(ClientEventProtocol):
     The beta dialect derives from it.
     """
 
+    reports_stops = True
     encoder: ClassVar[type[EventEncoder]] = EventEncoder
     client_events: ClassVar[Mapping[str, type[ClientEvent]]] = CLIENT_EVENTS
     with_audio = ("input_audio_buffer.append", "conversation.item.create", "response.create")
@@ -109,6 +119,10 @@ class OpenAiProtocol(ClientEventProtocol):
         """Encode an event as server events."""
         return self._words.render(event)
 
+    def deciding_message(self, event: Event) -> int:
+        """Return the index of ``response.done``, which only the rate limits follow; else the first."""
+        return -2 if isinstance(event, ResponseEnded) else 0
+
     def _handle(self, event: ClientEvent, at_ns: int) -> Sequence[Output]:
         engine = self.engine
         match event:
@@ -116,8 +130,7 @@ class OpenAiProtocol(ClientEventProtocol):
                 data = decoded(audio, engine.config.input_codec, "audio")
                 return engine.audio(data, at_ns) if data else ()
             case SessionUpdate(session=params):
-                self._session.update(params)
-                engine.configure(self._engine_config())
+                self._configure(params)
                 return [self._session_event("session.updated")]
             case Empty(type="input_audio_buffer.commit"):
                 return engine.commit(at_ns)
@@ -196,6 +209,21 @@ class OpenAiProtocol(ClientEventProtocol):
                 parts.append(Part.speech(data, codec, content.transcript))
         status = ItemStatus(given.status) if given.status is not None else ItemStatus.COMPLETED
         return Item(given.id or self.engine.new_name("item"), role, parts, status)
+
+    def _configure(self, params: SessionParams) -> None:
+        """Apply a client's settings.
+
+        Raises:
+            MessageError: One is refused; then nothing changes.
+        """
+        before = copy.deepcopy(self._session.shown)
+        self._session.update(params)
+        config = self._engine_config()
+        refused = self.engine.refusal(config)
+        if refused is not None:
+            self._session.shown = before
+            raise MessageError("invalid_value", refused, "session.audio.input.turn_detection")
+        self.engine.configure(config)
 
     def _engine_config(self) -> EngineConfig:
         return self._session.engine_config()

@@ -27,6 +27,9 @@ class ServerProtocol(ABC):
     audio_in_base64: ClassVar[bool] = True
     """Whether messages contain audio as base64."""
 
+    reports_stops: ClassVar[bool] = False
+    """Whether the client hears of a reply that is stopped, and drops what it has not played."""
+
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
@@ -49,6 +52,10 @@ class ServerProtocol(ABC):
     @abstractmethod
     def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
         """Encode an event as messages, in order; `CloseConnection` where the dialect closes instead."""
+
+    def deciding_message(self, event: Event) -> int:
+        """Return which message of `render` says what a client acts on; the first by default."""
+        return 0
 
     @classmethod
     def encode(cls, audio: bytes) -> bytes:

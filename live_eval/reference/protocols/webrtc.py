@@ -81,8 +81,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
             update = SessionUpdate.model_validate({"type": "session.update", "session": session})
         except ValidationError as error:
             raise explain(error) from None
-        self._session.update(update.session)
-        self.engine.configure(self._engine_config())
+        self._configure(update.session)
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
         """Report playback of a response; truncate a cleared one."""

@@ -33,7 +33,7 @@ from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionReque
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.site import SocketChannel, StampedSite
 from live_eval.reference.settings import Fault, ReferenceSettings
-from live_eval.reference.truth import TrueTurn, TruthFile
+from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthFile
 from live_eval.session.event_loop import LoopProbe
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.stream import StampedTransport
@@ -217,8 +217,11 @@ class Endpoint:
         reply = self._responder.fixed(protocol.engine.settings)
         return None if reply is None else packed(reply, protocol, protocol.engine.config.output_codec)
 
-    def _keep(self, turn: TrueTurn) -> None:
+    def _keep(self, turn: TrueTurn | TrueUtterance) -> None:
         if self._truth is None:
+            return
+        if isinstance(turn, TrueUtterance):
+            self._truth.put_utterance(turn)
             return
         lag_ns: int | None = None
         if turn.voice_end_ns is not None:

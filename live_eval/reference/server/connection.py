@@ -27,7 +27,7 @@ from live_eval.reference.engine.events import (
     ResponseEnded,
     SendMessage,
     TrackPlayback,
-    UserSpeechStarted,
+    UserUtterance,
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply, WireReply, pack
 from live_eval.reference.protocols.protocol import ServerProtocol
@@ -35,7 +35,7 @@ from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels
 from live_eval.reference.server.output_buffer import ReplyPlayer, SessionAudio
 from live_eval.reference.settings import Fault
-from live_eval.reference.truth import TrueTurn, TruthKeeper
+from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthKeeper
 from live_eval.transport import Arrival
 
 __all__ = ["Channel", "ServerSession", "packed"]
@@ -87,7 +87,8 @@ class ServerSession:
         responder: Finds replies.
         fixed: The constant reply, encoded in advance for the session's first output encoding, or None.
         clock: The clock.
-        truth: Called with the true times of each response once it has ended and was played.
+        truth: Called with the true times of each response once it has ended and was played, and of each
+            utterance of the user once it has ended.
         sound: The media track; None if audio travels in messages.
     """
 
@@ -99,7 +100,7 @@ class ServerSession:
         responder: Responder,
         fixed: WireReply | None,
         clock: Clock,
-        truth: Callable[[TrueTurn], None],
+        truth: Callable[[TrueTurn | TrueUtterance], None],
         sound: SessionAudio | None = None,
     ) -> None:
         self._channel = channel
@@ -119,6 +120,8 @@ class ServerSession:
             self._player = ReplyPlayer(sound.media, clock, idle, notify=self._played, left=self._left)
         self._lock = asyncio.Lock()
         self._roused = asyncio.Event()
+        self._reacts_ns: int | None = None
+        self._alarmed = asyncio.Event()
         self._unheard: deque[DetectSpeech] = deque()
         self._heard_more = asyncio.Event()
         self._guesses: dict[str, _Guess] = {}
@@ -131,6 +134,8 @@ class ServerSession:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 jobs = [self._speak(), self._detect(), self._expire()]
+                if self._engine.settings.scripted:
+                    jobs.append(self._react())
                 if self._sound is not None and self._player is not None:
                     jobs += [self._player.run(), self._hear(self._sound)]
                 helpers = [self._tasks.create_task(job) for job in jobs]
@@ -138,6 +143,8 @@ class ServerSession:
                 for task in (*helpers, *self._jobs):
                     task.cancel()
         finally:
+            for utterance in self._engine.utterances_left():
+                self._truth(self._truths.utterance(utterance))
             for turn in self._keeper.closed() if self._keeper is not None else ():
                 self._truth(turn)
 
@@ -172,6 +179,24 @@ class ServerSession:
                 async with self._lock:
                     await self._carry_out(self._engine.due(self._clock.now_ns()))
                 await self._clock.sleep_until(now_ns)
+
+    async def _react(self) -> None:
+        """Do what the settings script for overlapping speech when it is due."""
+        while True:
+            self._alarmed.clear()
+            self._reacts_ns = self._engine.reacts_ns
+            waits = [asyncio.ensure_future(self._alarmed.wait())]
+            if self._reacts_ns is not None:
+                waits.append(asyncio.ensure_future(self._clock.sleep_until(self._reacts_ns)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            due_ns = self._engine.reacts_ns
+            if due_ns is not None and due_ns <= self._clock.now_ns():
+                async with self._lock:
+                    await self._carry_out(self._engine.react(self._clock.now_ns()))
 
     async def _expire(self) -> None:
         settings = self._engine.settings
@@ -224,12 +249,16 @@ class ServerSession:
                     waiting.extend(self._answer(output))
                 case DropUnplayed():
                     await self._hush()
+                case UserUtterance():
+                    self._truth(self._truths.utterance(output))
                 case CloseConnection(code=code, reason=reason):
                     await self._channel.close(code, reason)
                 case _:
                     await self._notify(output)
         if self._engine.wake_ns is not None:
             self._roused.set()
+        if self._engine.reacts_ns != self._reacts_ns:
+            self._alarmed.set()
 
     @property
     def _truths(self) -> TruthKeeper:
@@ -243,16 +272,14 @@ class ServerSession:
             if await self._player.push(event):
                 self._truths.queued(event)
             return
-        sent_ns: int | None = None
+        sent_ns: list[int] = []
         for message in self._protocol.render(event):
             if isinstance(message, CloseConnection):
                 await self._channel.close(message.code, message.reason)
             else:
-                at_ns = await self._channel.send(message)
-                sent_ns = at_ns if sent_ns is None else sent_ns
-        self._known(self._truths.sent(event, self._clock.now_ns() if sent_ns is None else sent_ns))
-        if isinstance(event, UserSpeechStarted) and self._engine.config.interrupt_response:
-            await self._hush()
+                sent_ns.append(await self._channel.send(message))
+        at_ns = sent_ns[self._protocol.deciding_message(event)] if sent_ns else self._clock.now_ns()
+        self._known(self._truths.sent(event, at_ns, stops=self._protocol.reports_stops))
         if isinstance(event, ResponseEnded):
             if self._player is not None:
                 self._player.ended(event.response)
@@ -269,8 +296,9 @@ class ServerSession:
         if self._sound is None or self._player is None:
             return
         for playback in self._player.clear():
+            told_ns = self._clock.now_ns() if self._protocol.reports_stops else None
             await self._carry_out(self._sound.playback(playback))
-            self._known(self._truths.dropped(playback.response.response_id))
+            self._known(self._truths.dropped(playback.response.response_id, told_ns))
 
     async def _played(self, playback: TrackPlayback) -> None:
         """Report playback of a response; this does not change the engine."""

@@ -1,7 +1,7 @@
 import pytest
 
 from live_eval.errors import UsageError
-from live_eval.reference.settings import BOUNDS, Cadence, Fault, IdleRtp, ReferenceSettings
+from live_eval.reference.settings import BOUNDS, NEVER, Cadence, Fault, IdleRtp, ReferenceSettings
 
 
 def test_a_session_overrides_what_its_url_says() -> None:
@@ -13,6 +13,15 @@ def test_a_session_overrides_what_its_url_says() -> None:
     named = settings.overridden({"idle_rtp": "none", "label": "turn-7"})
     assert (named.idle_rtp, named.label) == (IdleRtp.NONE, "turn-7")
     assert settings.overridden({}) == settings
+
+
+def test_overlap_is_scripted_by_any_of_its_times() -> None:
+    plain = ReferenceSettings()
+    assert not plain.scripted
+    assert plain.overridden({"stop_ms": "never", "on_backchannel": "ignore"}).stop_ms == NEVER
+    assert plain.overridden({"stop_ms": "250", "after_stop": "resume"}).stop_ms == 250
+    for name in ("stop_ms", "patience_ms", "talk_over_ms"):
+        assert plain.overridden({name: "20"}).scripted
 
 
 @pytest.mark.parametrize(
@@ -29,6 +38,12 @@ def test_a_session_overrides_what_its_url_says() -> None:
         ({"idle_rtp": "noise"}, "expected one of silence, none"),
         ({"stall_ms": "5000"}, "stall_ms: expected less than stall_every_ms, 0, but it is 5000"),
         ({"stall_ms": "20", "stall_every_ms": "20"}, "stall_ms: expected less than stall_every_ms"),
+        ({"stop_ms": "soon"}, "0 to 60000, but it is 'soon'; or 'never'"),
+        ({"stop_ms": "60001"}, "stop_ms: expected 0 to 60000"),
+        ({"patience_ms": "never"}, "patience_ms: expected a whole number of 20"),
+        ({"after_stop": "resume", "stop_ms": "never"}, "after_stop=resume: expected stop_ms in milliseconds"),
+        ({"on_backchannel": "ignore"}, "on_backchannel=ignore: expected stop_ms=never or at least"),
+        ({"on_backchannel": "ignore", "stop_ms": "999"}, "backchannel_ms, 1000: .* it is 999"),
         ({"label": "x" * 101}, "label: expected at most 100 characters, but it has 101"),
     ],
 )

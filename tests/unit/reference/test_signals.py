@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_eval.audio import frames_of
-from live_eval.reference.engine.signals import MARK, calibration_reply, calibration_speech, find_mark
+from live_eval.reference.engine.signals import (
+    MARK,
+    calibration_reply,
+    calibration_speech,
+    calibration_utterance,
+    find_mark,
+)
 from live_eval.timing import audible_end, audible_onset
 
 
@@ -21,6 +27,29 @@ def test_the_mark_is_the_last_sample_of_a_frame_and_occurs_once(duration_ms: int
     assert np.abs(pcm[:-1].astype(int)).max() < MARK // 4
     marked = [find_mark(data) for data in frames_of(pcm, frame)]
     assert marked == [None] * (len(pcm) // frame - 1) + [frame - 1]
+
+
+@pytest.mark.parametrize("lossy", [False, True])
+def test_every_onset_and_end_of_an_utterance_is_known(lossy: bool) -> None:
+    utterance = calibration_utterance([610, 400], [290], lossy=lossy)
+    pcm = utterance.audio.int16()
+    loud = np.flatnonzero(pcm)
+    first, second = utterance.stretches
+    tail = 240 if lossy else 0
+    for stretch, begin, end in ((first, 0, first.end_sample), (second, first.end_sample, len(pcm))):
+        sound = loud[(loud >= begin) & (loud < end)]
+        assert (sound[0], sound[-1] + 1 + tail) == (stretch.onset_sample, stretch.end_sample)
+        assert stretch.end_sample % 480 == 0
+        assert stretch.onset_arrives_sample - stretch.onset_sample == (480 if lossy else 1)
+        assert stretch.onset_arrives_sample % 480 == 0
+    assert second.onset_sample - first.end_sample == 300 * 24 - (not lossy)
+    assert np.flatnonzero(pcm == MARK).tolist() == ([] if lossy else [len(pcm) - 1])
+
+
+def test_an_utterance_has_a_pause_between_each_two_sounds() -> None:
+    for sounds, pauses in (([], []), ([100], [100]), ([100, 100], [])):
+        with pytest.raises(ValueError, match="a pause between each two"):
+            calibration_utterance(sounds, pauses)
 
 
 def test_every_frame_of_the_speech_sounds() -> None:

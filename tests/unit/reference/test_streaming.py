@@ -6,6 +6,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import (
     AudioPiece,
+    DropUnplayed,
     FindReply,
     Output,
     ResponseEnded,
@@ -139,7 +140,8 @@ def test_the_user_stops_the_reply_and_silence_goes_on() -> None:
     assert isinstance(before[-1], AudioPiece)
     said, at_ms = speak(session, at_ms + 400)
     began = next(number for number, output in enumerate(said) if isinstance(output, UserSpeechStarted))
-    assert isinstance(said[began + 1], ResponseEnded)
+    assert isinstance(said[began + 1], DropUnplayed)
+    assert isinstance(said[began + 2], ResponseEnded)
     assert all(isinstance(output, Silence) for output in sounds(said[began:]))
 
 

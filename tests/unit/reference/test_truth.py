@@ -1,16 +1,20 @@
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from live_eval.audio import Codec, CodecName
 from live_eval.errors import DataError
 from live_eval.reference.engine.events import (
     AudioPiece,
+    Reaction,
     ResponseCreated,
     ResponseEnded,
     ServerResponse,
     TextPiece,
+    UserUtterance,
     VoiceEnd,
 )
 from live_eval.reference.truth import TruthFile, TruthKeeper, read_truth
@@ -25,8 +29,13 @@ def response(voice_end_ns: int | None = 1_000 * MS) -> ServerResponse:
     return ServerResponse("resp_1", "item_1", True, PCM, voice_end, "")
 
 
-def piece(of: ServerResponse, onset_sample: int | None, samples: int = 480) -> AudioPiece:
-    return AudioPiece(of, b"", samples, 24_000, onset_sample, "constructed")
+def piece(
+    of: ServerResponse,
+    onset_sample: int | None,
+    samples: int = 480,
+    ends: NDArray[np.bool_] | None = None,
+) -> AudioPiece:
+    return AudioPiece(of, b"", samples, 24_000, onset_sample, "constructed", ends)
 
 
 def test_the_onset_is_heard_by_the_rule_of_playout() -> None:
@@ -67,6 +76,21 @@ def test_an_onset_that_was_never_sent_has_no_time() -> None:
     assert truth.voice_to_voice_ns is None
 
 
+@pytest.mark.parametrize(("stops", "heard_until_ms"), [(True, 1_230), (False, 1_240)])
+def test_what_a_client_drops_is_not_heard(stops: bool, heard_until_ms: int) -> None:
+    keeper, answer = TruthKeeper("sess_1"), response()
+    keeper.sent(ResponseCreated(answer), 0)
+    ends = np.ones(4 * 480, np.bool_)
+    for sent_ms in (1_200, 1_201):  # 40 ms in all, of which the last 10 are dropped
+        keeper.sent(piece(answer, 0, ends=ends), sent_ms * MS)
+    answer.status = ResponseStatus.CANCELLED
+    truth = keeper.sent(ResponseEnded(answer), 1_230 * MS, stops=stops)
+    assert truth is not None
+    assert truth.stopped_ns == (1_230 * MS if stops else None)
+    assert truth.heard_until_ns is not None
+    assert 0 < heard_until_ms * MS - truth.heard_until_ns <= MS // 24 + 1
+
+
 def test_audio_after_the_end_changes_nothing() -> None:
     keeper, answer = TruthKeeper("sess_1"), response()
     keeper.sent(ResponseCreated(answer), 0)
@@ -98,11 +122,11 @@ def test_what_is_dropped_completes_the_turn_too() -> None:
     keeper.queued(piece(answer, 0))
     keeper.queued(piece(answer, 0))
     assert keeper.played(piece(answer, 0), 1_100 * MS) is None
-    assert keeper.dropped("resp_1") is None
+    assert keeper.dropped("resp_1", None) is None
     truth = keeper.sent(ResponseEnded(answer), 1_130 * MS)
     assert truth is not None
     assert truth.chunk_sent_ns == (1_100 * MS,)
-    assert keeper.dropped("resp_1") is None
+    assert keeper.dropped("resp_1", None) is None
 
 
 def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Path) -> None:
@@ -116,27 +140,41 @@ def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Pa
         truth = keeper.sent(ResponseEnded(answer), 9)
         assert truth is not None
         file.put(truth, lag_ns=3)
+    heard = keeper.utterance(UserUtterance(4, 5, "resp_1", VoiceEnd(8, "mark"), Reaction.STOPPED))
+    assert (heard.utterance, heard.end_ns, heard.end_by, heard.reaction) == (4, 8, "mark", "stopped")
+    file.put_utterance(heard)
     file.close()
-    turns = list(read_truth(path))
+    turns, utterances = read_truth(path)
+    assert utterances == [heard]
     assert [turn.turn for turn in turns] == [0, 1]
     assert turns[1].chunk_sent_ns == (7,)
     assert turns[1].lag_ns == 3
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    assert len(list(read_truth(path))) == 1
+    assert (len(read_truth(path).turns), read_truth(path).utterances) == (2, [])
     assert not any(thread.name == "truth" for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("line", [b"{\n", b"[]\n", b'{"schema":1}\n', b'{"schema":2,"session_id":"x"}\n'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{\n",
+        b"[]\n",
+        b'{"schema":2,"session_id":"x"}\n',
+        b'{"schema":3,"kind":"mood"}\n',
+        b'{"schema":3,"kind":"turn","session_id":"x"}\n',
+        b'{"schema":3,"kind":"utterance","session_id":"x"}\n',
+    ],
+)
 def test_a_line_of_another_kind_is_named(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "truth.jsonl"
     path.write_bytes(line)
     with pytest.raises(DataError, match=r"truth\.jsonl, line 1: expected"):
-        list(read_truth(path))
+        read_truth(path)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot write the true times"):
         TruthFile(tmp_path / "nowhere" / "truth.jsonl")
     with pytest.raises(DataError, match="cannot read the true times"):
-        list(read_truth(tmp_path / "nowhere.jsonl"))
+        read_truth(tmp_path / "nowhere.jsonl")

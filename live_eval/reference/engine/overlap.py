@@ -1,0 +1,170 @@
+"""What the endpoint does while both sides could speak, as its settings script it. Pure.
+
+The engine reports what it hears and what becomes of its replies; `Overlap` says when to stop a reply, when to
+speak over the user, and whether the user's words are answered.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from live_eval.reference.engine.events import Reaction, ServerResponse, UserUtterance, VoiceEnd
+from live_eval.reference.settings import NEVER, AfterStop, OnBackchannel, ReferenceSettings
+
+__all__ = ["Overlap", "AnswerTime", "refusal"]
+
+_MS = 1_000_000
+
+
+def refusal(settings: ReferenceSettings, *, detects: bool, interrupts: bool, answers: bool) -> str | None:
+    """Return why a session cannot do what its settings script, or None.
+
+    Args:
+        settings: The settings.
+        detects: Whether the endpoint detects the user's turns.
+        interrupts: Whether the user's speech may stop a reply.
+        answers: Whether the end of the user's speech creates a response.
+    """
+    if not settings.scripted:
+        return None
+    if not detects:
+        return "stop_ms, patience_ms and talk_over_ms need the endpoint's own turn detection"
+    if isinstance(settings.stop_ms, int) and not interrupts:
+        return f"stop_ms={settings.stop_ms} needs a session in which the user may interrupt"
+    if settings.talk_over_ms is not None and not answers:
+        return "talk_over_ms needs a session in which speech is answered"
+    return None
+
+
+class AnswerTime(Enum):
+    """How the user is answered once they have spoken."""
+
+    NOW = "now"
+    LATER = "later"
+    """When the reply under way is over."""
+    NONE = "none"
+
+
+class Overlap:
+    """The utterances of a session and what is done about them."""
+
+    def __init__(self, settings: ReferenceSettings) -> None:
+        self._settings = settings
+        self._count = 0
+        self._open: list[UserUtterance] = []
+        self._stop_ns: int | None = None
+        self._stopper: UserUtterance | None = None
+        self._talk_ns: int | None = None
+        self._waits = False  # the stop is due, but the user is silent and may have said a backchannel
+        self._talked_over = False
+
+    @property
+    def current(self) -> UserUtterance | None:
+        """The utterance that the user says, or said last; None once it is settled."""
+        return self._open[-1] if self._open else None
+
+    @property
+    def number(self) -> int | None:
+        """Number of the last utterance; None before the first."""
+        return self._count - 1 if self._count else None
+
+    @property
+    def wake_ns(self) -> int | None:
+        """When a stop or an interruption of ours is due next; None if none is."""
+        due = (None if self._waits else self._stop_ns, self._talk_ns)
+        return min((at_ns for at_ns in due if at_ns is not None), default=None)
+
+    def began(self, onset_ns: int, over: ServerResponse | None) -> None:
+        """Note that the user begins to speak, over a response if one is under way."""
+        utterance = UserUtterance(self._count, onset_ns, over.response_id if over is not None else "")
+        self._count += 1
+        self._open.append(utterance)
+        self._waits = self._talked_over = False
+        settings = self._settings
+        if over is not None:
+            if isinstance(settings.stop_ms, int) and self._stop_ns is None:
+                self._stop_ns, self._stopper = onset_ns + settings.stop_ms * _MS, utterance
+        elif settings.talk_over_ms is not None:
+            self._talk_ns = onset_ns + settings.talk_over_ms * _MS
+
+    def stops(self, at_ns: int, *, pauses: bool) -> bool:
+        """Return whether to stop the reply now.
+
+        Args:
+            at_ns: Now.
+            pauses: Whether the user is silent at the moment.
+        """
+        if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
+            return False
+        ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
+        self._waits = ignores and pauses and self._stopper.end is None
+        return not self._waits
+
+    def talks_over(self, at_ns: int, active: ServerResponse | None) -> bool:
+        """Return, once, whether to begin to speak over the user now."""
+        if self._talk_ns is None or self._talk_ns > at_ns:
+            return False
+        self._talk_ns, self._talked_over = None, active is None
+        return self._talked_over
+
+    def ended(self, end: VoiceEnd, active: ServerResponse | None) -> AnswerTime:
+        """Note that the user's turn ended; return how it is answered."""
+        utterance = self.current
+        self._talk_ns = None
+        if utterance is not None and utterance.end is None:
+            utterance.end = end
+            over = active is not None and active.response_id == utterance.over
+            if over and utterance.reaction is None and self._is_backchannel(utterance):
+                utterance.reaction = Reaction.IGNORED
+                if self._stopper is utterance:
+                    self._forget_stop()
+                return AnswerTime.NONE
+            if over and self._settings.stop_ms == NEVER:
+                utterance.reaction = Reaction.KEPT_TALKING
+        if self._talked_over:
+            return AnswerTime.NONE
+        later = active is not None and self._settings.scripted
+        return AnswerTime.LATER if later else AnswerTime.NOW
+
+    def stopped(self) -> None:
+        """Note that the reply under way was stopped because the user speaks."""
+        self._forget_stop()
+        for utterance in self._open:
+            if utterance.over and utterance.reaction is None:
+                utterance.reaction = Reaction.STOPPED
+
+    def _forget_stop(self) -> None:
+        self._stop_ns, self._stopper, self._waits = None, None, False
+
+    def settled(self, active: ServerResponse | None) -> list[UserUtterance]:
+        """Return the utterances about which nothing more will be done."""
+        active_id = active.response_id if active is not None else ""
+        for utterance in self._open:
+            if utterance.over and utterance.over != active_id and utterance.reaction is None:
+                utterance.reaction = Reaction.ENDED
+        if not active_id:
+            self._forget_stop()
+        done = [
+            each
+            for each in self._open
+            if each.end is not None and (not each.over or each.reaction is not None)
+        ]
+        if done:
+            self._open = [each for each in self._open if each not in done]
+        return done
+
+    def closed(self) -> list[UserUtterance]:
+        """Return the utterances that were not settled when the session ended."""
+        left, self._open = self._open, []
+        return left
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a reply that was stopped goes on once the user has spoken."""
+        return self._settings.after_stop is AfterStop.RESUME
+
+    def _is_backchannel(self, utterance: UserUtterance) -> bool:
+        assert utterance.end is not None
+        length_ns = utterance.end.at_ns - utterance.onset_ns
+        ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
+        return ignores and length_ns < self._settings.backchannel_ms * _MS
