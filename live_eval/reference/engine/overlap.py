@@ -11,7 +11,7 @@ from enum import Enum
 from live_eval.reference.engine.events import Reaction, ServerResponse, UserUtterance, VoiceEnd
 from live_eval.reference.settings import NEVER, AfterStop, OnBackchannel, ReferenceSettings
 
-__all__ = ["Overlap", "AnswerTime", "refusal"]
+__all__ = ["AnswerTime", "Overlap", "refusal"]
 
 _MS = 1_000_000
 

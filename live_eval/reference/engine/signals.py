@@ -173,7 +173,8 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
     envelope = 0.65 + 0.35 * np.cos(2 * np.pi * _SYLLABLE_HZ * time_s)
-    return (_SPEECH_PEAK * envelope * buzz).astype(np.float32)
+    samples: NDArray[np.float32] = (_SPEECH_PEAK * envelope * buzz).astype(np.float32)
+    return samples
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000) -> Audio:

@@ -185,7 +185,7 @@ class ServerSession:
         while True:
             self._alarmed.clear()
             self._reacts_ns = self._engine.reacts_ns
-            waits = [asyncio.ensure_future(self._alarmed.wait())]
+            waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._alarmed.wait())]
             if self._reacts_ns is not None:
                 waits.append(asyncio.ensure_future(self._clock.sleep_until(self._reacts_ns)))
             try:
