@@ -106,7 +106,7 @@ def count_score(segments: int) -> float:
 
 
 def yield_score(yield_ms: float) -> float:
-    """Return the score of how long the agent goes on under the user: 1 to 0 at 2,000 ms.
+    """Return the score of how long the agent keeps talking over the user: 1 to 0 at 2,000 ms.
 
     >>> yield_score(600)
     0.7

@@ -1,4 +1,4 @@
-"""Full-Duplex-Bench v1.5: how long the agent goes on under the user, and how soon it answers.
+"""Full-Duplex-Bench v1.5: how long the agent keeps talking over the user, and how soon it answers.
 
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source takes both sides'
 segments from Silero VAD and joins the user's at gaps of up to 0.6 s and the model's at up to 0.5 s; here
