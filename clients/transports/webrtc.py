@@ -23,7 +23,9 @@ from live_eval.clients.transports._webrtc_track import UserTrack
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.impair import Impairment
 from live_eval.sockets.datagrams import stamped_datagrams
+from live_eval.sockets.impaired import ImpairedDatagrams
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
@@ -44,10 +46,12 @@ class WebRtcTransport:
 
     Args:
         clock: Stamps arrivals.
+        impairment: What is done to its datagrams once it is set up; None for nothing.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
         self._clock = clock
+        self._damage = ImpairedDatagrams(impairment, clock) if impairment is not None else None
         self._setup_ns: dict[str, int] = {}
         self._step = "offer"
         self._step_ns = 0
@@ -138,6 +142,8 @@ class WebRtcTransport:
                     await self._connection.close()
                     if self._tap is not None:
                         await self._tap.settled()
+        if self._damage is not None:
+            self._damage.close()
 
     async def _open(self, dial: Dial, address: Address) -> None:
         if dial.signalling is None:
@@ -158,7 +164,7 @@ class WebRtcTransport:
             self._channel.on("message", self._on_message)
             self._channel.on("open", self._on_state)
             self._channel.on("close", self._on_channel_closed)
-        with stamped_datagrams(ArrivalStamps(self._clock)):
+        with stamped_datagrams(ArrivalStamps(self._clock), self._damage):
             await connection.setLocalDescription()
         self._stepped("offer", "answer")
         offer = connection.localDescription.sdp
@@ -170,6 +176,8 @@ class WebRtcTransport:
             if dial.signalling.patch_candidates:
                 await signaller.candidates(offer, answer.pc_id)
         await self._until_up(address)
+        if self._damage is not None:
+            self._damage.begin()
 
     async def _accept(self, answer: Answer, address: Address) -> None:
         """Apply the answer; aiortc then connects by itself."""

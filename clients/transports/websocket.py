@@ -34,7 +34,9 @@ from live_eval.clients.transports._websocket_connection import WebSocketConnecti
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.impair import Impairment
 from live_eval.sockets.framing import WebSocketFraming
+from live_eval.sockets.impaired import ImpairedStream
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport, StreamTransport, encrypted
 from live_eval.transport import Arrival
@@ -68,6 +70,7 @@ class WebSocketTransport:
             does not end the connection: some services take 8 to 30 s to answer while they speak.
         close_timeout_s: How long `close` waits for the endpoint's half of the closing handshake.
         tls: TLS settings; the system's trust store by default.
+        impairment: What is done to the bytes of the stream once it is open; None for nothing.
     """
 
     def __init__(
@@ -77,11 +80,13 @@ class WebSocketTransport:
         ping_interval_s: float | None = 20.0,
         close_timeout_s: float = 2.0,
         tls: ssl.SSLContext | None = None,
+        impairment: Impairment | None = None,
     ) -> None:
         self._clock = clock
         self._ping_interval_s = ping_interval_s
         self._close_timeout_s = close_timeout_s
         self._tls = tls
+        self._impairment = impairment
         self._stamps = ArrivalStamps(clock)
         self._setup_ns: dict[str, int] = {}
         self._step_ns = 0
@@ -179,17 +184,23 @@ class WebSocketTransport:
         self._step_ns = self._clock.now_ns()
         lowest = await self._reach(uri, None if is_loopback(address.host) else get_proxy(uri))
         connection = WebSocketConnection(protocol, self._clock, self._close_timeout_s)
+        damaged = None
+        if self._impairment is not None:
+            damaged = ImpairedStream(connection, self._impairment, self._clock)
+        upper = damaged or connection
         try:
             if tls is not None:
-                await encrypted(lowest, tls, uri.host, connection)
+                await encrypted(lowest, tls, uri.host, upper)
                 self._stepped("tls")
             else:
-                lowest.set_protocol(connection)
-                connection.connection_made(lowest)
+                lowest.set_protocol(upper)
+                upper.connection_made(lowest)
                 if isinstance(lowest, StampedTransport):
                     lowest.framing = WebSocketFraming(after_head=True)
             await connection.shake_hands(dial.headers)
             self._stepped("http")
+            if damaged is not None:
+                damaged.begin()
         except BaseException:
             lowest.abort()
             raise

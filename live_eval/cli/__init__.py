@@ -35,6 +35,7 @@ COMMANDS = {
     "score": "Score a run again, or with other judges.",
     "audit": "Test how far a judge can be trusted.",
     "data": "Inspect data sets.",
+    "impair": "List impairments, or check one and print its canonical form.",
     "endpoint": "Serve the built-in reference endpoint.",
     "calibrate": "Measure the harness's own error against known times.",
     "endpoints": "List endpoints, or show one in detail.",

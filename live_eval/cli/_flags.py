@@ -28,10 +28,12 @@ _NAMES = {
     "data.fields": "--map",
     "task.name": "--task",
     "turns.mode": "--turn-mode",
+    "impair.specs": "--impair",
     "judges.names": "--judges",
     "judges.options": "--set",
 }
 _ON_OFF = ("data.neutral_rule",)
+_REPEATABLE = ("impair.specs",)
 
 
 def _model(field: FieldInfo) -> type[BaseModel]:
@@ -70,6 +72,8 @@ def _option(key: str, field: FieldInfo) -> click.Option:
         return click.Option([f"{flag}/--no-{flag[2:]}", dest], **shared)
     if get_origin(annotation) is dict:
         return click.Option([flag, dest], multiple=True, metavar="KEY=VALUE", help=help_text)
+    if key in _REPEATABLE:
+        return click.Option([flag, dest], multiple=True, metavar="SPEC", help=help_text)
     if get_origin(annotation) is tuple:
         return click.Option([flag, dest], metavar="A,B,…", **shared)
     if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):
@@ -110,6 +114,8 @@ def _parsed(key: str, annotation: Any, value: Any, before: dict[str, Any]) -> An
         return value == "on"
     if get_origin(annotation) is dict:
         return {**before.get(key.partition(".")[2], {}), **parse_pairs(FLAGS[key], value)}
+    if key in _REPEATABLE:
+        return list(value)
     if get_origin(annotation) is tuple:
         return [part.strip() for part in value.split(",") if part.strip()]
     return value

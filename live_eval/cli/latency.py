@@ -265,7 +265,7 @@ command = click.Command(
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
         *(
             option
-            for table in ("endpoint", "data", "turns")
+            for table in ("endpoint", "data", "turns", "impair")
             for option in table_options(table)
             if (option.name or "").replace("__", ".") not in _OWN
         ),

@@ -16,6 +16,7 @@ from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
+from live_eval.impair import parse
 from live_eval.recording import RunReader, RunWriter, part_of
 from live_eval.redaction import public_settings
 from live_eval.registry import client, judge
@@ -44,6 +45,8 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         specs = [judge(name) for name in config.judges.names]  # unknown judges are refused before the run
     with located("judges.options", None if flags["judges__options"] else runfile):
         check_options(specs, judge_options(config.judges))
+    with located("impair.specs", None if flags["impair__specs"] else runfile):
+        parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
     plan = make_plan(config)
     go_on = f"rerun with --out {out} --resume"
@@ -141,7 +144,9 @@ def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
     # Compare redacted URLs and settings: a key may have changed.
     config = {**config, "endpoint": public_settings(part_of(config, "endpoint"))}
     parts = [(name, part_of(before, name), now[name]) for name in ("endpoint", "data")]
-    parts += [(name, part_of(config, name), today[name]) for name in ("endpoint", "data", "task", "turns")]
+    parts += [
+        (name, part_of(config, name), today[name]) for name in ("endpoint", "data", "task", "turns", "impair")
+    ]
     for part, then, wanted in parts:
         for key, value in wanted.items():
             if key not in _MAY_CHANGE.get(part, ()) and then.get(key) != value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +14,13 @@ from live_eval.cassettes import Step
 from live_eval.cassettes.recorder import WireRecord
 from live_eval.clock import Clock
 from live_eval.dialect import EndpointSettings, TransportKind
+from live_eval.impair import Impairment
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
 from live_eval.session.event_loop import Collector, LoopProbe, Priority, undisturbed
+from live_eval.session.speaker import Speaker
+from live_eval.session.surroundings import Surroundings
 from live_eval.session.timeline import RawMessage
 from live_eval.session.turn import TurnLimits
 from live_eval.transport import Transport
@@ -39,6 +43,8 @@ class SessionOrder:
         pause_ns: From the end of a reply, as heard, to the next recording.
         due_ns: When to dial, on the monotonic clock; None for at once.
         records_wire: Whether to keep everything that happens.
+        impairment: What is done to the traffic, with the session's seed; None for nothing. A transport that
+            can be given one takes it as ``impairment``.
     """
 
     dialect: str
@@ -50,6 +56,20 @@ class SessionOrder:
     pause_ns: int = PAUSE_NS
     due_ns: int | None = None
     records_wire: bool = False
+    impairment: Impairment | None = None
+
+    def new_transport(self) -> Callable[[Clock], Transport]:
+        """Return what makes the session's connections."""
+        transport: Callable[..., Transport] = load_object(self.transport)
+        if self.impairment is None or not self.impairment.on_network:
+            return transport
+        return functools.partial(transport, impairment=self.impairment)
+
+    def surroundings(self) -> Callable[[Speaker], Speaker] | None:
+        """Return what puts the user into their surroundings; None where nothing but them is heard."""
+        if not any(utterance.background for utterance in self.utterances):
+            return None
+        return functools.partial(Surroundings, utterances=self.utterances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,7 +157,7 @@ class LocalSessions:
         settings = order.settings
         session = Session(
             load_object(order.dialect)(settings),
-            self._transport or load_object(order.transport),
+            self._transport or order.new_transport(),
             self._clock,
             turn_mode=order.turn_mode,
             modality=settings.modality,
@@ -145,6 +165,7 @@ class LocalSessions:
             limits=order.limits,
             probe=self._probe,
             records_wire=order.records_wire,
+            around=order.surroundings(),
         )
         if order.due_ns is not None:
             await self._clock.sleep_until(order.due_ns)

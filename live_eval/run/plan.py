@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import platform
 import random
@@ -17,6 +18,7 @@ from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import UsageError
+from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.redaction import SECRETS, public_settings
@@ -57,6 +59,7 @@ class Plan:
     jobs: tuple[Job, ...]  # in playing order
     turn_mode: TurnMode
     key: Secret | None
+    impairment: Impairment | None = None
 
     @property
     def base_url(self) -> str | None:
@@ -146,6 +149,7 @@ class Plan:
             "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
             "turns": len(self.jobs),
             "seed": self.config.turns.seed,
+            "impairment": self.impairment.as_json() if self.impairment is not None else None,
             "machine": {
                 "system": platform.platform(),
                 "python": platform.python_version(),
@@ -195,6 +199,7 @@ def make_plan(config: RunConfig) -> Plan:
         jobs=tuple(jobs),
         turn_mode=config.turns.mode or spec.turn_modes[0],
         key=_key(spec, config),
+        impairment=_impairment(spec, config, cases),
     )
     load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises if they are invalid
     load_object(spec.transport)  # import it now, not in the event loop
@@ -220,6 +225,28 @@ def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
         f"{spec.title} needs an API key: set the environment variable {variable}, or name another variable "
         "with --key-variable"
     )
+
+
+def _impairment(spec: ClientSpec, config: RunConfig, cases: Sequence[Case]) -> Impairment | None:
+    """Return what is done to the user's sound and the traffic; None for nothing.
+
+    Raises:
+        UsageError: It is not one, or the endpoint's transport cannot have it.
+    """
+    impairment = parse(config.impair.specs, config.turns.seed)
+    if not impairment:
+        return None
+    impairment.check_transport(spec.transport_kind.value)
+    annotated = next((case.case_id for case in cases if case.parts), None)
+    if annotated is not None and impairment.number("speed") is not None:
+        raise UsageError(f"impairment 'speed': case {annotated!r} has annotated parts, which would move")
+    if not impairment.on_network:
+        return impairment
+    if "impairment" not in inspect.signature(load_object(spec.transport)).parameters:
+        raise UsageError(f"the transport of {spec.name} ({spec.transport}) cannot impair the network")
+    if any(server.startswith("turn") for server in config.endpoint.ice_servers):
+        raise UsageError("what goes through a TURN relay cannot be impaired: leave it out of the ICE servers")
+    return impairment
 
 
 def _within_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:

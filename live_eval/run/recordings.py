@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.dialect import ClientSpec
 from live_eval.errors import FailureKind, TurnError, UsageError
+from live_eval.impair import Impairment
+from live_eval.impair.recording import impair_recording
 from live_eval.run.run_file import RunConfig
 from live_eval.session import Utterance
 from live_eval.session.event_loop import describe
@@ -58,23 +60,38 @@ class Recordings:
             self._boundaries[case.case_id] = await loop.run_in_executor(self._threads, self._find, case)
             prepared(number, len(distinct))
 
-    async def load(self, case: Case) -> PlayableCase:
-        """Read the recording of a prepared case and cut it into frames.
+    async def load(self, case: Case, impairment: Impairment | None = None) -> PlayableCase:
+        """Read the recording of a prepared case, damage it where it is to be, and cut it into frames.
+
+        Args:
+            case: The case.
+            impairment: What is done to the user's sound, with the turn's seed; None for nothing.
 
         Raises:
             TurnError: The recording cannot be played.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._load, case)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._load, case, impairment)
 
-    def _load(self, case: Case) -> PlayableCase:
+    def _load(self, case: Case, impairment: Impairment | None) -> PlayableCase:
         boundaries = self._boundaries[case.case_id]
         if isinstance(boundaries, TurnError):
             raise boundaries
         rate_hz, frame_ms = self._spec.input_rate_hz, self._spec.frame_ms
         file = read_audio(case.audio_path, max_s=self._max_s)
         audio = resample(file.audio, rate_hz)
-        frames = frames_of(audio.int16(), rate_hz * frame_ms // 1000)
-        utterance = Utterance(frames=frames, frame_ns=frame_ms * 1_000_000, boundaries=boundaries)
+        background: list[bytes] = []
+        frame_samples = rate_hz * frame_ms // 1000
+        if impairment is not None and impairment.on_audio:
+            impaired = impair_recording(audio, boundaries, impairment)
+            audio, boundaries = impaired.audio, impaired.boundaries
+            if impaired.background is not None:
+                background = frames_of(impaired.background.int16(), frame_samples)
+        utterance = Utterance(
+            frames=frames_of(audio.int16(), frame_samples),
+            frame_ns=frame_ms * 1_000_000,
+            boundaries=boundaries,
+            background=background,
+        )
         warnings = [Failure(FailureKind.AUDIO_ODD, f"{case.audio_path.name}: {note}") for note in file.notes]
         return PlayableCase(audio, utterance, warnings)
 

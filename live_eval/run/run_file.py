@@ -28,6 +28,7 @@ __all__ = [
     "ALL_TASKS",
     "DataTable",
     "EndpointTable",
+    "ImpairTable",
     "JudgesTable",
     "OutputTable",
     "RunConfig",
@@ -144,6 +145,14 @@ class TurnsTable(_Table):
     seed: int = Field(0, description="seed of everything random")
 
 
+class ImpairTable(_Table):
+    """``[impair]``: what is done to the user's sound and to the traffic."""
+
+    specs: tuple[str, ...] = Field(
+        (), description="damage to do, as NAME=VALUE,…; repeatable; `live-eval impair --list` has the names"
+    )
+
+
 class JudgesTable(_Table):
     """``[judges]``: the judges that score the run afterwards."""
 
@@ -205,6 +214,7 @@ class RunConfig(_Table):
     data: DataTable = Field(default_factory=DataTable)
     task: TaskTable = Field(default_factory=TaskTable)
     turns: TurnsTable = Field(default_factory=TurnsTable)
+    impair: ImpairTable = Field(default_factory=ImpairTable)
     judges: JudgesTable = Field(default_factory=JudgesTable)
     output: OutputTable = Field(default_factory=OutputTable)
 

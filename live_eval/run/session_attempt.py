@@ -11,6 +11,7 @@ from pathlib import Path
 from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock
 from live_eval.errors import FailureKind, StoreError, TurnError
+from live_eval.impair import Impairment
 from live_eval.recording import WIRE_FOLDER, file_stem
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
@@ -55,7 +56,7 @@ class SessionAttempts:
         try:
             for job in jobs:
                 try:
-                    playable.append(await self.recordings.load(job.case))
+                    playable.append(await self.recordings.load(job.case, self._impairment(job)))
                 except TurnError as error:
                     unusable = Failure(error.kind, error.message)
                     break
@@ -89,7 +90,13 @@ class SessionAttempts:
             pause_ns=round(plan.config.turns.pause * 1e9),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
+            impairment=self._impairment(jobs[0]),
         )
+
+    def _impairment(self, job: Job) -> Impairment | None:
+        """Return what is done to a turn, or to the session that begins with it: the same in every attempt."""
+        impairment = self.plan.impairment
+        return impairment.for_session(job.turn_id) if impairment is not None else None
 
     async def _played(
         self,

@@ -30,11 +30,13 @@ class Utterance:
         frames: The recording as frames of the wire (int16 little-endian mono), at least one.
         frame_ns: Length of a frame.
         boundaries: Where the speaker's own sound lies in the recording.
+        background: What is heard while the user is silent after it: frames to be looped, none for silence.
     """
 
     frames: Sequence[bytes]
     frame_ns: int
     boundaries: SpeechBoundaries
+    background: Sequence[bytes] = ()
 
 
 class Playback:

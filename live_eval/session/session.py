@@ -70,6 +70,7 @@ class Session:
         limits: How long to wait at each stage.
         probe: The process's probe of the event loop; None if lag is not measured.
         records_wire: Whether to keep everything that happens, for `wire`.
+        around: Puts a speaker into surroundings that reach the microphone too; None for none.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Session:
         limits: TurnLimits | None = None,
         probe: LoopProbe | None = None,
         records_wire: bool = False,
+        around: Callable[[Speaker], Speaker] | None = None,
     ) -> None:
         self._dialect = dialect
         self._new_transport = transport
@@ -91,6 +93,7 @@ class Session:
         self._turn_mode = turn_mode
         self._limits = limits or TurnLimits()
         self._probe = probe
+        self._around = around
         self._wire = WireRecord(keeps=records_wire)
         self._new_state = functools.partial(  # no method: it would tie the session to its timeline
             TurnState,
@@ -170,6 +173,8 @@ class Session:
         clock = self._clock
         wall_ns, dial_ns = clock.wall_ns(), clock.now_ns()
         self._on_turn = on_turn
+        if self._around is not None:
+            speaker = self._around(speaker)
         timeline = self._timeline = Timeline(self._wire, self._new_state, listens=speaker.listens)
         self._connection = Connection(
             self._dialect, self._new_transport, clock, self._limits.connect_s, timeline

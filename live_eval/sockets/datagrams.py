@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from live_eval.sockets.stamps import ANCILLARY_BYTES, ArrivalStamps, Stamp
 
-__all__ = ["StampedDatagram", "stamped_datagrams"]
+__all__ = ["DatagramDamage", "StampedDatagram", "stamped_datagrams"]
 
 _DATAGRAM_BYTES = 65_536
 _MOST_READS = 32
@@ -23,8 +24,20 @@ class StampedDatagram(bytes):
     stamp: Stamp
 
 
+class DatagramDamage(Protocol):
+    """What happens to datagrams on a damaged path."""
+
+    def send(self, data: bytes, leave: Callable[[], None]) -> None:
+        """Call `leave`, which hands a datagram to the network: later, twice or never."""
+        ...
+
+    def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
+        """Call `deliver`, which passes a datagram on: later, twice or never; its stamp says when."""
+        ...
+
+
 @contextlib.contextmanager
-def stamped_datagrams(stamps: ArrivalStamps) -> Iterator[None]:
+def stamped_datagrams(stamps: ArrivalStamps, damage: DatagramDamage | None = None) -> Iterator[None]:
     """Make new UDP endpoints hand their protocols each datagram as `StampedDatagram`.
 
     aioice asks the loop for its sockets and takes none of ours. So the running loop's method is replaced by
@@ -32,17 +45,23 @@ def stamped_datagrams(stamps: ArrivalStamps) -> Iterator[None]:
 
     Args:
         stamps: Stamps the reads.
+        damage: The damaged path that they go through; None for none.
     """
     methods = vars(asyncio.get_running_loop())
     methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
-    token = _wanted.set(stamps)
+    token = _wanted.set(_Wanted(stamps, damage))
     try:
         yield
     finally:
         _wanted.reset(token)
 
 
-_wanted: ContextVar[ArrivalStamps | None] = ContextVar("_wanted", default=None)
+class _Wanted(NamedTuple):
+    stamps: ArrivalStamps
+    damage: DatagramDamage | None
+
+
+_wanted: ContextVar[_Wanted | None] = ContextVar("_wanted", default=None)
 
 
 async def _create_datagram_endpoint(
@@ -51,8 +70,8 @@ async def _create_datagram_endpoint(
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
     """Open a stamped socket where one is wanted and nothing but a local address is given; else as usual."""
-    loop, stamps = asyncio.get_running_loop(), _wanted.get()
-    if stamps is None or local_addr is None or options:
+    loop, wanted = asyncio.get_running_loop(), _wanted.get()
+    if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
     ((family, kind, proto, _, address), *_) = await loop.getaddrinfo(*local_addr, type=socket.SOCK_DGRAM)
     sock = socket.socket(family, kind, proto)
@@ -62,28 +81,32 @@ async def _create_datagram_endpoint(
         sock.close()
         raise
     protocol = factory()
-    return _Datagrams(sock, stamps, protocol), protocol
+    return _Datagrams(sock, wanted, protocol), protocol
 
 
 class _Datagrams(asyncio.DatagramTransport):
     """A UDP socket; a datagram that the kernel does not take at once is lost, as on the network."""
 
-    def __init__(
-        self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.DatagramProtocol
-    ) -> None:
+    def __init__(self, sock: socket.socket, wanted: _Wanted, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__({"socket": sock, "sockname": sock.getsockname()})
         self._loop = asyncio.get_running_loop()
         self._sock = sock
-        self._stamps = stamps
+        self._stamps, self._damage = wanted
         self._protocol = protocol
         self._closing = False
         sock.setblocking(False)
-        stamps.enable(sock)
+        self._stamps.enable(sock)
         self._loop.add_reader(sock.fileno(), self._readable)
         protocol.connection_made(self)
 
     def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
-        """Send a datagram at once."""
+        """Send a datagram at once, or when its damaged path lets it go."""
+        if self._damage is None:
+            self._leave(data, addr)
+        else:
+            self._damage.send(bytes(data), functools.partial(self._leave, data, addr))
+
+    def _leave(self, data: bytes | bytearray | memoryview, addr: Any) -> None:
         if self._closing:
             return
         try:
@@ -119,9 +142,16 @@ class _Datagrams(asyncio.DatagramTransport):
                 return
             datagram = StampedDatagram(data)
             datagram.stamp = self._stamps.stamp(ancillary)
-            self._protocol.datagram_received(datagram, address)
+            if self._damage is None:
+                self._protocol.datagram_received(datagram, address)
+            else:
+                self._damage.receive(datagram, functools.partial(self._deliver, address))
             if self._closing:
                 return
+
+    def _deliver(self, address: Any, datagram: StampedDatagram) -> None:
+        if not self._closing:
+            self._protocol.datagram_received(datagram, address)
 
     def _finish(self) -> None:
         self._sock.close()

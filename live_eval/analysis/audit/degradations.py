@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, resample
 from live_eval.audio.speech_level import speech_level
+from live_eval.impair.sound import at_level, clip, mix_noise
 
 __all__ = [
     "add_noise",
@@ -44,40 +45,16 @@ _EVENED_S = 0.2
 
 
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
-    """Return the recording with white Gaussian noise.
+    """Return the recording with white Gaussian noise, as `live_eval.impair.sound.mix_noise` adds it.
 
-    ``y = x + n`` with ``rms(n) = speech_level(x) · 10^(−snr_db / 20)``: the ratio is that of active speech to
-    noise, over the whole band up to half the rate (a judge that resamples to a lower rate hears less of the
-    noise). Where the sum would exceed full scale both are turned down together.
+    A judge that resamples to a lower rate hears less of the noise.
 
     Args:
         audio: The recording; one without sound is returned as it is.
-        snr_db: Signal-to-noise ratio in decibels.
+        snr_db: Signal-to-noise ratio in decibels, of active speech, over the whole band.
         seed: Seed of the noise.
     """
-    level = speech_level(audio).rms
-    noise = np.random.default_rng(seed).standard_normal(len(audio.samples))
-    noisy = audio.samples + level * 10 ** (-snr_db / 20) * noise
-    return _within_full_scale(noisy, audio.rate_hz)
-
-
-def clip(audio: Audio, share: float = 0.1) -> Audio:
-    """Return the recording as if it had been recorded too loud: ``y = min(max(x, −t), t)``.
-
-    The threshold ``t`` is chosen so that `share` of the active samples exceed it. The result is brought back
-    to the active level of the recording: a judge must hear the distortion, not the loudness. So what was
-    clipped does not lie at full scale.
-
-    Args:
-        audio: The recording; one without sound is returned as it is.
-        share: Share of the active samples (by `speech_level`) that are clipped, 0 to 1.
-    """
-    level = speech_level(audio)
-    if level.rms == 0:
-        return audio
-    threshold = np.quantile(np.abs(audio.samples), 1 - min(1.0, share) * level.activity)
-    clipped = np.clip(audio.samples, -threshold, threshold).astype(np.float32)
-    return _at_level(Audio(clipped, audio.rate_hz), level.rms)
+    return mix_noise(audio, np.random.default_rng(seed).standard_normal(len(audio.samples)), snr_db)
 
 
 def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
@@ -162,7 +139,7 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
     if flat:
         sound *= _evening_gain(sound, rate_hz, level)
     whole = resample(Audio(sound.astype(np.float32), rate_hz), audio.rate_hz)
-    return _at_level(Audio(_at_length(whole.samples, len(audio.samples)), audio.rate_hz), level)
+    return at_level(Audio(_at_length(whole.samples, len(audio.samples)), audio.rate_hz), level)
 
 
 def _pitch(
@@ -203,19 +180,6 @@ def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, i
 
 def _at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
     return np.pad(samples[:length], (0, max(0, length - len(samples))))
-
-
-def _at_level(audio: Audio, level: float) -> Audio:
-    """Return a recording at an active level, or as near to it as full scale allows."""
-    found = speech_level(audio).rms
-    return _within_full_scale(audio.samples * (level / found if found else 1.0), audio.rate_hz)
-
-
-def _within_full_scale(samples: NDArray[Any], rate_hz: int) -> Audio:
-    """Return samples as audio, turned down where they exceed full scale."""
-    peak = float(np.abs(samples).max(initial=0.0))
-    most = 32767 / 32768
-    return Audio((samples * min(1.0, most / peak) if peak else samples).astype(np.float32), rate_hz)
 
 
 def _import_pyworld() -> Any:

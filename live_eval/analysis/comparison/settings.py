@@ -1,4 +1,4 @@
-"""The settings of the endpoint and its prompt in runs' manifests, and how they differ."""
+"""The settings of the endpoint, its prompt and the impairment in runs' manifests, and how they differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of the endpoint or its prompt that differs between two runs."""
+    """A setting of the endpoint, its prompt or the impairment that differs between two runs."""
 
     name: str
     first: str
@@ -35,12 +35,15 @@ class Setting:
 
 
 def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Setting]:
-    """Yield the settings of the endpoint and its prompt that differ between two manifests."""
+    """Yield the settings of the endpoint, the impairment and the prompt that differ between two manifests."""
     settings_of = [dict(_settings(manifest)) for manifest in (first, other)]
     for name in dict.fromkeys((*settings_of[0], *settings_of[1])):
         values = [settings.get(name, "") for settings in settings_of]
         if values[0] != values[1]:
             yield Setting(name, *values)
+    impairments = [str(part_of(manifest, "impairment").get("spec") or "none") for manifest in (first, other)]
+    if impairments[0] != impairments[1]:
+        yield Setting("impairment", *impairments)
     if _prompt_hash(first) != _prompt_hash(other):
         yield Setting("prompt", *prompt_names((first, other)))
 

@@ -1,0 +1,276 @@
+"""Impairments as users write them: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, but for paths.
+
+A network parameter holds for both directions; ``up.`` (from us to the endpoint) or ``down.`` before its name
+sets one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from live_eval.errors import UsageError
+from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter, ValueUnit
+
+__all__ = ["DIRECTIONS", "Impairment", "parse"]
+
+DIRECTIONS = ("up", "down")
+"""From us to the endpoint, and back."""
+
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(.*)", re.ASCII)
+_FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
+    ValueUnit.PERCENT: {"%": 1},
+    ValueUnit.MILLISECONDS: {"ms": 1, "s": 1_000},
+    ValueUnit.DECIBELS: {"db": 1},
+    ValueUnit.KILOBITS: {"kbps": 1, "mbps": 1_000},
+    ValueUnit.BYTES: {"b": 1, "kb": 1_000},
+    ValueUnit.PACKETS: {"": 1},
+}
+_WHY_NOT = {
+    (
+        ImpairedLayer.WEBRTC,
+        ImpairedLayer.WEBSOCKET,
+    ): "TCP repairs what the network does to its packets, so on "
+    "a WebSocket it shows as stalls: stall=300ms,every=5s",
+    (
+        ImpairedLayer.WEBSOCKET,
+        ImpairedLayer.WEBRTC,
+    ): "WebRTC sends datagrams and no stream of bytes: use loss, delay or jitter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Impairment:
+    """What is done to the user's sound and to the traffic of a session. Immutable; can be pickled.
+
+    Made by `parse`. ``str()`` gives its canonical form, which `parse` reads.
+
+    Args:
+        values: The values by key, such as ``"noise"`` or ``"up.loss"``, defaults included: numbers of the
+            parameter's unit, or texts.
+        seed: Seed of everything random in it.
+    """
+
+    values: Mapping[str, float | str] = field(default_factory=dict)
+    seed: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+    def __str__(self) -> str:
+        return ",".join(f"{key}={_shown(value, _parameter(key))}" for key, value in self._merged())
+
+    def __hash__(self) -> int:
+        return hash((str(self), self.seed))
+
+    @property
+    def on_audio(self) -> bool:
+        """Whether it damages the user's sound."""
+        return any(not _parameter(key).on_network for key in self.values)
+
+    @property
+    def on_network(self) -> bool:
+        """Whether it damages the traffic."""
+        return any(_parameter(key).on_network for key in self.values)
+
+    def for_session(self, name: str) -> Impairment:
+        """Return the same impairment with a seed of the session's own, whatever other sessions there are.
+
+        Args:
+            name: The session's name in its run, such as the id of its first turn.
+        """
+        digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
+        return replace(self, seed=int.from_bytes(digest, "big"))
+
+    def number(self, name: str, direction: str = "") -> float | None:
+        """Return the value of a numeric parameter, of one direction where it is one of the network."""
+        value = self.values.get(_key(name, direction))
+        assert not isinstance(value, str)
+        return value
+
+    def text(self, name: str) -> str | None:
+        """Return the value of a parameter that is a choice or a path."""
+        value = self.values.get(name)
+        assert value is None or isinstance(value, str)
+        return value
+
+    def check_transport(self, kind: str) -> None:
+        """Check that a transport can have it.
+
+        Args:
+            kind: The kind of transport: ``websocket``, ``webrtc`` or ``http``.
+
+        Raises:
+            UsageError: It damages what that transport does not have; the message names the parameter.
+        """
+        for key in self.values:
+            parameter = _parameter(key)
+            if not parameter.on_network or kind in parameter.layers:
+                continue
+            why = "a request and its answer have no traffic to damage: only audio impairments apply"
+            if kind in tuple(ImpairedLayer):
+                why = _WHY_NOT[parameter.layers[0], ImpairedLayer(kind)]
+            raise UsageError(f"impairment {parameter.name!r}: not possible over {kind}: {why}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for a manifest."""
+        return {"spec": str(self), "seed": self.seed}
+
+    def _merged(self) -> Iterator[tuple[str, float | str]]:
+        """Yield keys and values in canonical order; directions that agree are one."""
+        for name, parameter in PARAMETERS.items():
+            keys = [_key(name, direction) for direction in DIRECTIONS] if parameter.on_network else [name]
+            found = [(key, self.values[key]) for key in keys if key in self.values]
+            if len(found) == 2 and found[0][1] == found[1][1]:
+                found = [(name, found[0][1])]
+            yield from found
+
+
+def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
+    """Read impairments.
+
+    >>> str(parse(["loss=5%,burst=3", "down.delay=0.08s"]))
+    'loss=5%,burst=3,down.delay=80ms'
+
+    Args:
+        specs: Texts of the form ``NAME=VALUE,NAME=VALUE…``; `live_eval.impair.PARAMETERS` lists the names.
+        seed: Seed of everything random in them.
+
+    Returns:
+        All of them together, with the defaults of what they leave out; one without values for no text.
+
+    Raises:
+        UsageError: A name is unknown, given twice or contradicts another, or a value is not allowed. The
+            message says what is.
+    """
+    given: dict[str, float | str] = {}
+    items = ",".join([specs] if isinstance(specs, str) else specs).split(",")
+    for item in filter(None, map(str.strip, items)):
+        for key, value in _read(item):
+            if key in given:
+                raise UsageError(f"impairment {item!r}: {key} is given twice")
+            given[key] = value
+    for direction in ("", *DIRECTIONS):
+        _complete(given, direction)
+    return Impairment(given, seed)
+
+
+def _read(item: str) -> Sequence[tuple[str, float | str]]:
+    """Return the key and value of an item, for each direction that it is about."""
+    name, equals, text = (part.strip() for part in item.partition("="))
+    direction, dot, rest = name.rpartition(".")
+    parameter = PARAMETERS.get(rest if dot else name)
+    if parameter is None or (dot and direction not in DIRECTIONS):
+        raise UsageError(
+            f"impairment {item!r}: unknown name {name!r}; expected one of {', '.join(PARAMETERS)} "
+            "(live-eval impair --list explains them)"
+        )
+    if dot and not parameter.on_network:
+        raise UsageError(
+            f"impairment {item!r}: {parameter.name} damages the user's sound: it has no direction"
+        )
+    if not equals or not text:
+        raise UsageError(f"impairment {item!r}: expected {parameter.name}={_expected(parameter)}")
+    value = _value(text, parameter, item)
+    if not parameter.on_network:
+        return [(parameter.name, value)]
+    return [(_key(parameter.name, each), value) for each in ((direction,) if dot else DIRECTIONS)]
+
+
+def _value(text: str, parameter: ImpairmentParameter, item: str) -> float | str:
+    expected = f"impairment {item!r}: expected {parameter.name}={_expected(parameter)}"
+    if parameter.unit in _FACTORS:
+        match = _NUMBER.fullmatch(text)
+        factor = _FACTORS[parameter.unit].get(match[2].lower()) if match else None
+        if match is None or factor is None:
+            raise UsageError(expected)
+        value = float(match[1]) * factor
+        if not parameter.low <= value <= parameter.high:
+            raise UsageError(expected)
+        return value
+    if text in parameter.choices:
+        return text
+    path = Path(text).expanduser()
+    if parameter.unit is ValueUnit.PATH and path.is_file():
+        return text
+    if parameter.unit is ValueUnit.CHOICE_OR_PATH and path.is_dir():
+        return text
+    missing = "" if parameter.unit is ValueUnit.CHOICE else f"; there is no such path: {text}"
+    raise UsageError(expected + missing)
+
+
+def _expected(parameter: ImpairmentParameter) -> str:
+    """Return what a value looks like, in words."""
+    match parameter.unit:
+        case ValueUnit.CHOICE:
+            return "|".join(parameter.choices)
+        case ValueUnit.CHOICE_OR_PATH:
+            return "|".join((*parameter.choices, "FOLDER"))
+        case ValueUnit.PATH:
+            return "FILE"
+    low, high = (_shown(bound, parameter) for bound in (parameter.low, parameter.high))
+    return (
+        f"a value from {low} to {high}, with its unit"
+        if parameter.unit.value != "packets"
+        else (f"a number from {low} to {high}")
+    )
+
+
+def _complete(given: dict[str, float | str], direction: str) -> None:
+    """Add defaults, and check that the values of a direction, or of the sound, belong together.
+
+    Raises:
+        UsageError: They do not.
+    """
+    present = [
+        parameter
+        for parameter in PARAMETERS.values()
+        if parameter.on_network is bool(direction) and _key(parameter.name, direction) in given
+    ]
+    names = {parameter.name for parameter in present}
+    for parameter in present:
+        clash = names.intersection(parameter.excludes)
+        if clash:
+            raise UsageError(f"impairments {parameter.name} and {clash.pop()}: expected one of them")
+        if parameter.needs and not names.intersection(parameter.needs):
+            wanted = " or ".join(parameter.needs)
+            raise UsageError(f"impairment {_key(parameter.name, direction)}: expected {wanted} along with it")
+    for parameter in PARAMETERS.values():
+        key = _key(parameter.name, direction)
+        owners = [PARAMETERS[name] for name in names.intersection(parameter.needs)]
+        # What only one of the owner's transports has is left to that transport.
+        if (
+            parameter.default is not None
+            and key not in given
+            and any(owner.layers == parameter.layers for owner in owners)
+        ):
+            given[key] = _value(parameter.default, parameter, parameter.name)
+    loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
+    if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):
+        most = 100 * burst / (1 + burst)
+        raise UsageError(
+            f"impairment loss={loss:g}%: expected at most {most:.3g}%, which bursts of {burst:g} packets "
+            "lose where a single packet comes between them"
+        )
+    stall, every = (given.get(_key(name, direction)) for name in ("stall", "every"))
+    if isinstance(stall, float) and isinstance(every, float) and stall >= every:
+        raise UsageError(f"impairment stall={stall:g}ms: expected it to be shorter than every={every:g}ms")
+
+
+def _key(name: str, direction: str) -> str:
+    return f"{direction}.{name}" if direction else name
+
+
+def _parameter(key: str) -> ImpairmentParameter:
+    return PARAMETERS[key.rpartition(".")[2]]
+
+
+def _shown(value: float | str, parameter: ImpairmentParameter) -> str:
+    if isinstance(value, str):
+        return value
+    unit = "" if parameter.unit is ValueUnit.PACKETS else parameter.unit.value
+    return f"{value:.10g}{unit}"

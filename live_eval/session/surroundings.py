@@ -1,0 +1,62 @@
+"""What reaches the microphone beside the user: background noise while they are silent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from live_eval.session.playback import Utterance
+from live_eval.session.speaker import Frame, Heard, Speaker
+
+__all__ = ["Surroundings"]
+
+
+class Surroundings:
+    """A speaker in a noisy place; a `Speaker`.
+
+    The recordings hold their own noise. In between, that behind the recording before goes on, and before the
+    first one, that behind the first.
+
+    Args:
+        speaker: Who speaks.
+        utterances: What they say, with its background, in order.
+    """
+
+    def __init__(self, speaker: Speaker, utterances: Sequence[Utterance]) -> None:
+        self._speaker = speaker
+        self._backgrounds = [utterance.background for utterance in utterances]
+        self._utterance = -1
+        self._at = 0
+        self.frame_ns = speaker.frame_ns
+        self.listens = speaker.listens
+
+    def hear(self, heard: Heard) -> None:
+        """Pass on what the user hears."""
+        self._speaker.hear(heard)
+
+    def frame(self, now_ns: int, start_ns: int) -> Frame | None:
+        """Return the speaker's next frame, with the background where they are silent."""
+        frame = self._speaker.frame(now_ns, start_ns)
+        if frame is None:
+            return None
+        before = max(0, self._utterance)
+        if frame.began is not None:
+            self._utterance += 1
+        if frame.ended is not None:
+            before, self._at = self._utterance, 0
+        elif frame.speech and frame.began is None:
+            return frame
+        background = self._backgrounds[before]
+        if not background:
+            return frame
+        behind = background[self._at % len(background)]
+        self._at += 1
+        return replace(frame, pcm=_filled(frame.pcm, behind) if frame.speech else behind)
+
+
+def _filled(pcm: bytes, behind: bytes) -> bytes:
+    """Return a frame in which a recording begins or ends, with the background where it does not sound."""
+    samples = np.frombuffer(pcm, "<i2")
+    return np.where(samples == 0, np.frombuffer(behind, "<i2"), samples).astype("<i2").tobytes()

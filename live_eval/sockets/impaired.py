@@ -1,0 +1,224 @@
+"""Traffic delivered late, twice or never, as an impairment says: UDP datagrams, and the bytes of a stream.
+
+What we send leaves our pacer on time and waits here. What arrives carries its own stamp plus the time that
+the damage adds: the moment at which it would have been received.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from live_eval.clock import Clock
+from live_eval.impair import Impairment
+from live_eval.impair.packets import PacketPath, is_damaged, is_media
+from live_eval.impair.streams import StreamPath
+from live_eval.sockets.datagrams import StampedDatagram
+from live_eval.sockets.stamps import Stamp
+from live_eval.sockets.stream import StreamTransport
+
+__all__ = ["ImpairedDatagrams", "ImpairedStream"]
+
+
+class _DelayLine:
+    """Calls actions when they are due, those of one moment in the order in which they were given."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def put(self, due_ns: int, action: Callable[[], None]) -> None:
+        """Call an action at `due_ns`; at once if that has passed and nothing waits."""
+        if not self._waiting and due_ns <= self._clock.now_ns():
+            action()
+            return
+        task = asyncio.get_running_loop().create_task(self._clock.run_at(due_ns, action))
+        self._waiting.add(task)
+        task.add_done_callback(self._done)
+
+    def close(self) -> None:
+        """Drop what waits."""
+        for task in self._waiting:
+            task.cancel()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._waiting.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            context = {"message": "delivery of delayed traffic failed", "exception": error, "task": task}
+            task.get_loop().call_exception_handler(context)
+
+
+class ImpairedDatagrams:
+    """The damaged path of one WebRTC connection, over whichever of its sockets.
+
+    Args:
+        impairment: What is done to it, with the session's seed.
+        clock: Delivers what is late.
+    """
+
+    def __init__(self, impairment: Impairment, clock: Clock) -> None:
+        self._clock = clock
+        self._up, self._down = PacketPath(impairment, "up"), PacketPath(impairment, "down")
+        self._leaving, self._arriving = _DelayLine(clock), _DelayLine(clock)
+        self._begun = False
+
+    def begin(self) -> None:
+        """Damage what travels from now on: the connection has been set up."""
+        self._begun = True
+
+    def send(self, data: bytes, leave: Callable[[], None]) -> None:
+        """Let a datagram leave when it has gone through the damaged path, if it does."""
+        if not (self._begun and is_damaged(data)):
+            leave()
+            return
+        for due_ns in self._up.push(len(data), self._clock.now_ns(), media=is_media(data)):
+            self._leaving.put(due_ns, leave)
+
+    def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
+        """Deliver a datagram when it has gone through the damaged path, if it does."""
+        if not (self._begun and is_damaged(datagram)):
+            deliver(datagram)
+            return
+        at_ns, kind = datagram.stamp
+        for due_ns in self._down.push(len(datagram), at_ns, media=is_media(datagram)):
+            datagram.stamp = Stamp(due_ns, kind)
+            self._arriving.put(due_ns, functools.partial(deliver, datagram))
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        self._leaving.close()
+        self._arriving.close()
+
+
+class ImpairedStream(StreamTransport, asyncio.Protocol):
+    """A stream whose bytes arrive and leave late, between a stream and the protocol that uses it.
+
+    It passes everything on as it is until `begin`. What we send waits here without limit, so that a slow line
+    never holds up the pacer.
+
+    Args:
+        protocol: Is given what arrives.
+        impairment: What is done to the stream, with the session's seed.
+        clock: Delivers what is late.
+    """
+
+    def __init__(self, protocol: asyncio.Protocol, impairment: Impairment, clock: Clock) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._impairment = impairment
+        self._clock = clock
+        self._lower: StreamTransport  # from `connection_made` on
+        self._up: StreamPath | None = None
+        self._down: StreamPath | None = None
+        self._leaving, self._arriving = _DelayLine(clock), _DelayLine(clock)
+        self._left_ns = self._arrived_ns = 0
+        self._unsent = 0
+        self._stamp: Stamp | None = None
+
+    def begin(self) -> None:
+        """Damage what travels from now on: the connection has been set up."""
+        now_ns = self._clock.now_ns()
+        self._up, self._down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
+
+    @property
+    def stamp(self) -> Stamp:  # type: ignore[override]
+        """Arrival of what is being handled, after the damage."""
+        return self._stamp or self._lower.stamp
+
+    # -- The side of the network -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the stream."""
+        assert isinstance(transport, StreamTransport)
+        self._lower = transport
+        self._protocol.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes that arrived."""
+        if self._down is None:
+            self._protocol.data_received(data)
+            return
+        at_ns, kind = self._lower.stamp
+        begin = 0
+        for due_ns, end in self._down.push(len(data), at_ns):
+            deliver = functools.partial(self._deliver, data[begin:end], Stamp(due_ns, kind))
+            self._arriving.put(due_ns, deliver)
+            begin, self._arrived_ns = end, due_ns
+
+    def eof_received(self) -> None:
+        """Pass the end of the stream on, after what arrived before it."""
+        self._arriving.put(self._arrived_ns, self._end)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass the end of the connection on, after what arrived before it."""
+        self._leaving.close()
+        self._arriving.put(self._arrived_ns, functools.partial(self._lose, exc))
+
+    def pause_writing(self) -> None:
+        """Pass on that too much waits to be sent."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that little waits to be sent."""
+        self._protocol.resume_writing()
+
+    def _deliver(self, data: bytes, stamp: Stamp) -> None:
+        self._stamp = stamp
+        self._protocol.data_received(data)
+
+    def _end(self) -> None:
+        self._protocol.eof_received()
+
+    def _lose(self, exc: Exception | None) -> None:
+        protocol, self._protocol = self._protocol, asyncio.Protocol()
+        protocol.connection_lost(exc)
+
+    # -- The side of the protocol ------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes."""
+        if self._up is None:
+            self._lower.write(data)
+            return
+        begin, whole = 0, bytes(data)
+        for due_ns, end in self._up.push(len(whole), self._clock.now_ns()):
+            self._unsent += end - begin
+            self._leaving.put(due_ns, functools.partial(self._leave, whole[begin:end]))
+            begin, self._left_ns = end, due_ns
+
+    def _leave(self, data: bytes) -> None:
+        self._unsent -= len(data)
+        self._lower.write(data)
+
+    def can_write_eof(self) -> bool:
+        """Return whether the stream below can be closed in one direction."""
+        return self._lower.can_write_eof()
+
+    def write_eof(self) -> None:
+        """End our direction once all is sent."""
+        self._leaving.put(self._left_ns, self._lower.write_eof)
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait to be sent."""
+        return self._unsent + self._lower.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what the stream below knows."""
+        return self._lower.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed or about to be."""
+        return self._lower.is_closing()
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        self._leaving.put(self._left_ns, self._lower.close)
+
+    def abort(self) -> None:
+        """Close at once; what is under way is dropped."""
+        self._leaving.close()
+        self._arriving.close()
+        self._arrived_ns = 0
+        self._lower.abort()

@@ -1,0 +1,101 @@
+"""How impairments are written, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from live_eval.errors import UsageError
+from live_eval.impair import PARAMETERS, parse
+
+
+@pytest.mark.parametrize(
+    ("specs", "canonical"),
+    [
+        (["loss=5%,burst=3", "delay=0.08s"], "loss=5%,burst=3,delay=80ms"),
+        (["down.loss=5%", "up.loss=5%"], "loss=5%"),
+        (["down.delay=10ms,up.delay=20ms"], "up.delay=20ms,down.delay=10ms"),
+        (["noise = 10 dB"], "noise=10dB,noise_type=pink"),
+        (["reverb=600ms"], "reverb=600ms,direct=0dB"),
+        (["bandwidth=1.5Mbps"], "bandwidth=1500kbps"),
+        (["chunk=1kB,gap=5ms"], "chunk=1000B,gap=5ms"),
+        ([], ""),
+    ],
+)
+def test_the_canonical_form_reads_as_the_same_impairment(specs: list[str], canonical: str) -> None:
+    impairment = parse(specs, 7)
+    assert str(impairment) == canonical
+    assert parse(str(impairment), 7) == impairment
+    assert pickle.loads(pickle.dumps(impairment)) == impairment
+    assert bool(impairment) is bool(specs)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("los=5%", "unknown name 'los'"),
+        ("left.loss=5%", "unknown name 'left.loss'"),
+        ("loss", "expected loss=a value from 0% to 100%"),
+        ("loss=5", "with its unit"),
+        ("loss=101%", "from 0% to 100%"),
+        ("loss=nan%", "with its unit"),
+        ("delay=5dB", "from 0ms to 10000ms"),
+        ("burst=3", "up.burst: expected loss along with it"),
+        ("loss=80%,burst=2", "expected at most 66.7%"),
+        ("loss=5%,up.loss=4%", "up.loss is given twice"),
+        ("up.noise=10dB", "no direction"),
+        ("noise=10dB,noise_type=brown", "pink|white|babble|FOLDER"),
+        ("room=none.wav", "there is no such path: none.wav"),
+        ("reverb=1s,room=" + __file__, "expected one of them"),
+        ("stall=2s,every=1s", "shorter than every=1000ms"),
+        ("g711=opus", "mulaw|alaw"),
+    ],
+)
+def test_what_is_wrong_is_named(spec: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(spec)
+    assert said in str(caught.value)
+
+
+@given(st.text(st.sampled_from("lossupdwnie.=,%0159mskB -"), max_size=30))
+def test_only_usage_errors_come_out(text: str) -> None:
+    try:
+        impairment = parse(text)
+    except UsageError:
+        return
+    assert parse(str(impairment)) == impairment
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "said"),
+    [
+        ("loss=1%", "websocket", "TCP repairs"),
+        ("stall=1s,every=9s", "webrtc", "sends datagrams"),
+        ("delay=1ms", "http", "no traffic to damage"),
+        ("bandwidth=64kbps,queue=1s", "websocket", "'queue': not possible over websocket"),
+    ],
+)
+def test_what_a_transport_cannot_have_is_refused(spec: str, kind: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse(spec).check_transport(kind)
+
+
+@pytest.mark.parametrize("kind", ["websocket", "webrtc", "http"])
+def test_sound_can_be_damaged_over_any_transport(kind: str) -> None:
+    parse("noise=10dB,g711=alaw").check_transport(kind)
+
+
+def test_a_session_has_a_seed_of_its_own() -> None:
+    impairment = parse("loss=5%", 1)
+    seeds = {impairment.for_session(name).seed for name in ("a", "b", "a")}
+    assert len(seeds) == 2
+    assert impairment.for_session("a") != parse("loss=5%", 2).for_session("a")
+
+
+def test_every_parameter_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "impair.md").read_text("utf-8")
+    assert [name for name in PARAMETERS if f"`{name}`" not in page] == []

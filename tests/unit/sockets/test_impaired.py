@@ -1,0 +1,167 @@
+"""Delayed delivery, over a fake clock and without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from live_eval.impair import parse
+from live_eval.sockets.datagrams import StampedDatagram
+from live_eval.sockets.impaired import ImpairedDatagrams, ImpairedStream
+from live_eval.sockets.stamps import Stamp
+from live_eval.sockets.stream import StreamTransport
+from live_eval.testing import FakeClock
+from live_eval.types import StampKind
+
+MS = 1_000_000
+RTP = b"\x80\x6f" + bytes(100)
+STUN = b"\x00\x01" + bytes(18)
+
+
+class Lower(StreamTransport):
+    """The stream below, in memory."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.written: list[tuple[int, bytes]] = []
+        self.aborted = self.closed = False
+        self.stamp = Stamp(clock.now_ns(), StampKind.KERNEL)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append((self._clock.now_ns(), bytes(data)))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Upper(asyncio.Protocol):
+    """Keeps what it is given, with the stream's stamp."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[int, bytes | str]] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, ImpairedStream)
+        self.stream = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.got.append((self.stream.stamp.at_ns, data))
+
+    def eof_received(self) -> None:
+        self.got.append((self.stream.stamp.at_ns, "end"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.got.append((self.stream.stamp.at_ns, "lost"))
+
+
+def stream(spec: str) -> tuple[FakeClock, Lower, ImpairedStream, Upper]:
+    clock, upper = FakeClock(0), Upper()
+    lower, impaired = Lower(clock), ImpairedStream(upper, parse(spec), clock)
+    impaired.connection_made(lower)
+    return clock, lower, impaired, upper
+
+
+def arrive(lower: Lower, impaired: ImpairedStream, at_ns: int, data: bytes) -> None:
+    lower.stamp = Stamp(at_ns, StampKind.KERNEL)
+    impaired.data_received(data)
+
+
+async def test_the_setup_passes_and_what_follows_is_late_by_its_own_stamp() -> None:
+    clock, lower, impaired, upper = stream("delay=80ms")
+    arrive(lower, impaired, 3, b"welcome")
+    impaired.write(b"hello")
+    impaired.begin()
+    arrive(lower, impaired, 5 * MS, b"one")
+    arrive(lower, impaired, 9 * MS, b"two")
+    impaired.eof_received()
+    impaired.connection_lost(None)
+    await clock.sleep_until(300 * MS)
+    assert upper.got == [
+        (3, b"welcome"),
+        (85 * MS, b"one"),
+        (89 * MS, b"two"),
+        (89 * MS, "end"),
+        (89 * MS, "lost"),
+    ]
+    assert lower.written == [(0, b"hello")]
+
+
+async def test_what_is_sent_leaves_in_pieces_and_closes_after_the_last() -> None:
+    clock, lower, impaired, _ = stream("chunk=4B,gap=10ms")
+    impaired.begin()
+    impaired.write(b"0123456789")
+    assert impaired.get_write_buffer_size() == 6
+    impaired.close()
+    assert not lower.closed
+    await clock.sleep_until(100 * MS)
+    assert lower.written == [(0, b"0123"), (10 * MS, b"4567"), (20 * MS, b"89")]
+    assert lower.closed
+
+
+async def test_an_abort_drops_what_is_under_way() -> None:
+    clock, lower, impaired, upper = stream("delay=80ms")
+    impaired.begin()
+    impaired.write(b"bye")
+    arrive(lower, impaired, 0, b"too late")
+    impaired.abort()
+    impaired.connection_lost(None)
+    await clock.sleep_until(200 * MS)
+    assert lower.aborted
+    assert not lower.written
+    assert [what for _, what in upper.got] == ["lost"]
+
+
+def datagram(data: bytes, at_ns: int) -> StampedDatagram:
+    made = StampedDatagram(data)
+    made.stamp = Stamp(at_ns, StampKind.KERNEL)
+    return made
+
+
+async def test_datagrams_are_late_and_the_setup_is_not() -> None:
+    clock = FakeClock(0)
+    damage = ImpairedDatagrams(parse("up.delay=10ms,down.delay=30ms"), clock)
+    log: list[tuple[str, int]] = []
+
+    def leave(name: str) -> Callable[[], None]:
+        return lambda: log.append((name, clock.now_ns()))
+
+    damage.send(RTP, leave("before"))
+    damage.begin()
+    damage.send(RTP, leave("media"))
+    damage.send(STUN, leave("check"))
+    damage.receive(datagram(RTP, 4 * MS), lambda got: log.append(("heard", got.stamp.at_ns)))
+    damage.receive(datagram(STUN, 4 * MS), lambda got: log.append(("answer", got.stamp.at_ns)))
+    await clock.sleep_until(100 * MS)
+    assert log == [("before", 0), ("check", 0), ("answer", 4 * MS), ("media", 10 * MS), ("heard", 34 * MS)]
+
+
+@pytest.mark.parametrize(("spec", "copies"), [("loss=100%", 0), ("duplicate=100%", 2)])
+async def test_lost_datagrams_never_come_and_doubles_come_twice(spec: str, copies: int) -> None:
+    damage = ImpairedDatagrams(parse(spec), FakeClock(0))
+    damage.begin()
+    heard: list[int] = []
+    damage.receive(datagram(RTP, 0), lambda got: heard.append(got.stamp.at_ns))
+    assert heard == [0] * copies
+
+
+async def test_closing_drops_datagrams_under_way() -> None:
+    clock = FakeClock(0)
+    damage = ImpairedDatagrams(parse("delay=10ms"), clock)
+    damage.begin()
+    left: list[int] = []
+    damage.send(RTP, lambda: left.append(1))
+    damage.close()
+    await clock.sleep_until(50 * MS)
+    assert left == []
