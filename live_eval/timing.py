@@ -133,6 +133,8 @@ class TurnTrace:
             recording was to be played, and in runs recorded before they were kept.
         frame_deadline_ns: When each frame was due, int64, shape (frames,).
         frame_sent_ns: When each frame was handed to the transport, int64, shape (frames,).
+        speech_started_ns: The endpoint's reports that speech began, in order; empty in runs recorded before
+            they were kept.
         speech_stopped_ns: The endpoint's reports that speech stopped, in order.
         committed_ns: The endpoint accepted our commit (manual turns), or None.
         responses: The responses, in the order in which they began.
@@ -155,6 +157,7 @@ class TurnTrace:
     boundaries: SpeechBoundaries | None = None
     frame_deadline_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     frame_sent_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    speech_started_ns: tuple[int, ...] = ()
     speech_stopped_ns: tuple[int, ...] = ()
     committed_ns: int | None = None
     responses: tuple[ResponseRecord, ...] = ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 from live_eval.errors import FailureKind
 
@@ -176,6 +178,36 @@ class Anchor:
 
     kind: AnchorKind
     after_ns: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the anchor that a text such as ``reply_audible+900ms`` describes.
+
+        Args:
+            text: A kind, alone or followed by ``+`` and a duration in ``ms`` or ``s``.
+
+        Raises:
+            ValueError: It describes none.
+        """
+        found = _ANCHOR.fullmatch(text.strip())
+        if found is None or found["kind"] not in tuple(AnchorKind):
+            raise ValueError(
+                f"expected an anchor such as reply_audible+900ms ({', '.join(AnchorKind)}, then + and a "
+                f"duration in ms or s), but it is {text!r:.80}"
+            )
+        unit_ns = 1_000_000_000 if found["unit"] == "s" else 1_000_000
+        return cls(AnchorKind(found["kind"]), round(float(found["after"] or 0) * unit_ns))
+
+    def __str__(self) -> str:
+        """Return the text that `parse` reads.
+
+        >>> str(Anchor(AnchorKind.REPLY_AUDIBLE, 900_000_000))
+        'reply_audible+900ms'
+        """
+        return f"{self.kind}+{self.after_ns / 1e6:.12g}ms"
+
+
+_ANCHOR = re.compile(r"(?P<kind>[a-z_]+)(?:\s*\+\s*(?P<after>[0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(?P<unit>ms|s))?")
 
 
 @dataclass(frozen=True, slots=True)

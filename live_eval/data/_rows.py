@@ -6,6 +6,7 @@ failed turn.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -16,7 +17,7 @@ from typing import Any
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.files import read_text
-from live_eval.types import Cue, SpeechBoundaries, Variant
+from live_eval.types import Anchor, Cue, SpeechBoundaries, SpeechKind, SpokenPart, Variant
 
 __all__ = [
     "FieldMap",
@@ -27,10 +28,12 @@ __all__ = [
     "read_entries",
     "relative_name",
     "speech_boundaries",
+    "spoken_parts",
     "unique",
 ]
 
 _UNCERTAIN_MS = 100
+_PART = ("onset_ms", "end_ms")
 _VARIANT = "{variant}"
 
 
@@ -193,11 +196,51 @@ class Row:
             self.complain_absent("audio", "a recording")
         return path
 
-    def boundaries(self) -> SpeechBoundaries | None:
-        """Return annotated speech boundaries, or None if there are none or they are invalid."""
+    def boundaries(self, parts: Sequence[SpokenPart] = ()) -> SpeechBoundaries | None:
+        """Return annotated speech boundaries, or None if there are none or they are invalid.
+
+        Where only `parts` are annotated, speech goes from the first to the last of them.
+        """
         marks = {name: self.value(name) for name in ("onset_ms", "voice_end_ms", "words_end_ms")}
         try:
-            return speech_boundaries({name: value for name, value in marks.items() if value is not None})
+            stated = speech_boundaries({name: value for name, value in marks.items() if value is not None})
+        except ValueError as error:
+            self.complain(str(error))
+            return None
+        if not parts:
+            return stated
+        onset_ns, end_ns = parts[0].onset_ns, parts[-1].end_ns
+        if stated is None:
+            return SpeechBoundaries(onset_ns=onset_ns, voice_end_ns=end_ns, method="annotation")
+        if (stated.onset_ns, stated.voice_end_ns) != (onset_ns, end_ns):
+            self.complain(
+                f"the parts go from {onset_ns / 1e6:.10g} to {end_ns / 1e6:.10g} ms, but onset_ms and "
+                f"voice_end_ms are {stated.onset_ns / 1e6:.10g} and {stated.voice_end_ns / 1e6:.10g}"
+            )
+        return stated
+
+    def parts(self) -> tuple[SpokenPart, ...]:
+        """Return the annotated stretches of sound; empty if there are none or they are invalid."""
+        try:
+            return spoken_parts(self.value("parts"))
+        except ValueError as error:
+            self.complain(str(error))
+            return ()
+
+    def speech(self) -> SpeechKind:
+        """Return what the utterance is to the endpoint: an ordinary turn, unless the entry says otherwise."""
+        stated = self.text("speech")
+        try:
+            return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
+        except ValueError:
+            self.complain(f"expected {', '.join(SpeechKind)} as speech, but it is {stated!r:.80}")
+            return SpeechKind.TURN
+
+    def anchor(self) -> Anchor | None:
+        """Return when the utterance begins in its dialogue, or None if that is not given or invalid."""
+        stated = self.text("anchor")
+        try:
+            return None if stated is None else Anchor.parse(stated)
         except ValueError as error:
             self.complain(str(error))
             return None
@@ -243,14 +286,8 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     """
     values: dict[str, float] = {}
     for name in ("onset_ms", "voice_end_ms", "words_end_ms"):
-        if (value := marks.get(name)) is None:
-            continue
-        try:
-            values[name] = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):  # an integer may have any number of digits
-            values[name] = math.nan
-        if not math.isfinite(values[name]):
-            raise ValueError(f"expected a number of milliseconds as {name}, but it is {value!r}")
+        if (value := marks.get(name)) is not None:
+            values[name] = _milliseconds(value, name)
     if not values:
         return None
     onset, voice_end = values.get("onset_ms"), values.get("voice_end_ms")
@@ -270,6 +307,57 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
         reason=f"the last word ends {apart:.0f} ms before the voice" if apart > _UNCERTAIN_MS else "",
         method="annotation",
     )
+
+
+def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
+    """Return annotated stretches of sound.
+
+    Args:
+        value: A list of objects with ``onset_ms`` and ``end_ms``, milliseconds from the recording's first
+            sample, and perhaps ``text``; or the same as JSON text. None or blank for none.
+
+    Raises:
+        ValueError: It is no such list, or the stretches overlap or are out of order.
+    """
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):  # the text is no list either
+            value = json.loads(value)
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list as parts, but it is {_kind(value):.200}")
+    parts: list[SpokenPart] = []
+    for number, each in enumerate(value, 1):
+        if not isinstance(each, Mapping):
+            raise ValueError(f"expected an object as part {number}, but it is {_kind(each):.200}")
+        onset, end = (_milliseconds(each.get(name), f"{name} of part {number}") for name in _PART)
+        text = each.get("text", "")
+        if not isinstance(text, str):
+            raise ValueError(f"expected text as text of part {number}, but it is {_kind(text):.200}")
+        part = SpokenPart(round(onset * 1e6), round(end * 1e6), text.strip())
+        if not (parts[-1].end_ns if parts else 0) <= part.onset_ns < part.end_ns:
+            raise ValueError(
+                f"expected parts in order, each with onset_ms < end_ms, but part {number} goes from "
+                f"{onset:.10g} to {end:.10g} ms"
+                + (f" and the one before ends at {parts[-1].end_ns / 1e6:.10g}" if parts else "")
+            )
+        parts.append(part)
+    return tuple(parts)
+
+
+def _milliseconds(value: Any, what: str) -> float:
+    """Return a number of milliseconds, given as a number or as its digits.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):  # an integer may have any number of digits
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"expected a number of milliseconds as {what}, but it is {value!r:.80}")
+    return number
 
 
 def inside(root: Path, stated: str) -> Path | None:

@@ -59,6 +59,9 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "onset_ms": ("onset_ms",),
     "voice_end_ms": ("voice_end_ms",),
     "words_end_ms": ("words_end_ms",),
+    "speech": ("speech",),
+    "anchor": ("anchor",),
+    "parts": ("parts",),
 }
 """Our field names, each with the spellings to try in order; letter case does not matter."""
 
@@ -259,7 +262,12 @@ def _case(
     row = Row(fields, line.record, Variant.TARGET, line.where)
     if line.problem is not None:
         row.problems.append(line.problem)
-    variant = _variant(row)
+    variant, speech, anchor, parts = _variant(row), row.speech(), row.anchor(), row.parts()
+    if anchor is not None and not line.turn:
+        row.complain(
+            f"the anchor {anchor} needs an utterance before it, and this is "
+            + ("no turn of a dialogue" if line.dialogue is None else "the first turn of its dialogue")
+        )
     audio = row.audio(root)
     whole = row if line.dialogue is None else Row(fields, line.dialogue, Variant.TARGET, line.where)
     stated_id, script_id = whole.text("id"), row.text("script_id")
@@ -289,13 +297,16 @@ def _case(
         reference_text=row.text("reference_text"),
         reference_audio_path=row.path("reference_audio", root),
         clean_audio_path=row.path("clean_audio", root),
-        boundaries=row.boundaries(),
+        boundaries=row.boundaries(parts),
         source=DataKind.MANIFEST,
         language=row.text("language") or "en",
         problem=row.problem,
         lacks_recording=row.lacks_recording,
         dialogue_id=dialogue_id,
         turn_index=line.turn,
+        speech=speech,
+        anchor=anchor,
+        parts=parts,
     )
 
 

@@ -111,6 +111,7 @@ class Plan:
             stall_s=turns.stall_timeout,
             max_reply_s=turns.max_reply,
             silence_s=turns.reply_silence,
+            listen_s=min(TurnLimits().listen_s, turns.reply_timeout),
         )
 
     def manifest(self) -> dict[str, Any]:

@@ -91,6 +91,8 @@ class Recordings:
             frame_ns=frame_ms * 1_000_000,
             boundaries=boundaries,
             background=background,
+            speech=case.speech,
+            anchor=case.anchor,
         )
         warnings = [Failure(FailureKind.AUDIO_ODD, f"{case.audio_path.name}: {note}") for note in file.notes]
         return PlayableCase(audio, utterance, warnings)

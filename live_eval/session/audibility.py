@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import AudioError
+from live_eval.recording.preroll import MARGIN_NS, Preroll
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import ReplyAudible
 from live_eval.timing import AUDIBLE_WINDOWS, WINDOWS_PER_S, audible_onset, play
 
 __all__ = ["Audibility"]
+
+_HISTORY_CHUNKS = 5  # of a codec with memory: what it decodes next is as if it had decoded all
 
 
 class Audibility:
@@ -48,15 +55,14 @@ class _Search:
             return None
         if self._decoder is None:
             self._decoder = Decoder(response.codec)
-            self._chunks = response.preroll.chunks if response.preroll is not None else 0
-            self._before_tail = response.preroll_samples
+            if response.preroll is not None:
+                self._skip(response.preroll)
         rate_hz = response.codec.rate_hz
         while self._chunks < len(response.chunks):
             at = self._chunks
             self._chunks += 1
-            chunk = response.chunks[at]
             try:
-                pcm = self._decoder.decode(chunk) if isinstance(chunk, bytes) else chunk
+                pcm = self._decoded(self._decoder, at)
             except AudioError:  # the turn fails when it is decoded for the record
                 self._done = True
                 return None
@@ -64,11 +70,41 @@ class _Search:
             onset = audible_onset(samples, rate_hz)
             if onset is not None:
                 self._done = True
-                try:
-                    return play(response.record()).heard_ns(self._before_tail + onset)
-                except IndexError:  # interrupted before it was heard
-                    return None
+                return self._heard_ns(self._before_tail + onset)
             kept = min(len(samples), AUDIBLE_WINDOWS * (rate_hz // WINDOWS_PER_S))
             self._before_tail += len(samples) - kept
             self._tail = samples[len(samples) - kept :]
         return None
+
+    def _heard_ns(self, sample: int) -> int | None:
+        """Return when a sample is heard: playout begins where the record of the response will begin."""
+        marks, first, preroll = self._response.record(), 0, self._response.preroll
+        if preroll is not None:
+            chunk = int(np.searchsorted(np.cumsum(marks.chunk_samples), sample, side="right"))
+            begins_ns = min(int(marks.chunk_arrival_ns[chunk]), preroll.announced_ns)
+            first = bisect_left(self._response.arrivals, begins_ns - MARGIN_NS, hi=preroll.chunks)
+            marks = replace(
+                marks,
+                chunk_arrival_ns=marks.chunk_arrival_ns[first:],
+                chunk_samples=marks.chunk_samples[first:],
+                fresh_chunks=tuple(at - first for at in marks.fresh_chunks if at >= first),
+            )
+        try:
+            return play(marks).heard_ns(sample - sum(self._response.samples[:first]))
+        except IndexError:  # interrupted before it was heard
+            return None
+
+    def _skip(self, preroll: Preroll) -> None:
+        """Begin a little before the event that announced the response; older chunks cost too much here."""
+        response = self._response
+        since_ns = preroll.announced_ns - MARGIN_NS
+        self._chunks = bisect_left(response.arrivals, since_ns, hi=preroll.chunks)
+        self._before_tail = sum(response.samples[: self._chunks])
+        assert self._decoder is not None
+        with contextlib.suppress(AudioError):
+            for at in range(max(0, self._chunks - _HISTORY_CHUNKS), self._chunks):
+                self._decoded(self._decoder, at)
+
+    def _decoded(self, decoder: Decoder, at: int) -> NDArray[np.int16]:
+        chunk = self._response.chunks[at]
+        return decoder.decode(chunk) if isinstance(chunk, bytes) else chunk

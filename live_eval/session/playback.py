@@ -1,4 +1,7 @@
-"""A speaker that plays recordings, each a pause after the reply to the one before was heard. Pure."""
+"""A speaker that plays recordings, each a pause after the reply to the one before was heard. Pure.
+
+Where one of them begins at another moment, or expects no answer, `live_eval.session.script` plays them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from live_eval.session.speaker import (
     UtteranceBegan,
     UtteranceEnded,
 )
-from live_eval.types import SpeechBoundaries
+from live_eval.types import Anchor, SpeechBoundaries, SpeechKind
 
 __all__ = ["PAUSE_NS", "Playback", "Utterance"]
 
@@ -31,12 +34,21 @@ class Utterance:
         frame_ns: Length of a frame.
         boundaries: Where the speaker's own sound lies in the recording.
         background: What is heard while the user is silent after it: frames to be looped, none for silence.
+        speech: What it is to the endpoint.
+        anchor: When it begins; None for a pause after the reply to the one before.
     """
 
     frames: Sequence[bytes]
     frame_ns: int
     boundaries: SpeechBoundaries
     background: Sequence[bytes] = ()
+    speech: SpeechKind = SpeechKind.TURN
+    anchor: Anchor | None = None
+
+    @property
+    def expects_answer(self) -> bool:
+        """Whether the endpoint is to answer it."""
+        return self.speech is SpeechKind.TURN
 
 
 class Playback:

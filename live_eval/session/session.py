@@ -21,6 +21,7 @@ from live_eval.session.bounds import NAME_CHARACTERS, bounded_body
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
+from live_eval.session.script import Script
 from live_eval.session.speaker import Frame, Speaker
 from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
 from live_eval.session.turn import TurnLimits, TurnState
@@ -128,9 +129,9 @@ class Session:
     ) -> list[TurnCapture]:
         """Connect, play the recordings one after the other, disconnect.
 
-        The next recording begins once the reply to the one before would have been heard to its end, and a
-        pause. A turn that fails ends the session. What comes late of an earlier turn's response stays that
-        turn's.
+        The next recording begins at its anchor; without one, once the reply to the one before would have been
+        heard to its end, and a pause. A turn that fails ends the session. What comes late of an earlier
+        turn's response stays that turn's.
 
         Args:
             utterances: What the user says, at least one recording.
@@ -145,7 +146,12 @@ class Session:
         rests_ns = (number - 1) * (round(limits.max_reply_s * _SECOND_NS) + pause_ns)
         spoken_ns = sum(len(utterance.frames) * utterance.frame_ns for utterance in utterances)
         bound_ns = spoken_ns + rests_ns + round(waits_s * _SECOND_NS)
-        captures = await self.run(Playback(utterances, pause_ns), bound_ns=bound_ns)
+        speaker: Speaker = Playback(utterances, pause_ns)
+        if any(utterance.anchor is not None or not utterance.expects_answer for utterance in utterances):
+            speaker = Script(utterances, pause_ns, round(limits.reply_s * _SECOND_NS))
+            anchored_ns = sum(utterance.anchor.after_ns for utterance in utterances if utterance.anchor)
+            bound_ns += anchored_ns + number * round(limits.listen_s * _SECOND_NS)
+        captures = (await self.run(speaker, bound_ns=bound_ns))[:number]
         for at, capture in enumerate(captures):
             if capture.trace.t0_ns is None:  # it failed before it was spoken
                 boundaries = utterances[at].boundaries
@@ -287,6 +293,7 @@ class Session:
     async def _place(self, frame: Frame) -> None:
         """Find the turn that a frame belongs to: its own, the next one, or one that interrupts a reply."""
         timeline, began = self._timeline, frame.began
+        goes_on = began is not None and began.own_turn and timeline.spoken and not timeline.over
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
         if began is not None and interrupts:
             timeline.interrupted(began.onset_ns)
@@ -294,18 +301,22 @@ class Session:
                 await self._connection.stop_reply()
         if timeline.over:
             timeline.rest()
-        if interrupts or (timeline.over and (began is not None or timeline.lost is not None)):
-            await self._next_turn()
+        if began is not None and began.own_turn:
+            begins = timeline.spoken
+        else:
+            begins = interrupts or (timeline.over and (began is not None or timeline.lost is not None))
+        if begins:
+            await self._next_turn(goes_on=goes_on)
         if began is not None and timeline.failure is None:
             self._on_grid = True
             self._began_ns = began.t0_ns
             timeline.utterance_began(began, self._pacer)
 
-    async def _next_turn(self) -> None:
+    async def _next_turn(self, *, goes_on: bool) -> None:
         """End the turn under way and begin another."""
         timeline = self._timeline
         sent = await self._connection.sent_stats()
-        timeline.next_turn(self._clock.now_ns(), self._reading(), sent)
+        timeline.next_turn(self._clock.now_ns(), self._reading(), sent, goes_on=goes_on)
         if self._on_turn is not None:
             self._release(_TURNS_KEPT)
 

@@ -35,11 +35,16 @@ class UtteranceBegan:
         t0_ns: When its sample 0 is spoken; it may lie within the frame, or before it.
         onset_ns: When the speaker's own sound begins.
         boundaries: Where that sound lies, counted from `t0_ns`; None while the end is not known.
+        own_turn: Whether a turn of its own begins with it in any case. Otherwise it belongs to the turn under
+            way, unless that has its answer or the user speaks over a reply.
+        expects_answer: Whether it is to be answered; if not, no answer is no failure of its turn.
     """
 
     t0_ns: int
     onset_ns: int
     boundaries: SpeechBoundaries | None = None
+    own_turn: bool = False
+    expects_answer: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,10 @@ class ReplyAudible:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The user hears the last sample of the reply at `at_ns`, which may lie ahead; no more is under way."""
+    """The user hears the last sample of the reply at `at_ns`, which may lie ahead; no more is under way.
+
+    Reported once the turn is over; to a speaker that listens, as soon as no response is open.
+    """
 
     at_ns: int
 

@@ -16,7 +16,7 @@ from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.cassettes import Call, Closed, Received, Sent, TurnReport, expected
 from live_eval.cassettes.recorder import WireRecord
 from live_eval.clock import Pacer
-from live_eval.dialect import Event, Message, StreamAudio
+from live_eval.dialect import Event, Message, StreamAudio, StreamText
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session.audibility import Audibility
@@ -24,6 +24,7 @@ from live_eval.session.event_loop import ProbeReading
 from live_eval.session.speaker import (
     EndpointEvent,
     Heard,
+    ReplyAudible,
     ReplyContinues,
     ReplyEnded,
     TurnOver,
@@ -55,6 +56,7 @@ class SessionTurn:
         state: What the endpoint says and how the turn stands.
         begun_ns: When dialling began, or for a later turn the turn.
         boundaries: Where the user's own sound lies, counted from `t0_ns`; None while its end is not known.
+        expects_answer: Whether the utterance is to be answered.
         messages: Messages with their times, and whether they came in.
         logged_bytes: Length of these on the wire.
         unlogged: Messages beyond those that are kept.
@@ -71,6 +73,7 @@ class SessionTurn:
     onset_ns: int | None = None
     boundaries: SpeechBoundaries | None = None
     barge_in_ns: int | None = None
+    expects_answer: bool = True
     messages: list[RawMessage] = field(default_factory=list)
     logged_bytes: int = 0
     unlogged: int = 0
@@ -140,6 +143,36 @@ class SessionTurn:
         )
 
 
+class _Replies:
+    """What the user hears of a turn.
+
+    Args:
+        turn: The turn.
+        listens: Whether the speaker hears replies.
+    """
+
+    def __init__(self, turn: SessionTurn, *, listens: bool) -> None:
+        self.turn = turn
+        self.state = turn.state
+        self._audibility = Audibility() if listens else None
+        self._progress_ns: int | None = None
+        self._heard_until_ns = 0
+
+    @property
+    def heard_until_ns(self) -> int:
+        """When the last sample so far is heard, or when something last came; 0 before."""
+        progress_ns = self.state.progress_ns
+        if progress_ns != self._progress_ns:  # playout is simulated only when something came
+            self._progress_ns = progress_ns
+            self._heard_until_ns = max(progress_ns or 0, self.state.heard_until_ns or 0)
+        return self._heard_until_ns
+
+    def become_audible(self) -> Iterator[ReplyAudible]:
+        """Yield the responses that have become audible since the last call."""
+        if self._audibility is not None:
+            yield from self._audibility.look(self.state.open_responses)
+
+
 class Timeline:
     """The turns of a session so far, of which the last is under way.
 
@@ -154,7 +187,7 @@ class Timeline:
         self._new_state = new_state
         self.on_track = False
         """Whether audio travels on a media track."""
-        self._audibility = Audibility() if listens else None
+        self._listens = listens
         self._news: list[Heard] = []
         self._lost: Failure | None = None
         self._anchor_ns = 0
@@ -163,8 +196,8 @@ class Timeline:
         """Whether the turn under way has its answer."""
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # what was last reported as the reply's end
-        self._progress_ns: int | None = None
-        self._heard_until_ns = 0
+        self._replies: list[_Replies] = []  # of the turn under way, after those of earlier ones that go on
+        self._answer_due = False  # to an utterance of an earlier turn
         self.turns: list[SessionTurn] = []
         """Those that are still kept, in order."""
         self.finished = 0
@@ -194,6 +227,15 @@ class Timeline:
         return self.current.state.replying
 
     @property
+    def spoken(self) -> bool:
+        """Whether the user has begun to speak in the turn under way."""
+        return self.current.t0_ns is not None
+
+    @property
+    def _heard_until_ns(self) -> int:
+        return max(replies.heard_until_ns for replies in self._replies)
+
+    @property
     def sent_frames(self) -> int:
         """How many frames were sent in the turns that are kept."""
         return sum(turn.frames for turn in self.turns)
@@ -203,18 +245,29 @@ class Timeline:
     def start(self, at_ns: int, wall_ns: int) -> None:
         """Begin the session, and its first turn."""
         self._anchor_ns = wall_ns - at_ns
-        self.turns.append(
-            SessionTurn(state=self._new_state(track=self.on_track), begun_ns=at_ns, wall_ns=wall_ns)
-        )
+        self._begin(SessionTurn(state=self._new_state(track=self.on_track), begun_ns=at_ns, wall_ns=wall_ns))
 
-    def next_turn(self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None) -> None:
+    def _begin(self, turn: SessionTurn) -> None:
+        self.turns.append(turn)
+        self._replies.append(_Replies(turn, listens=self._listens))
+
+    def next_turn(
+        self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None, *, goes_on: bool = False
+    ) -> None:
         """End the turn under way and begin another in the same session.
 
-        Where the connection was lost meanwhile, that turn has failed. `reading` and `sent` are kept with the
-        turn that ends.
+        Where the connection was lost meanwhile, that turn has failed.
+
+        Args:
+            at_ns: The present moment.
+            reading: Kept with the turn that ends.
+            sent: The same.
+            goes_on: Whether the user speaks without waiting for the answer to what they said before; it is
+                then due in the turn that begins.
         """
         lost, before = self.lost, self.current
-        self.end_turn(at_ns, reading, sent)
+        self._answer_due = goes_on and before.state.answer_due
+        self.end_turn(at_ns, reading, sent, goes_on=goes_on)
         before.state.rest()
         state = self._new_state(track=self.on_track)
         state.session_id, state.model = before.state.session_id, before.state.model
@@ -222,11 +275,14 @@ class Timeline:
             state.retry_after_s = before.state.retry_after_s
         turn = SessionTurn(state=state, begun_ns=at_ns, wall_ns=self._anchor_ns + at_ns)
         turn.sent_before = sent
-        self.turns.append(turn)
-        if self._audibility is not None:
-            self._audibility = Audibility()
+        self._replies = [
+            replies
+            for replies in self._replies
+            if replies.state.speaking(at_ns) or at_ns < replies.heard_until_ns
+        ]
+        self._begin(turn)
         self.over = self._answering = False
-        self._quiet_ns = self._progress_ns = None
+        self._quiet_ns = None
         if lost is not None:
             self.failed(lost.kind, lost.message, lost.at_ns or at_ns)
 
@@ -234,12 +290,17 @@ class Timeline:
         """Go on after a turn that is over: what goes wrong from here on costs the next one."""
         self.current.state.rest()
 
-    def end_turn(self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None) -> None:
-        """End the turn under way: what comes is no longer part of it, unless it names what is."""
+    def end_turn(
+        self, at_ns: int, reading: ProbeReading | None, sent: MediaStats | None, *, goes_on: bool = False
+    ) -> None:
+        """End the turn under way: what comes is no longer part of it, unless it names what is.
+
+        The arguments are those of `next_turn`.
+        """
         turn = self.current
         state = turn.state
         if not self.over and state.failure is None:
-            state.end(at_ns, interrupted=turn.barge_in_ns is not None)
+            state.end(at_ns, interrupted=turn.barge_in_ns is not None, goes_on=goes_on)
             if state.failure is not None:
                 said = {"kind": state.failure.kind.value, "message": state.failure.message}
                 self._wire.keep(TurnReport, at_ns, "failed", said)
@@ -258,7 +319,9 @@ class Timeline:
     def not_reached(self, at_ns: int) -> TurnCapture:
         """Return what is kept of a turn that the session had not reached when it ended."""
         last = self.current.state
-        why = last.failure.message if last.failure is not None else "it was over"
+        why = "nothing came for the next utterance to follow"
+        if last.failure is not None:
+            why = last.failure.message
         message = f"the dialogue ended at turn {self.finished + len(self.turns)}: {why}"
         return TurnCapture(
             trace=TurnTrace(dial_ns=at_ns, continuous=last.continuous),
@@ -275,6 +338,8 @@ class Timeline:
         turn = self.current
         if turn.t0_ns is None:
             turn.t0_ns, turn.onset_ns, turn.boundaries = began.t0_ns, began.onset_ns, began.boundaries
+            turn.expects_answer = began.expects_answer
+            turn.state.expects_answer = began.expects_answer or self._answer_due
             turn.late_speech_frames = -pacer.late_speech_frames
             turn.skipped_silence_frames = -pacer.skipped_silence_frames
             self._pacer = pacer
@@ -303,9 +368,11 @@ class Timeline:
         """Note that the user begins to speak before the turn under way is over.
 
         They speak over the reply, unless it has been heard to its end and the turn waits for what is late.
+        The reply may be that of an earlier turn.
         """
-        if self.current.state.answering(at_ns):
-            self.current.barge_in_ns = at_ns
+        for replies in self._replies:
+            if replies.turn.barge_in_ns is None and replies.state.answering(at_ns):
+                replies.turn.barge_in_ns = at_ns
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:
         """Stop the reply over which the user begins to speak, as the endpoint does not hear it by itself.
@@ -346,12 +413,12 @@ class Timeline:
     def packet_received(self, packet: RtpPacket) -> None:
         """Note a packet of the endpoint's track; it belongs to the turn of the reply that goes on with it."""
         self._wire.keep(_itself, packet)
-        before, state = self._interrupted_turn, self.current.state
-        if before is not None and before.continuous and before.speaking(packet.at_ns):
-            before.on_packet(packet)
-        elif before is not None and before.playing and not state.playing:
-            before.on_packet(packet)
-            return
+        state = self.current.state
+        if state.continuous:
+            state = self._sounding(packet.at_ns)
+        elif not state.playing:
+            earlier = (replies.state for replies in reversed(self._replies) if replies.state.playing)
+            state = next(earlier, state)
         state.on_packet(packet)
 
     def happened(self, event: Event, at_ns: int) -> TurnState:
@@ -361,13 +428,13 @@ class Timeline:
             The turn that it belongs to: a response to an earlier one may still say something.
         """
         self._wire.keep(expected, at_ns, event)
-        before = self._interrupted_turn
-        if before is not None and isinstance(event, StreamAudio) and before.speaking(at_ns):
-            before.on_event(event, at_ns)
-        earlier = (turn.state for turn in reversed(self.turns[:-1]) if turn.state.owns(event))
-        state = next(earlier, self.current.state)
+        if isinstance(event, StreamAudio | StreamText):
+            state = self._sounding(at_ns)
+        else:
+            earlier = (turn.state for turn in reversed(self.turns[:-1]) if turn.state.owns(event))
+            state = next(earlier, self.current.state)
         state.on_event(event, at_ns)
-        if self._audibility is not None:
+        if self._listens:
             self._news.append(EndpointEvent(event, at_ns))
         return state
 
@@ -400,26 +467,37 @@ class Timeline:
     def look(self, now_ns: int) -> Iterator[Heard]:
         """Look how the turn stands, and yield what there is to report to the speaker."""
         state = self.current.state
-        if self._audibility is not None:
+        if self._listens:
             if self._news:
                 news, self._news = self._news, []
                 yield from news
-            yield from self._audibility.look(state.open_responses)
-        if self._answering and not self.over and state.over(now_ns):
+            for replies in self._replies:
+                yield from replies.become_audible()
+        if self._answering and not self.over and self._is_over(state, now_ns):
             self._wire.keep(TurnReport, now_ns, "over", {})
             self.over = True
             if state.failure is not None:
                 return
             yield TurnOver(now_ns)
-        if self.over:
-            yield from self._end_of_reply(state, now_ns)
+        if self.over or (self._listens and self._heard_until_ns):
+            yield from self._end_of_reply(now_ns)
 
-    def _end_of_reply(self, state: TurnState, now_ns: int) -> Iterator[Heard]:
-        progress_ns = state.progress_ns
-        if progress_ns != self._progress_ns:  # playout is simulated only when something came
-            self._progress_ns = progress_ns
-            self._heard_until_ns = max(progress_ns or 0, state.heard_until_ns or 0)
-        if state.speaking(now_ns):
+    def _is_over(self, state: TurnState, now_ns: int) -> bool:
+        """Return whether the turn under way is over; one that expects no answer lasts as long as a reply."""
+        if state.expects_answer:
+            return state.over(now_ns)
+        for replies in self._replies[:-1]:
+            overdue = replies.state.overdue(now_ns)
+            if overdue is not None:
+                state.fail(overdue.kind, overdue.message, overdue.at_ns)
+                return True
+            if replies.state.goes_on(now_ns):
+                return False
+        return state.over(now_ns, self._heard_until_ns)
+
+    def _end_of_reply(self, now_ns: int) -> Iterator[Heard]:
+        earlier = any(replies.state.goes_on(now_ns) for replies in self._replies[:-1])
+        if earlier or self.current.state.speaking(now_ns):
             if self._quiet_ns is not None:
                 self._quiet_ns = None
                 yield ReplyContinues(now_ns)
@@ -429,11 +507,12 @@ class Timeline:
 
     # -- Details -----------------------------------------------------------------------------------------
 
-    @property
-    def _interrupted_turn(self) -> TurnState | None:
-        """The turn before, where the user spoke over its reply."""
-        before = self.turns[-2] if len(self.turns) > 1 else None
-        return before.state if before is not None and before.barge_in_ns is not None else None
+    def _sounding(self, at_ns: int) -> TurnState:
+        """Return the turn to which a continuous stream belongs: an earlier one as long as its reply lasts."""
+        for replies in self._replies:
+            if replies.state.speaking(at_ns):
+                return replies.state
+        return self.current.state
 
     def _user_speaks(self, turn: SessionTurn) -> None:
         """Report to the turn's state when the user speaks, as far as that is known."""
@@ -443,8 +522,9 @@ class Timeline:
         bounds = {"onset_ns": turn.onset_ns - turn.t0_ns, "voice_end_ns": voice_end_ns}
         self._wire.keep(TurnReport, turn.t0_ns, "user_speaks", bounds)
         turn.state.user_speaks(turn.onset_ns, turn.voice_end_ns)
-        if self._interrupted_turn is not None and turn.voice_end_ns is not None:
-            self._interrupted_turn.spoken_over(turn.voice_end_ns)
+        if turn.expects_answer and turn.voice_end_ns is not None:
+            for replies in self._replies[:-1]:
+                replies.state.spoken_over(turn.voice_end_ns)
 
     def _extended(
         self, turn: SessionTurn, began_ns: int, heard: SpeechBoundaries | None

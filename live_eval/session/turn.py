@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from live_eval.audio import Codec
@@ -66,6 +67,7 @@ class TurnLimits:
         linger_s: After a response has ended, for late audio or another response.
         transcript_s: After a response has ended, for the transcription of the input, which may be slower.
         silence_s: Silence that ends a reply where energy decides.
+        listen_s: For what the endpoint makes of an utterance that expects no answer.
     """
 
     connect_s: float = 15.0
@@ -76,6 +78,7 @@ class TurnLimits:
     linger_s: float = 0.3
     transcript_s: float = 3.0
     silence_s: float = 1.5
+    listen_s: float = 4.0
 
 
 class TurnState:
@@ -118,9 +121,12 @@ class TurnState:
         self._closed = self._resting = False
         self.continuous = continuous
         """Whether energy decides what is a reply."""
+        self.expects_answer = True
+        """Whether it is a failure if no answer comes."""
         self.ready_ns: int | None = None
         self.session_id: str | None = None
         self.model: str | None = None
+        self.speech_started_ns: list[int] = []
         self.speech_stopped_ns: list[int] = []
         self.committed_ns: int | None = None
         self.rate_limits: tuple[RateLimit, ...] = ()
@@ -146,6 +152,7 @@ class TurnState:
         marks = replace(
             trace,
             ready_ns=self.ready_ns,
+            speech_started_ns=tuple(self.speech_started_ns),
             speech_stopped_ns=tuple(self.speech_stopped_ns),
             committed_ns=self.committed_ns if manual else None,
             responses=(),
@@ -207,6 +214,11 @@ class TurnState:
         return self._track.playing is not None
 
     @property
+    def answer_due(self) -> bool:
+        """Whether an answer is expected and has not begun."""
+        return self.expects_answer and self._waiting_since(0) is not None
+
+    @property
     def media(self) -> MediaStats | None:
         """What became of the track's packets; None where there is no track."""
         return self._packets.stats if self._packets is not None else None
@@ -227,6 +239,23 @@ class TurnState:
         if self._stream is not None:
             self._stream.tick(at_ns)
         return any(self._is_open(response, at_ns) for response in self._responses)
+
+    def goes_on(self, at_ns: int) -> bool:
+        """Return whether a response is still open that was neither interrupted nor is overdue."""
+        return self.speaking(at_ns) and any(
+            self._overdue(response, at_ns) is None for response in self._uninterrupted(at_ns)
+        )
+
+    def overdue(self, at_ns: int) -> Failure | None:
+        """Return the failure of an open response that stalls or does not end; None where there is none."""
+        found = (self._overdue(response, at_ns) for response in self._uninterrupted(at_ns))
+        return next(filter(None, found), None)
+
+    def _uninterrupted(self, at_ns: int) -> Iterator[OpenResponse]:
+        for response in self._responses:
+            interrupted = response.interrupted_ns is not None and response is not self._track.playing
+            if self._is_open(response, at_ns) and not interrupted:
+                yield response
 
     def answering(self, at_ns: int) -> bool:
         """Return whether a response is open, or what came of one is still heard, at `at_ns`."""
@@ -303,6 +332,7 @@ class TurnState:
                     self.ready_ns, self.session_id, self.model = at_ns, event.session_id, event.model
             case SpeechStarted():
                 self._speech_at_ns = at_ns
+                self.speech_started_ns.append(at_ns)
             case SpeechStopped():
                 self._speech_at_ns = at_ns
                 self.speech_stopped_ns.append(at_ns)
@@ -360,8 +390,14 @@ class TurnState:
         else:
             self._track.packet(packet, placed)
 
-    def over(self, at_ns: int) -> bool:
-        """Return whether the turn is over; sets `failure` if it ended with one."""
+    def over(self, at_ns: int, quiet_ns: int = 0) -> bool:
+        """Return whether the turn is over; sets `failure` if it ended with one.
+
+        Args:
+            at_ns: The present moment.
+            quiet_ns: When the user has heard the last sample of all replies so far; it matters where no
+                answer is expected.
+        """
         if self._stream is not None:
             self._stream.tick(at_ns)
         self._check_number(at_ns)
@@ -374,8 +410,13 @@ class TurnState:
             return True
         opened = [response for response in self._responses if self._is_open(response, at_ns)]
         if opened:
-            self._watch(opened[-1], at_ns)
+            self.failure = self._overdue(opened[-1], at_ns)  # there is none before
             return self.failure is not None
+        if not self.expects_answer:
+            if at_ns - max(self._user_done_ns, quiet_ns) < self._limits.listen_s * _SECOND_NS:
+                return False
+            self._judge(at_ns)
+            return True
         waiting_since_ns = self._waiting_since(self._user_done_ns)
         if waiting_since_ns is not None:
             if at_ns - waiting_since_ns < self._limits.reply_s * _SECOND_NS:
@@ -389,14 +430,19 @@ class TurnState:
         self._judge(at_ns)
         return True
 
-    def end(self, at_ns: int, *, interrupted: bool) -> None:
+    def end(self, at_ns: int, *, interrupted: bool, goes_on: bool = False) -> None:
         """Judge a turn that ends before it is over; sets `failure` if there is one.
 
-        Where the user speaks over the reply (`interrupted`), it need not be whole.
+        Args:
+            at_ns: When it ends.
+            interrupted: Whether the user speaks over the reply, which then need not be whole.
+            goes_on: Whether an utterance follows without waiting for the answer, which may still come.
         """
         answer = self._answer
+        interrupted = interrupted or goes_on or not self.expects_answer
         if answer is None:
-            self.fail(FailureKind.NO_RESPONSE, "the user left before a response came", at_ns)
+            if self.expects_answer and not goes_on:
+                self.fail(FailureKind.NO_RESPONSE, "the user left before a response came", at_ns)
         elif answer.status in (ResponseStatus.FAILED, ResponseStatus.INCOMPLETE):
             self._judge_answer(answer, at_ns)
         elif not interrupted and is_cut_off(answer.record()):
@@ -481,25 +527,23 @@ class TurnState:
             message = f"more than {MOST_RESPONSES} responses began in one turn; the others are not kept"
             self.fail(FailureKind.TOO_MANY_RESPONSES, message, at_ns)
 
-    def _watch(self, response: OpenResponse, at_ns: int) -> None:
-        """Fail an open response that stalls or does not end."""
+    def _overdue(self, response: OpenResponse, at_ns: int) -> Failure | None:
+        """Return the failure of an open response that stalls or does not end."""
         limits = self._limits
         if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
             what, kind = "nothing came of it", FailureKind.STALLED
             if self._packets is not None and not response.chunks:
                 what, kind = "no RTP packet came of it", FailureKind.NO_RTP
-            self.fail(
+            return Failure(
                 kind,
                 f"response {response.response_id} began and then {what} for {limits.stall_s:g} s "
                 f"({response.audio_s:.2f} s of audio had come)",
                 at_ns,
             )
-        elif max(response.audio_s, (at_ns - response.began_ns) / _SECOND_NS) > limits.max_reply_s:
-            self.fail(
-                FailureKind.ENDLESS,
-                f"response {response.response_id} did not end within {limits.max_reply_s:g} s",
-                at_ns,
-            )
+        if max(response.audio_s, (at_ns - response.began_ns) / _SECOND_NS) > limits.max_reply_s:
+            message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
+            return Failure(FailureKind.ENDLESS, message, at_ns)
+        return None
 
     def _waiting_since(self, user_done_ns: int) -> int | None:
         """Return since when another response is due, or None where the last one was the answer.
@@ -525,7 +569,10 @@ class TurnState:
             late = f"{len(self._pending)} of the user's items were not transcribed in time"
             self._warn(FailureKind.TRANSCRIPT_LATE, late, at_ns)
         media = self.media
-        if answer is None and self._stream is not None and media is not None and not media.packets:
+        if not self.expects_answer:
+            if answer is not None and answer.status in (ResponseStatus.FAILED, ResponseStatus.INCOMPLETE):
+                self._judge_answer(answer, at_ns)
+        elif answer is None and self._stream is not None and media is not None and not media.packets:
             self.fail(
                 FailureKind.NO_RTP,
                 f"expected the endpoint's audio, but no RTP packet came within {self._limits.reply_s:g} s "

@@ -1,0 +1,182 @@
+"""A speaker that plays recordings at moments of the conversation: over a reply, or right after it. Pure.
+
+The first sample of an utterance's own sound lies at its anchor's moment as heard, to the sample: a recording
+may begin within a frame. Where that moment comes too soon for the recording's lead-in silence, the lead-in is
+left out as far as needed; where it has passed before it is known, the utterance begins at once, and
+`UtteranceBegan` says when that was.
+
+*The reply* is that to the last utterance which expects an answer, or what the endpoint said by itself where
+there is none yet. A reply that is cancelled before the moment has come does not count, nor does one that
+became audible while that utterance was still spoken if another becomes audible in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from live_eval.dialect import Interrupted, ResponseDone
+from live_eval.session.playback import PAUSE_NS, Utterance
+from live_eval.session.speaker import (
+    EndpointEvent,
+    Frame,
+    Heard,
+    ReplyAudible,
+    ReplyContinues,
+    ReplyEnded,
+    TurnOver,
+    UtteranceBegan,
+    UtteranceEnded,
+)
+from live_eval.timing import ResponseStatus
+from live_eval.types import Anchor, AnchorKind
+
+__all__ = ["Script"]
+
+_SECOND_NS = 1_000_000_000
+
+
+class Script:
+    """Plays recordings, each at its anchor; a `Speaker`. Each utterance begins a turn of its own.
+
+    It ends once the turn of the last utterance is over and was heard to its end; or before an utterance whose
+    anchor does not come.
+
+    Args:
+        utterances: The recordings, at least one, all with frames of one length; the first has no anchor.
+        pause_ns: From the end of a reply, as heard, to a recording without an anchor.
+        patience_ns: How long to wait for an anchor, once the utterance before has ended.
+    """
+
+    listens = True
+
+    def __init__(
+        self, utterances: Sequence[Utterance], pause_ns: int = PAUSE_NS, patience_ns: int = 30 * _SECOND_NS
+    ) -> None:
+        self._utterances = utterances
+        self._pause_ns = pause_ns
+        self._patience_ns = patience_ns
+        self.frame_ns = utterances[0].frame_ns
+        self._silence = Frame(bytes(len(utterances[0].frames[0])))
+        self._samples = len(self._silence.pcm) // 2  # of a frame
+        self._playing = -1
+        self._pcm = b""
+        self._at = 0  # bytes of it that were said
+        self._over = False
+        self._audible: dict[str, int] = {}  # responses that are or will be heard, and since when
+        self._quiet_from_ns: int | None = None
+        self._own_sound_ends_ns = 0  # of the utterance before
+        self._asked_ns = 0  # the same, of the last one that expects an answer
+
+    def hear(self, heard: Heard) -> None:
+        """Remember what the anchors rest on."""
+        match heard:
+            case TurnOver():
+                self._over = True
+            case ReplyEnded(at_ns):
+                self._quiet_from_ns = at_ns
+            case ReplyContinues():
+                self._quiet_from_ns = None
+            case ReplyAudible(response_id, at_ns):
+                self._audible.setdefault(response_id, at_ns)
+            case EndpointEvent(Interrupted(response_id)):
+                self._audible.pop(response_id, None)
+            case EndpointEvent(ResponseDone(response_id, ResponseStatus.CANCELLED)):
+                self._audible.pop(response_id, None)
+            case _:
+                pass
+
+    def frame(self, now_ns: int, start_ns: int) -> Frame | None:
+        """Return the next frame of a recording, or silence until the next recording is due."""
+        following = self._following
+        speaks = self._at < len(self._pcm)
+        if following is not None and self._own_sound_ends_ns < start_ns + self.frame_ns:
+            t0_ns = start_ns if self._playing < 0 else self._due_ns(following)
+            if t0_ns is not None and t0_ns < start_ns + self.frame_ns:
+                return self._begin(following, max(t0_ns, self._own_sound_ends_ns), start_ns)
+        if speaks:
+            return self._said(start_ns)
+        return None if self._is_over(now_ns) else self._silence
+
+    @property
+    def _following(self) -> Utterance | None:
+        return self._utterances[self._playing + 1] if self._playing + 1 < len(self._utterances) else None
+
+    # -- When the next utterance is due --------------------------------------------------------------------
+
+    def _due_ns(self, following: Utterance) -> int | None:
+        """Return when the recording of the next utterance begins; None while that is not known."""
+        onset_ns = following.boundaries.onset_ns
+        match following.anchor:
+            case Anchor(AnchorKind.REPLY_AUDIBLE, after_ns):
+                moment_ns = self._reply_audible_ns
+            case Anchor(AnchorKind.REPLY_ENDED, after_ns):
+                moment_ns = self._reply_ended_ns
+            case Anchor(AnchorKind.UTTERANCE_ENDED, after_ns):
+                moment_ns = self._own_sound_ends_ns
+            case _:
+                moment_ns, after_ns, onset_ns = self._quiet_from_ns, self._pause_ns, 0
+                if not self._over and self._utterances[self._playing].expects_answer:
+                    return None
+        return None if moment_ns is None else moment_ns + after_ns - onset_ns
+
+    @property
+    def _reply_audible_ns(self) -> int | None:
+        """When the user heard the reply begin; None while that is not known."""
+        audible_ns = self._audible.values()
+        to_the_end = [at_ns for at_ns in audible_ns if at_ns >= self._asked_ns]
+        if to_the_end or (self._quiet_from_ns is not None and self._quiet_from_ns <= self._asked_ns):
+            return min(to_the_end, default=None)
+        return max(audible_ns, default=None)
+
+    @property
+    def _reply_ended_ns(self) -> int | None:
+        """When the user heard the reply end; None while that is not known."""
+        ended_ns = self._quiet_from_ns
+        return ended_ns if ended_ns is not None and ended_ns > self._asked_ns else None
+
+    def _is_over(self, now_ns: int) -> bool:
+        """Return whether the script is at its end, or what the next utterance follows does not come."""
+        if not self._over or now_ns < (self._quiet_from_ns or now_ns + 1):
+            return False
+        following, spoken = self._following, self._utterances[self._playing]
+        if following is None:
+            return True
+        waits = following.anchor is not None and self._due_ns(following) is None
+        return waits and (spoken.expects_answer or now_ns >= self._asked_ns + self._patience_ns)
+
+    # -- What is said --------------------------------------------------------------------------------------
+
+    def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
+        """Return the frame in which a recording begins, at `t0_ns` or with as little of its lead-in missing.
+
+        What remains of the recording before, after its own sound, is left out.
+        """
+        at = (t0_ns - start_ns) * self._samples // self.frame_ns
+        lead_in = utterance.boundaries.onset_ns * self._samples // self.frame_ns
+        at = max(at, -lead_in)
+        t0_ns = start_ns + at * self.frame_ns // self._samples
+        before = self._pcm[self._at : self._at + 2 * max(0, at)].ljust(2 * max(0, at), b"\0")
+        self._playing += 1
+        self._pcm, self._at = b"".join(utterance.frames), 2 * max(0, -at)
+        self._own_sound_ends_ns = t0_ns + utterance.boundaries.voice_end_ns
+        self._over, self._quiet_from_ns = False, None
+        if utterance.expects_answer:
+            self._asked_ns = self._own_sound_ends_ns
+            self._audible.clear()
+        began = UtteranceBegan(
+            t0_ns,
+            t0_ns + utterance.boundaries.onset_ns,
+            utterance.boundaries,
+            own_turn=True,
+            expects_answer=utterance.expects_answer,
+        )
+        return self._said(start_ns, began, before)
+
+    def _said(self, start_ns: int, began: UtteranceBegan | None = None, before: bytes = b"") -> Frame:
+        """Return the next frame of the recording, after what is said `before` it begins."""
+        size = len(self._silence.pcm)
+        pcm = before + self._pcm[self._at : self._at + size - len(before)]
+        self._at += size - len(before)
+        last = self._at >= len(self._pcm)
+        ended = UtteranceEnded(self._utterances[self._playing].boundaries) if last else None
+        return Frame(pcm.ljust(size, b"\0"), True, began, ended)

@@ -1,0 +1,77 @@
+"""Scripts over real sockets: utterances at moments of the conversation, as a data set says."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from live_eval.audio import read_audio
+from live_eval.recording import TurnRecord
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.settings import Cadence
+from live_eval.timing import audible_onset, play
+from live_eval.types import Anchor, AnchorKind, SpeechKind
+from tests.loopback.test_families import MS, endpoint
+from tests.loopback.test_run import RATE, read, run, values
+
+LEAD_MS = 150
+AFTER_NS = 500 * MS
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """A dialogue whose second utterance is a backchannel 500 ms into the reply to the first."""
+
+    def turn(name: str, lead_ms: int) -> dict[str, Any]:
+        speech = calibration_speech(300, RATE)
+        pcm = speech.audio.int16()
+        path = tmp_path / f"{name}.wav"
+        soundfile.write(path, np.concatenate((np.zeros(lead_ms * RATE // 1000, np.int16), pcm)), RATE)
+        part = {"onset_ms": lead_ms, "end_ms": lead_ms + speech.voice_end_sample * 1000 / RATE, "text": name}
+        return {"audio": path.name, "text": name, "parts": [part]}
+
+    second = {**turn("mm-hmm", LEAD_MS), "speech": "backchannel", "anchor": "reply_audible+500ms"}
+    path = tmp_path / "script.jsonl"
+    path.write_text(json.dumps({"id": "d", "turns": [turn("question", 0), second]}), "utf-8")
+    return path
+
+
+def audible_ns(turn: TurnRecord) -> int:
+    """When the first sample of the turn's only response was heard."""
+    (marks,) = turn.responses
+    assert marks.audio_file is not None
+    onset = audible_onset(read_audio(marks.audio_file).audio.int16(), marks.rate_hz or 0)
+    assert onset is not None
+    return play(marks).heard_ns(onset)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("name", ["reference", "openai-webrtc"])
+async def test_an_utterance_begins_at_its_anchor(
+    manifest: Path, tmp_path: Path, name: str, processes: int
+) -> None:
+    out = tmp_path / "run"
+    async with endpoint(tmp_path, reply_ms=1_200, delay_ms=50, cadence=Cadence.REALTIME) as served:
+        settings = values(f"{served.origin}/v1", manifest, processes=processes, reply_timeout=0.5)
+        settings["endpoint"]["name"] = name
+        outcome = await run(settings, out)
+    assert (outcome.captured, outcome.failed) == (2, 0)
+    turns = await asyncio.to_thread(read, out)
+    first, second = turns["d/1"], turns["d/2"]
+    assert second.case.speech is SpeechKind.BACKCHANNEL
+    assert second.case.anchor == Anchor(AnchorKind.REPLY_AUDIBLE, AFTER_NS)
+    assert second.case.parts[0].onset_ns == LEAD_MS * MS
+    onset_ns = second.trace.onset_ns
+    assert onset_ns is not None
+    heard_ns = await asyncio.to_thread(audible_ns, first)
+    assert abs(onset_ns - heard_ns - AFTER_NS) <= 1_000_000_000 // RATE + 1, "a sample, and rounding"
+    assert first.trace.barge_in_ns == onset_ns
