@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from live_eval.cassettes import Step
 from live_eval.cassettes.recorder import WireRecord
-from live_eval.clock import Clock
+from live_eval.clock import Clock, FrameSlots
 from live_eval.dialect import EndpointSettings, TransportKind
 from live_eval.impair import Impairment
 from live_eval.recording.record import LoggedMessage, TurnCapture
@@ -149,6 +149,7 @@ class LocalSessions:
         self._clock = clock
         self._probe = probe
         self._collector = collector
+        self._slots = FrameSlots(clock)
         self._transport = transport
         self.priority = priority
 
@@ -164,6 +165,7 @@ class LocalSessions:
             transcribes=settings.transcription_model is not None,
             limits=order.limits,
             probe=self._probe,
+            slots=self._slots,
             records_wire=order.records_wire,
             around=order.surroundings(),
         )

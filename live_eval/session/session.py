@@ -7,13 +7,14 @@ protocol, the speaker what the user says next, and the timeline when a turn is o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from live_eval.cassettes.recorder import WireRecord
-from live_eval.clock import Clock, Pacer
+from live_eval.clock import Clock, FrameSlots, Pacer
 from live_eval.dialect import Dialect, Message
 from live_eval.errors import FailureKind, TurnError
 from live_eval.recording.record import LoggedMessage, TurnCapture
@@ -58,6 +59,10 @@ def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMess
     )
 
 
+def _any_moment(frame_ns: int) -> contextlib.nullcontext[Callable[[int], int]]:
+    return contextlib.nullcontext(int)
+
+
 class Session:
     """Holds a conversation over one connection.
 
@@ -70,6 +75,7 @@ class Session:
         transcribes: Whether the endpoint was asked to transcribe the input.
         limits: How long to wait at each stage.
         probe: The process's probe of the event loop; None if lag is not measured.
+        slots: Those of the process, in which frames leave; None to begin at any moment.
         records_wire: Whether to keep everything that happens, for `wire`.
         around: Puts a speaker into surroundings that reach the microphone too; None for none.
     """
@@ -85,6 +91,7 @@ class Session:
         transcribes: bool = False,
         limits: TurnLimits | None = None,
         probe: LoopProbe | None = None,
+        slots: FrameSlots | None = None,
         records_wire: bool = False,
         around: Callable[[Speaker], Speaker] | None = None,
     ) -> None:
@@ -95,6 +102,7 @@ class Session:
         self._limits = limits or TurnLimits()
         self._probe = probe
         self._around = around
+        self._slot = slots.slot if slots is not None else _any_moment
         self._wire = WireRecord(keeps=records_wire)
         self._new_state = functools.partial(  # no method: it would tie the session to its timeline
             TurnState,
@@ -194,7 +202,8 @@ class Session:
             async with asyncio.TaskGroup() as tasks:
                 guarding = tasks.create_task(self._guard(bound_ns))
                 await self._connection.open(tasks)
-                await self._talk(speaker)
+                with self._slot(speaker.frame_ns) as first_ns:
+                    await self._talk(speaker, first_ns)
                 guarding.cancel()
                 sent = await self._connection.sent_stats()
                 await self._connection.leave()
@@ -270,11 +279,14 @@ class Session:
 
     # -- The conversation --------------------------------------------------------------------------------
 
-    async def _talk(self, speaker: Speaker) -> None:
-        """Let the user speak and listen, until they are done or the turn has failed."""
+    async def _talk(self, speaker: Speaker, first_ns: Callable[[int], int]) -> None:
+        """Let the user speak and listen, until they are done or the turn has failed.
+
+        `first_ns` returns when frames may begin at or after a moment.
+        """
         await self._until_ready()
         timeline, clock = self._timeline, self._clock
-        self._pacer = Pacer(clock, clock.now_ns() + _LEAD_NS, speaker.frame_ns)
+        self._pacer = Pacer(clock, first_ns(clock.now_ns() + _LEAD_NS), speaker.frame_ns)
         while True:
             self._alive_ns = now_ns = clock.now_ns()
             for heard in timeline.look(now_ns):
@@ -282,7 +294,7 @@ class Session:
             if timeline.failure is not None:
                 return
             if not self._on_grid:
-                self._pacer.restart(now_ns + _LEAD_NS)
+                self._pacer.restart(first_ns(now_ns + _LEAD_NS))
             frame = speaker.frame(now_ns, self._pacer.next_ns)
             if frame is None:
                 return

@@ -1,10 +1,13 @@
 import asyncio
+import contextlib
+import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
-from live_eval.clock import Pacer, SystemClock, _timetable
+from live_eval.clock import FrameSlots, Pacer, SystemClock, _timetable
 from live_eval.testing.clock import FakeClock
 from tests.support.busy_loop import hold_up
 
@@ -33,6 +36,35 @@ async def test_a_frame_leaves_when_its_last_sample_is_spoken() -> None:
     assert [tick.deadline_ns for tick in ticks] == [100 + FRAME, 100 + 2 * FRAME, 100 + 3 * FRAME]
     assert clock.now_ns() == 100 + 3 * FRAME
     assert pacer.late_speech_frames == 0
+
+
+@pytest.mark.parametrize("sessions", [1, 2, 10, 11, 300])
+def test_the_frames_of_sessions_are_spread_over_the_length_of_a_frame(sessions: int) -> None:
+    slots = FrameSlots(FakeClock(start_ns=7))
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(slots.slot(FRAME)) for _ in range(sessions)]
+        phases = [first_ns(1_000) for first_ns in held]
+    assert all(1_000 <= phase < 1_000 + FRAME for phase in phases)
+    assert {first_ns(phase) - phase for first_ns, phase in zip(held, phases, strict=True)} == {0}
+    assert {first_ns(phase + 1) - phase for first_ns, phase in zip(held, phases, strict=True)} == {FRAME}
+    counts = Counter(phases)
+    assert len(counts) == min(sessions, 10)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sorted(counts))]
+    assert not gaps or min(gaps) >= 2_000_000
+
+
+def test_a_slot_that_is_free_again_is_taken_first() -> None:
+    slots = FrameSlots(FakeClock(start_ns=0))
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(slots.slot(FRAME))
+        with slots.slot(FRAME) as first_ns:
+            phase_ns = first_ns(0)
+        with slots.slot(FRAME) as first_ns:
+            assert first_ns(0) == phase_ns
+        with slots.slot(1_000_000) as first_ns:  # shorter than a slot
+            assert first_ns(1) == 1_000_000
 
 
 async def test_late_speech_catches_up_without_losing_a_frame() -> None:

@@ -1,12 +1,14 @@
 """The session over memory, with a fake clock: a whole turn takes no time."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
 from live_eval.audio import Codec, CodecName
+from live_eval.clock import FrameSlots
 from live_eval.dialect import (
     Close,
     Committed,
@@ -112,14 +114,24 @@ async def hold(
     dialect: ToyDialect | None = None,
     down: Link | None = None,
     refuse: ConnectError | None = None,
+    taken: int | None = None,
 ) -> tuple[TurnCapture, Heard, Session]:
+    """Hold a session; `taken` is how many others have taken slots for their frames, where there are slots."""
     clock = FakeClock(start_ns=0)
+    slots = FrameSlots(clock) if taken is not None else None
+    others = contextlib.ExitStack()
+    for _ in range(taken or 0):
+        assert slots is not None
+        others.enter_context(slots.slot(TURN.frame_ns))
     transport, peer = memory_pair(clock, down=down, refuse=refuse)
     heard: Heard = []
-    session = Session(dialect or ToyDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS)
+    session = Session(
+        dialect or ToyDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS, slots=slots
+    )
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(endpoint(peer, clock, heard))
-    capture = await session.hold(TURN)
+    with others:
+        capture = await session.hold(TURN)
     playing.cancel()
     listening.cancel()
     await asyncio.gather(playing, listening, return_exceptions=True)
@@ -169,6 +181,21 @@ async def test_a_turn_with_the_servers_detector() -> None:
     assert log[:2] == [("out", "hello"), ("in", "ready")]
     assert ("out", "frame") not in log
     assert log[-1] == ("out", "bye")
+
+
+@pytest.mark.parametrize("mode", TurnMode)
+@pytest.mark.parametrize(("taken", "phase_ms"), [(0, 0), (1, 10), (9, 16), (10, 0)])
+async def test_frames_leave_in_the_slot_of_their_session(mode: TurnMode, taken: int, phase_ms: int) -> None:
+    capture, heard, _ = await hold(
+        answers if mode is not TurnMode.MANUAL else committed, mode=mode, taken=taken
+    )
+    trace = capture.trace
+    assert capture.failure is None
+    assert {at % (20 * MS) for at, _ in frames(heard)} == {phase_ms * MS}
+    assert trace.t0_ns is not None
+    assert trace.ready_ns is not None
+    assert 20 * MS <= trace.t0_ns - trace.ready_ns < 60 * MS
+    assert trace.frame_deadline_ns[0] == trace.t0_ns + 20 * MS
 
 
 async def test_a_pause_of_the_process_does_no_harm_while_the_user_speaks() -> None:
