@@ -1,0 +1,338 @@
+"""Stimuli: what the user says in a probe, with edges known to the sample.
+
+Speech is the bundled voice, cut to its first and last audible sample. Between and around sounds there is
+digital silence, so every edge and every gap is exact. `write_stimuli` writes a set of trials as a manifest
+with its recordings: an ordinary data set, which ``live-eval run`` plays too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, float_to_int16, resample, write_flac
+from live_eval.errors import UsageError
+from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
+from live_eval.timing import audible_end, audible_onset
+from live_eval.types import Anchor, SpeechBoundaries, SpeechKind, SpokenPart
+
+__all__ = [
+    "RATE_HZ",
+    "Composer",
+    "Gap",
+    "Line",
+    "Noise",
+    "NoiseKind",
+    "Piece",
+    "Recorded",
+    "Say",
+    "StimulusTrial",
+    "pink_noise",
+    "write_stimuli",
+]
+
+RATE_HZ = 24_000
+_OTHER_VOICE = 0.8
+"""Another voice is the bundled one, played at this share of its rate: lower, and as if of a larger person."""
+_MANIFEST = "manifest.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Words in the bundled voice.
+
+    Args:
+        text: The words.
+        speed: Pace, 1 for the voice's natural one.
+        other: Whether somebody else says them.
+        gain_db: Level, relative to the voice's own.
+    """
+
+    text: str
+    speed: float = 1.0
+    other: bool = False
+    gain_db: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Digital silence.
+
+    Args:
+        ms: Its length, exact to the sample.
+    """
+
+    ms: int
+
+
+class NoiseKind(StrEnum):
+    """Sounds without words, all synthetic."""
+
+    COUGH = "cough"
+    """Two bursts of pink noise that decay within 120 ms."""
+    BURST = "burst"
+    """Pink noise that begins and ends at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """A sound without words.
+
+    Args:
+        kind: Which.
+        ms: Its length.
+        dbfs: Its root mean square.
+        seed: Seed of the noise.
+    """
+
+    kind: NoiseKind
+    ms: int
+    dbfs: float
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recording of the user's, which is a whole utterance.
+
+    Args:
+        path: The file.
+        text: Its words; empty if unknown.
+        boundaries: Where its speech begins and ends; None if the run is to find them.
+        parts: Its stretches of sound; empty if unknown.
+    """
+
+    path: Path
+    text: str = ""
+    boundaries: SpeechBoundaries | None = None
+    parts: tuple[SpokenPart, ...] = ()
+
+
+Piece: TypeAlias = Say | Gap | Noise | Recorded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One utterance of a trial.
+
+    Args:
+        pieces: What it consists of, one after the other.
+        speech: What it is to the endpoint.
+        anchor: When it begins; None for the beginning of the session, or the natural pause after the reply.
+        reply: What an endpoint that plays scripts answers; empty for none.
+    """
+
+    pieces: tuple[Piece, ...]
+    speech: SpeechKind = SpeechKind.TURN
+    anchor: Anchor | None = None
+    reply: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        return " ".join(piece.text for piece in self.pieces if isinstance(piece, Say | Recorded))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StimulusTrial:
+    """A trial to write.
+
+    Args:
+        trial_id: Its name, and that of its dialogue.
+        topic: What it is about: its probe.
+        lines: Its utterances, in order.
+    """
+
+    trial_id: str
+    topic: str
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """An utterance as it is played.
+
+    Args:
+        pcm: int16 mono, shape (samples,), at 24_000 Hz.
+        parts: Its sounds, in order.
+    """
+
+    pcm: NDArray[np.int16]
+    parts: tuple[SpokenPart, ...]
+
+
+class Composer:
+    """Makes recordings out of pieces; the same pieces always give the same samples.
+
+    Raises:
+        UsageError: The bundled voice is missing; the message says what to do.
+    """
+
+    def __init__(self) -> None:
+        self._voice = Voice()
+        self._spoken: dict[Say, NDArray[np.int16]] = {}
+
+    def compose(self, pieces: Sequence[Piece]) -> Recording:
+        """Join pieces into one recording.
+
+        Raises:
+            UsageError: It has no sound.
+        """
+        sounds: list[NDArray[np.int16]] = []
+        parts: list[SpokenPart] = []
+        at = 0
+        for piece in pieces:
+            pcm = self._sound(piece)
+            if not isinstance(piece, Gap):
+                text = piece.text if isinstance(piece, Say) else ""
+                parts.append(SpokenPart(_ns(at), _ns(at + len(pcm)), text))
+            sounds.append(pcm)
+            at += len(pcm)
+        if not parts:
+            raise UsageError(f"expected an utterance with a sound, found {pieces!r}")
+        return Recording(np.concatenate(sounds), tuple(parts))
+
+    def _sound(self, piece: Piece) -> NDArray[np.int16]:
+        match piece:
+            case Gap(ms):
+                return np.zeros(ms * RATE_HZ // 1000, np.int16)
+            case Noise():
+                return _noise(piece)
+            case Say():
+                if piece not in self._spoken:
+                    self._spoken[piece] = self._say(piece)
+                return self._spoken[piece]
+            case Recorded():
+                raise UsageError(f"expected a recording to be a whole utterance: {piece.path}")
+
+    def _say(self, piece: Say) -> NDArray[np.int16]:
+        speed = piece.speed / _OTHER_VOICE if piece.other else piece.speed
+        audio = self._voice.speak(piece.text, speed=min(max(speed, MIN_SPEED), MAX_SPEED))
+        if piece.other:
+            audio = resample(Audio(audio.samples, round(audio.rate_hz * _OTHER_VOICE)), RATE_HZ)
+        pcm = float_to_int16(audio.samples * np.float32(10 ** (piece.gain_db / 20)))
+        onset, end = audible_onset(pcm, RATE_HZ), audible_end(pcm, RATE_HZ)
+        if onset is None or end is None:
+            raise UsageError(f"expected words to speak, but {piece.text!r} is silent")
+        return pcm[onset:end]
+
+
+def pink_noise(samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return noise whose power falls by 3 dB per octave from 20 Hz on, with a root mean square of 1.
+
+    Args:
+        samples: How many.
+        rng: Where it comes from.
+
+    Returns:
+        Shape (samples,), at 24_000 Hz.
+    """
+    spectrum = np.fft.rfft(rng.standard_normal(samples))
+    frequencies = np.fft.rfftfreq(samples, 1 / RATE_HZ)
+    pink = np.fft.irfft(spectrum / np.sqrt(np.maximum(frequencies, 20.0)), samples)
+    return np.asarray(pink / np.sqrt(np.mean(pink**2)), np.float64)
+
+
+def _noise(piece: Noise) -> NDArray[np.int16]:
+    samples = piece.ms * RATE_HZ // 1000
+    noise = pink_noise(samples, np.random.default_rng(piece.seed))
+    if piece.kind is NoiseKind.COUGH:
+        since_s = np.arange(samples) % -(-samples // 2) / RATE_HZ
+        noise *= np.exp(-since_s / 0.03)
+        noise /= np.sqrt(np.mean(noise**2))
+    return float_to_int16((noise * 10 ** (piece.dbfs / 20)).astype(np.float32))
+
+
+def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
+    """Write trials as a manifest of dialogues, with their recordings.
+
+    Args:
+        trials: What to write.
+        folder: Where; created if missing.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        UsageError: The bundled voice is missing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    composer: Composer | None = None
+    written: dict[tuple[Piece, ...], dict[str, Any]] = {}
+    rows = []
+    for trial in trials:
+        turns = []
+        for line in trial.lines:
+            if line.pieces not in written:
+                match line.pieces:
+                    case (Recorded() as recorded,):
+                        written[line.pieces] = _copy(recorded, folder)
+                    case _:
+                        composer = composer or Composer()
+                        written[line.pieces] = _write(composer.compose(line.pieces), line, folder)
+            turns.append({**written[line.pieces], **_columns(line)})
+        rows.append({"id": trial.trial_id, "topic": trial.topic, "turns": turns})
+    path = folder / _MANIFEST
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
+    """Write a recording, and return its columns."""
+    words = "-".join(re.findall("[a-z]+", line.text.lower())[:4])
+    name = f"{words or 'sound'}-{zlib.crc32(repr(line.pieces).encode()):08x}.flac"
+    write_flac(folder / name, recording.pcm, RATE_HZ)
+    first, last = recording.parts[0], recording.parts[-1]
+    return {"audio": name, **_edges(first.onset_ns, last.end_ns, recording.parts)}
+
+
+def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
+    """Copy a recording as it is, and return its columns; a missing one fails when it is played."""
+    name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
+    if recorded.path.is_file():
+        shutil.copyfile(recorded.path, folder / name)
+    found = recorded.boundaries
+    if found is None and recorded.parts:
+        return {
+            "audio": name,
+            **_edges(recorded.parts[0].onset_ns, recorded.parts[-1].end_ns, recorded.parts),
+        }
+    if found is None:
+        return {"audio": name}
+    return {"audio": name, **_edges(found.onset_ns, found.voice_end_ns, recorded.parts)}
+
+
+def _edges(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:
+    """Return the columns that say where the sound of a recording lies."""
+    listed = [
+        {"onset_ms": part.onset_ns / 1e6, "end_ms": part.end_ns / 1e6, "text": part.text} for part in parts
+    ]
+    return {
+        "onset_ms": onset_ns / 1e6,
+        "voice_end_ms": end_ns / 1e6,
+        **({"parts": listed} if len(parts) > 1 else {}),
+    }
+
+
+def _columns(line: Line) -> dict[str, Any]:
+    columns = {
+        "text": line.text,
+        "reference_text": line.reply,
+        "speech": line.speech.value,
+        "anchor": str(line.anchor) if line.anchor is not None else "",
+    }
+    return {name: value for name, value in columns.items() if value}
+
+
+def _ns(sample: int) -> int:
+    return sample * 1_000_000_000 // RATE_HZ
