@@ -73,7 +73,7 @@ def _endpointing(summary: Mapping[str, Any]) -> Table:
 
 
 def _definitions(summary: Mapping[str, Any]) -> Table:
-    table = figure_table("definition", "n", "median, ms", "difference")
+    table = figure_table("definition", "n", "median, ms", "median difference")
     for row in _measured(summary["definitions"]):
         table.add_row(
             row["name"],

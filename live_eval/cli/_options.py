@@ -18,6 +18,8 @@ __all__ = [
     "RUN",
     "STDOUT",
     "Decorator",
+    "RunFolder",
+    "check_is_run",
     "common_option",
     "format_option",
     "format_to_write",
@@ -39,7 +41,43 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 STDOUT = Path("-")
 """Stands for standard output."""
 
-RUN = click.Path(path_type=Path, exists=True, file_okay=False)
+
+def check_is_run(folder: Path) -> None:
+    """Refuse the folder of a latency campaign, whose points are runs.
+
+    Raises:
+        UsageError: It holds a campaign; names the runs.
+    """
+    from live_eval.profile.campaign_file import is_campaign, point_runs
+
+    if is_campaign(folder):
+        runs = " ".join(str(run) for run in point_runs(folder))
+        raise UsageError(
+            f"{folder} holds a latency campaign, not a run; its runs: {runs or 'none'}. For its figures: "
+            f"live-eval report {folder}"
+        )
+
+
+class RunFolder(click.Path):
+    """The type of a run's folder.
+
+    Args:
+        campaigns: Whether the folder of a latency campaign will do.
+    """
+
+    def __init__(self, *, campaigns: bool = False) -> None:
+        super().__init__(path_type=Path, exists=True, file_okay=False)
+        self._campaigns = campaigns
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        folder = super().convert(value, param, ctx)
+        if not self._campaigns:
+            check_is_run(Path(folder))
+        return folder
+
+
+RUN = RunFolder()
 """The type of a run's folder."""
 
 run_argument: Decorator = click.argument("run", type=RUN)

@@ -20,7 +20,7 @@ _FORMS = ("html", "md", "csv", "json")
 
 
 @click.command()
-@_options.runs_argument
+@click.argument("runs", nargs=-1, required=True, type=_options.RunFolder(campaigns=True))
 @_options.output_option(
     "report.html in the run's folder (for several runs, report-A-B.html next to the first one's folder); "
     "standard output for other formats"
@@ -50,6 +50,8 @@ def command(
     if len(runs) == 1 and is_campaign(runs[0]):
         _campaign(runs[0], form, output)
         return
+    for run in runs:
+        _options.check_is_run(run)
     wanted = _options.format_to_write(_FORMS, form, output)
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT

@@ -24,7 +24,7 @@ from live_eval.profile.figures.drift import sentinel_figures
 from live_eval.profile.figures.endpointing import endpointing_cost
 from live_eval.profile.figures.evidence import read_evidence
 from live_eval.profile.figures.latencies import METRICS, OUR_FAILURES, intended_delay, latency_figures
-from live_eval.profile.figures.waterfall import waterfall
+from live_eval.profile.figures.waterfall import waterfall, waterfall_total
 from live_eval.profile.watch import queued
 from live_eval.profile.words import ReplyWords
 from live_eval.recording import RunReader, TurnRecord, part_of
@@ -186,6 +186,7 @@ def point_figures(point: PointRecord, price: Price | None = None) -> dict[str, A
         "lag_ms": _lag_ms(turns),
         "latencies": {name: latency_figures(name, turns).as_json() for name in METRICS},
         "waterfall": waterfall(turns),
+        "waterfall_total": waterfall_total(turns),
         "stalls": stalls(turns),
         "delivery_rate": delivery_rate(turns),
         "cost_per_minute": cost_per_minute(turns, price),

@@ -17,7 +17,7 @@ from live_eval.analysis.statistics import rounded
 from live_eval.profile.figures.latencies import latency_of
 from live_eval.recording import TurnRecord
 
-__all__ = ["REPLY_PARTS", "waterfall", "waterfall_of"]
+__all__ = ["REPLY_PARTS", "waterfall", "waterfall_of", "waterfall_total"]
 
 REPLY_PARTS = {
     "endpointing": "endpointing",
@@ -92,6 +92,21 @@ def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
         }
         for name, median, mean in zip(names, medians, means, strict=True)
     ]
+
+
+def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return the total that the contributions of `waterfall` add up to.
+
+    Returns:
+        The number ``n`` of turns that have one, its ``mean_ms``, to which the mean contributions add up, and
+        its ``median_ms``, to which their medians do not.
+    """
+    totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
+    return {
+        "n": len(totals),
+        "mean_ms": rounded(float(np.mean(totals)), 3) if totals else None,
+        "median_ms": rounded(float(np.median(totals)), 3) if totals else None,
+    }
 
 
 def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:

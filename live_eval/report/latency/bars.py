@@ -90,7 +90,6 @@ def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
     drawn = [(point, point.figures["waterfall"]) for point in points if point.figures["waterfall"]]
     if not drawn:
         return None
-    totals = {point.name: sum(part["mean_ms"] for part in parts) for point, parts in drawn}
     steps = [{part["part"]: part["mean_ms"] for part in parts} for _, parts in drawn]
     axis = _axis_of(steps)
     rows = tuple(
@@ -98,7 +97,7 @@ def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
             Cell(point.name, run=point.colour, note=load_in_words(point.figures), href=point.link),
             _stack(parts, axis),
             (),
-            (Cell(number(totals[point.name]), strong=True),),
+            (Cell(number(point.figures["waterfall_total"]["mean_ms"]), strong=True),),
         )
         for (point, _), parts in zip(drawn, steps, strict=True)
     )

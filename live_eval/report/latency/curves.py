@@ -39,6 +39,7 @@ class TurnChart:
 class TailChart:
     """Latency by percentile: each step to the right leaves a tenth of the turns beyond it."""
 
+    title: str
     curves: tuple[Curve, ...]
     across_ticks: tuple[AxisTick, ...]
     up_ticks: tuple[AxisTick, ...]
@@ -109,8 +110,14 @@ def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float,
     return [(rank, values[rank]) for rank in sorted(ranks)]
 
 
-def tail_chart(metric: str, points: Sequence[PointView], colours: int) -> TailChart | None:
+def tail_chart(title: str, metric: str, points: Sequence[PointView], colours: int) -> TailChart | None:
     """Draw the tail of a latency at each point, as HdrHistogram plots it: percentiles by their nines.
+
+    Args:
+        title: What the chart shows.
+        metric: The latency.
+        points: The points.
+        colours: How many colours the page has.
 
     Returns:
         The chart; None if no turn has a value.
@@ -123,6 +130,7 @@ def tail_chart(metric: str, points: Sequence[PointView], colours: int) -> TailCh
     up = Axis.around(min(tail[0][1] for _, tail in tails), max(tail[-1][1] for _, tail in tails))
     marked = [each for each in (0, 50, 90, 99, 99.9, 99.99) if _nines(each) <= end]
     return TailChart(
+        title=title,
         curves=tuple(
             Curve(point.name, (point.colour or 0) % colours, _rising(tail, up, end), 0, point.link)
             for point, tail in tails

@@ -13,7 +13,7 @@ from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.latency import tables
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
-from live_eval.report.latency.curves import TurnChart, tail_chart, turn_chart
+from live_eval.report.latency.curves import TailChart, TurnChart, tail_chart, turn_chart
 from live_eval.report.latency.points import RUN_PAGE, PointView
 from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
 from live_eval.report.pages import own_page, page_template, write_page
@@ -31,8 +31,9 @@ CAMPAIGN_PAGE = "latency.html"
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _COLOURS = 6
 _AUDIO_MB = 20.0
-_CURVED = ("voice_to_voice", "first_byte", "endpointing", "transcript", "complete", "connect")
-_CURVED_OPEN = ("voice_to_voice_from_intended", "start_delay")
+_HEARD, _HEARD_FROM_DUE = "voice_to_voice", "voice_to_voice_from_intended"
+_CURVED = (_HEARD, "first_byte", "endpointing", "transcript", "complete", "connect")
+_CURVED_OPEN = (_HEARD_FROM_DUE, "start_delay")
 
 
 def write_campaign_page(folder: Path, summary: Mapping[str, Any]) -> Path:
@@ -69,16 +70,15 @@ def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]
         version=__version__,
         colours=_COLOURS,
         summary=summary,
-        swept=swept,
         asserts=tables.assert_table(summary),
         sweep_table=tables.sweep_table(measured),
         sweeps=[
             (tables.METRIC_TITLES[name], chart)
-            for name in ("voice_to_voice", *(_CURVED_OPEN if is_open else ()))
+            for name in (_HEARD, *(_CURVED_OPEN if is_open else ()))
             if (chart := sweep(swept, name)) is not None
         ],
         charts=list(_charts(swept, (*_CURVED, *_CURVED_OPEN) if is_open else _CURVED)),
-        tails=[tail for some in _by_colours(swept) if (tail := tail_chart("voice_to_voice", some, _COLOURS))],
+        tails=list(_tails(swept, (_HEARD, _HEARD_FROM_DUE) if is_open else (_HEARD,))),
         point_tables=[(view, tables.point_table(view)) for view in measured],
         mean_waterfall=mean_waterfall(measured),
         step_table=tables.step_table(measured),
@@ -108,6 +108,15 @@ def _charts(points: Sequence[PointView], metrics: Sequence[str]) -> Iterator[Tur
     for metric in metrics:
         for some in _by_colours(points):
             chart = turn_chart(tables.METRIC_TITLES[metric].capitalize(), metric, some, _COLOURS)
+            if chart is not None:
+                yield chart
+
+
+def _tails(points: Sequence[PointView], metrics: Sequence[str]) -> Iterator[TailChart]:
+    for metric in metrics:
+        for some in _by_colours(points):
+            title = f"{tables.METRIC_TITLES[metric].capitalize()} by percentile: the tail, ms"
+            chart = tail_chart(title, metric, some, _COLOURS)
             if chart is not None:
                 yield chart
 

@@ -199,11 +199,11 @@ def endpointing_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -
         return None
     links = {point.name: point.link for point in points}
     flagged = any(cost["without_flagged"]["n"] < cost["n"] for cost in costs)
-    columns = ("n", "detector, ms", "manual, ms", "difference", "premature")
+    columns = ("n", "detector, median ms", "manual, median ms", "mean difference", "premature")
     return difference_chart(
         "detector",
         "milliseconds later than with manual turns",
-        (*columns, *(["difference without flagged"] if flagged else [])),
+        (*columns, *(["mean difference without flagged"] if flagged else [])),
         [
             (
                 Cell(detector_in_words(cost), href=links.get(cost["name"], "")),
@@ -237,7 +237,7 @@ def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -
     return difference_chart(
         "definition",
         "milliseconds from voice_to_voice",
-        ("n", "median, ms", "difference"),
+        ("n", "median, ms", "median difference"),
         [
             (
                 Cell(row["name"], href=links.get(str(row["run"]), ""), note=row["source"]),

@@ -44,7 +44,7 @@ CAMPAIGN_DEFINITIONS = (
     (
         "endpointing cost",
         "voice to voice with the endpoint's detector minus voice to voice with manual turns, on the same "
-        "recordings, paired by case",
+        "recordings, paired by case: the mean of the differences, next to the medians of both sides",
     ),
     (
         "premature, early, flagged",

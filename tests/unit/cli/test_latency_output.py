@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from live_eval.cli import cli
 from live_eval.cli._latency import print_campaign
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.profile.summary import campaign_summary
 from live_eval.recording import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -36,3 +38,15 @@ def test_a_campaign_without_captured_turns_prints_no_table(
     lines = printed(tmp_path / "c", [spoken_turn(a_case(0), lost)], capsys)
     assert "c1: 1 failed: no_session" in lines
     assert not any("–" in line or "definition" in line for line in lines)
+
+
+@pytest.mark.parametrize("arguments", [["show"], ["score"], ["export"], ["report", "{other}"]])
+def test_a_campaign_where_a_run_is_expected_names_its_runs(tmp_path: Path, arguments: list[str]) -> None:
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), []), (point("c4"), [])])
+    asked = [each.format(other=folder / "c1") for each in arguments]
+    result = CliRunner().invoke(cli, [*asked, str(folder)])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == (
+        f"{folder} holds a latency campaign, not a run; its runs: {folder / 'c1'} {folder / 'c4'}. For its "
+        f"figures: live-eval report {folder}"
+    )

@@ -11,7 +11,7 @@ from live_eval.errors import FailureKind
 from live_eval.profile.figures.cost import cost_per_minute
 from live_eval.profile.figures.delivery import delivery_rate, delivery_rate_of, stalls
 from live_eval.profile.figures.latencies import METRICS, latency_figures, latency_of, tail
-from live_eval.profile.figures.waterfall import waterfall, waterfall_of
+from live_eval.profile.figures.waterfall import waterfall, waterfall_of, waterfall_total
 from live_eval.recording import TurnRecord
 from live_eval.scoring.llm.budget import Price
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -133,7 +133,9 @@ def test_mean_contributions_add_up_to_the_mean_total(times: list[tuple[float, fl
     ]
     totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
     rows = waterfall(turns)
-    assert sum(row["mean_ms"] for row in rows) == pytest.approx(np.mean(totals), abs=0.01)
+    total = waterfall_total(turns)
+    assert (total["n"], total["mean_ms"]) == (len(turns), pytest.approx(np.mean(totals), abs=0.001))
+    assert sum(row["mean_ms"] for row in rows) == pytest.approx(total["mean_ms"], abs=0.01)
     shares = [row["share"] for row in rows]
     assert None in shares or sum(shares) == pytest.approx(1, abs=1e-4)
 
@@ -146,6 +148,7 @@ def test_a_turn_in_an_open_session_has_no_setup_and_uncertain_turns_no_waterfall
     rows = waterfall([later, spoken_turn(a_case(1))])
     assert rows[0] == {"part": "session", "median_ms": 45.0, "mean_ms": 45.0, "share": rows[0]["share"]}
     assert waterfall([spoken_turn(a_case(2), TurnPlan(uncertain=True))]) == []
+    assert waterfall_total([]) == {"n": 0, "mean_ms": None, "median_ms": None}
 
 
 def reply(arrivals_ms: list[float], *, fresh: tuple[int, ...] = ()) -> ResponseRecord:

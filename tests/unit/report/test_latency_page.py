@@ -156,7 +156,7 @@ def test_of_many_turns_the_slowest_have_dots() -> None:
     assert found is not None
     assert len(found.dots) <= 60
     assert [turn_of(dot.href) for dot in found.dots[-10:]] == [f"case-{place}" for place in range(190, 200)]
-    tail = tail_chart("first_byte", [view], 6)
+    tail = tail_chart("First byte", "first_byte", [view], 6)
     assert tail is not None
     assert [tick.label for tick in tail.across_ticks] == ["p0", "p50", "p90", "p99"]
 
