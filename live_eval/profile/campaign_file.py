@@ -108,6 +108,7 @@ def plan_as_json(plan: CampaignPlan, base: Plan) -> dict[str, Any]:
         "settings": {table: manifest["config"][table] for table in _PLAYED},
         "data": manifest["data"]["fingerprint"],
         "prompt": manifest["prompt"]["sha256"],
+        "timing_version": manifest["timing_version"],
     }
 
 
