@@ -1,7 +1,7 @@
-"""Write the picture of the report that the README shows.
+"""Write the pictures of the pages that the README shows.
 
-Usage: ``python scripts/make_report_image.py recordings/RUN``. Needs Chromium (Debian: ``apt-get install
-chromium``); nothing else in the project does.
+Usage: ``python scripts/make_report_image.py FOLDER``, that of a scored run or of a latency campaign. Needs
+Chromium (Debian: ``apt-get install chromium``); nothing else in the project does.
 """
 
 from __future__ import annotations
@@ -13,25 +13,31 @@ import sys
 import tempfile
 from pathlib import Path
 
+from live_eval.profile.campaign_file import is_campaign
+from live_eval.profile.summary import campaign_summary
 from live_eval.report import write_report
+from live_eval.report.latency import write_campaign_page
 
-IMAGE = Path(__file__).parents[1] / "docs/images/report.png"
+IMAGES = Path(__file__).parents[1] / "docs/images"
 MAX_BYTES = 200_000
 SIZE = "1100,1262"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def main() -> None:
-    """Render a run's report in a headless browser and save its first screen."""
+    """Render a page in a headless browser and save its first screen."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path, help="folder of a scored run")
-    run = parser.parse_args().run
+    parser.add_argument("folder", type=Path, help="folder of a scored run, or of a latency campaign")
+    folder = parser.parse_args().folder
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         sys.exit(f"no browser found, expected one of {', '.join(BROWSERS)}")
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "report.html"
-        write_report([run], page, audio_mb=0)
+    with tempfile.TemporaryDirectory() as temporary:
+        if is_campaign(folder):
+            page, image = write_campaign_page(folder, campaign_summary(folder)), IMAGES / "latency.png"
+        else:
+            page, image = Path(temporary) / "report.html", IMAGES / "report.png"
+            write_report([folder], page, audio_mb=0)
         subprocess.run(
             [
                 browser,
@@ -39,17 +45,17 @@ def main() -> None:
                 "--no-sandbox",  # the page is our own
                 "--hide-scrollbars",
                 f"--window-size={SIZE}",
-                f"--screenshot={IMAGE}",
-                page.as_uri(),
+                f"--screenshot={image}",
+                page.absolute().as_uri(),
             ],
             check=True,
             capture_output=True,
             timeout=120,
         )
-    size = IMAGE.stat().st_size
+    size = image.stat().st_size
     if size > MAX_BYTES:
-        sys.exit(f"{IMAGE} has {size} bytes, expected at most {MAX_BYTES}")
-    print(f"wrote {IMAGE}: {size} bytes")
+        sys.exit(f"{image} has {size} bytes, expected at most {MAX_BYTES}")
+    print(f"wrote {image}: {size} bytes")
 
 
 if __name__ == "__main__":

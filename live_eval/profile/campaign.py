@@ -101,7 +101,6 @@ class Campaign:
         self._plan = plan
         self._steps = steps_of(plan)
         self._points = {step.point.name: step.point for step in self._steps}
-        self._priority: str | None = None
         self._held: int | None = None
         self._ended_turns: defaultdict[str, EndedTurns] = defaultdict(EndedTurns)  # by point
         self._writers: dict[str, RunWriter] = {}
@@ -115,6 +114,7 @@ class Campaign:
             )
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._created = facts.get("created", now)
+        self._priority: str | None = part_of(facts, "machine").get("priority")
         self._ended_points = set(self._recall()) if resume else set[str]()
         try:
             folder.mkdir(parents=True, exist_ok=True)
