@@ -136,7 +136,7 @@ class Script:
 
     def _is_over(self, now_ns: int) -> bool:
         """Return whether the script is at its end, or what the next utterance follows does not come."""
-        if not self._over or now_ns < (self._quiet_from_ns or now_ns + 1):
+        if not self._over or self._quiet_from_ns is None or now_ns < self._quiet_from_ns:
             return False
         following, spoken = self._following, self._utterances[self._playing]
         if following is None:

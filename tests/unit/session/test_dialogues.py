@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,11 @@ from live_eval.dialect import (
 )
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.recording.record import TurnCapture, finish
-from live_eval.session import Session
+from live_eval.session import Session, Utterance
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
-from live_eval.types import Case, TurnMode, Variant
+from live_eval.types import Case, SpeechKind, TurnMode, Variant
 from tests.unit.session.test_session import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
 
 PAUSE_NS = 600 * MS
@@ -87,6 +87,7 @@ async def converse(
     play: Play,
     *,
     turns: int = 3,
+    said: Sequence[Utterance] = (),
     mode: TurnMode = TurnMode.SERVER_VAD,
     transcribes: bool = False,
     refuse: ConnectError | None = None,
@@ -111,7 +112,7 @@ async def converse(
 
     listening = asyncio.create_task(ears(peer, stage.heard))
     playing = asyncio.create_task(act())
-    captures = await session.converse([TURN] * turns, pause_ns=PAUSE_NS)
+    captures = await session.converse(said or [TURN] * turns, pause_ns=PAUSE_NS)
     playing.cancel()
     listening.cancel()
     await asyncio.gather(playing, listening, return_exceptions=True)
@@ -285,3 +286,12 @@ async def test_an_endpoint_that_says_nothing_fails_the_first_turn() -> None:
     captures, _, _ = await converse(silent)
     assert kinds(captures)[0] is FailureKind.NO_RESPONSE
     assert kinds(captures)[1:] == [FailureKind.DIALOGUE_ENDED] * 2
+
+
+async def test_a_sound_that_nobody_answers_is_followed_by_listening_only() -> None:
+    noise = replace(TURN, speech=SpeechKind.NOISE)
+    (capture,), stage, _ = await converse(lambda stage: stage.after(1), said=[noise])
+    assert capture.failure is None
+    assert capture.trace.voice_end_ns is not None
+    listened_ns = stage.clock.now_ns() - capture.trace.voice_end_ns
+    assert 0 <= listened_ns - LIMITS.listen_s * 1000 * MS < 500 * MS
