@@ -50,7 +50,7 @@ from live_eval.session.event_loop import (
     stagger_ns,
     undisturbed,
 )
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.transport import Transport
 from live_eval.types import Case, SpeechBoundaries, StampKind, Variant
 

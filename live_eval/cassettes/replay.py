@@ -33,7 +33,8 @@ from live_eval.recording import WIRE_FOLDER, RunReader, TurnRecord, own_file
 from live_eval.recording.record import finish
 from live_eval.registry import client, load
 from live_eval.session.event_loop import describe
-from live_eval.session.turn import TurnLimits, TurnState
+from live_eval.session.limits import TurnLimits
+from live_eval.session.turn import TurnState
 from live_eval.timing import TIMING_VERSION, Latency, TurnTrace
 from live_eval.types import Case, Secret, TurnMode, Variant
 

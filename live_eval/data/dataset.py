@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import UsageError
-from live_eval.types import Case, Task, Variant
+from live_eval.types import Case, SpeechKind, Task, Variant
 
 __all__ = ["DataKind", "DataOptions", "DataSet", "select"]
 
@@ -77,8 +78,14 @@ class DataSet:
             return tuple(case for case in self.questions if case.task is task)
         if task is Task.CONVERSATION:
             return self.cases
+        alone: dict[str, Any] = {
+            "dialogue_id": None,
+            "turn_index": 0,
+            "anchor": None,
+            "speech": SpeechKind.TURN,
+        }
         return tuple(
-            replace(case, case_id=f"{task}/{case.case_id}", task=task, dialogue_id=None, turn_index=0)
+            replace(case, case_id=f"{task}/{case.case_id}", task=task, **alone)
             for case in self.cases
             if case.variant in transcribe
         )

@@ -208,6 +208,10 @@ class RunReader:
             return None
         return Audio(int16_to_float(self._pcm(turn.reply_file)), turn.reply_rate_hz)
 
+    def audio(self, turn: TurnRecord) -> list[NDArray[np.int16]]:
+        """Return the audio of each response of a turn as it arrived, int16 mono, shape (samples,)."""
+        return [self._pcm(response.audio_file) for response in turn.responses]
+
     def both_sides(self, turn_id: str) -> tuple[NDArray[np.int16], int] | None:
         """Return both sides on the session's axis, or None without audio.
 

@@ -7,7 +7,7 @@ resulting `TurnRecord`, and `RunReader` returns the same type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ __all__ = [
     "TurnCapture",
     "TurnRecord",
     "finish",
+    "heard_pieces",
     "turn_id",
 ]
 
@@ -246,6 +247,28 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     )
 
 
+def heard_pieces(
+    marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int
+) -> Iterator[tuple[int, NDArray[np.int16]]]:
+    """Yield the audio of a response that is heard, in pieces without a break, each with when it is heard.
+
+    Args:
+        marks: The response.
+        pcm: Its audio as it arrived, int16 mono, shape (samples,), at its own rate.
+        rate_hz: The rate at which the pieces are wanted.
+    """
+    if not len(pcm) or marks.rate_hz is None:
+        return
+    # As a whole: the end of a chunk is not the end of a sound.
+    whole = Audio(int16_to_float(pcm), marks.rate_hz)
+    spoken = pcm if marks.rate_hz == rate_hz else resample(whole, rate_hz).int16()
+    for run in play(marks).runs():
+        begin, end = (
+            round(sample * rate_hz / marks.rate_hz) for sample in (run.first, run.first + run.samples)
+        )
+        yield run.start_ns, spoken[begin:end]
+
+
 def _decode_chunks(
     response: CapturedResponse, decoders: dict[Codec, Decoder]
 ) -> tuple[list[NDArray[np.int16]], Failure | None]:
@@ -276,17 +299,8 @@ def _both_sides(
     rate_hz = max([user.rate_hz, *rates])
     pieces: list[tuple[int, int, NDArray[np.int16]]] = [(0, 0, resample(user, rate_hz).int16())]
     for marks, pcm in zip(trace.responses, reply, strict=True):
-        if not len(pcm) or marks.rate_hz is None:
-            continue
-        # As a whole: the end of a chunk is not the end of a sound.
-        whole = Audio(int16_to_float(pcm), marks.rate_hz)
-        spoken = pcm if marks.rate_hz == rate_hz else resample(whole, rate_hz).int16()
-        for run in play(marks).runs():
-            begin, end = (
-                round(sample * rate_hz / marks.rate_hz) for sample in (run.first, run.first + run.samples)
-            )
-            at = round((run.start_ns - trace.t0_ns) * rate_hz / 1e9)
-            pieces.append((1, at, spoken[begin:end]))
+        for at_ns, piece in heard_pieces(marks, pcm, rate_hz):
+            pieces.append((1, round((at_ns - trace.t0_ns) * rate_hz / 1e9), piece))
     length = min(max(at + len(pcm) for _, at, pcm in pieces), _AXIS_BOUND_S * rate_hz)
     both = np.zeros((length, 2), np.int16)
     for channel, at, pcm in pieces:

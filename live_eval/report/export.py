@@ -108,6 +108,8 @@ def _case(turn: TurnRecord) -> dict[str, Any]:
         },
         "dialogue_id": case.dialogue_id,
         "turn_index": None if case.dialogue_id is None else case.turn_index,
+        "speech": case.speech.value,
+        "anchor": None if case.anchor is None else str(case.anchor),
         "topic": case.topic,
         "language": case.language,
         "text": case.text,

@@ -19,10 +19,10 @@ from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
 from live_eval.session.event_loop import Collector, LoopProbe, Priority, undisturbed
+from live_eval.session.limits import TurnLimits
 from live_eval.session.speaker import Speaker
 from live_eval.session.surroundings import Surroundings
 from live_eval.session.timeline import RawMessage
-from live_eval.session.turn import TurnLimits
 from live_eval.transport import Transport
 from live_eval.types import TurnMode
 

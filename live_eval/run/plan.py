@@ -26,10 +26,10 @@ from live_eval.registry import client
 from live_eval.registry import load as load_object
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.text.wording import counted
 from live_eval.timing import TIMING_VERSION
-from live_eval.types import Case, Secret, Task, TurnMode, Variant
+from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
 
 __all__ = ["Job", "Plan", "make_plan"]
 
@@ -187,6 +187,8 @@ def make_plan(config: RunConfig) -> Plan:
     )
     _check_instructions(spec, cases)
     _check_dialogues(spec, config, cases)
+    turn_mode = config.turns.mode or spec.turn_modes[0]
+    _check_scripts(turn_mode, cases)
     jobs = [Job(case, repeat) for repeat in range(config.turns.repeat) for case in cases]
     _check_turn_ids(jobs)
     if config.turns.shuffle:
@@ -198,7 +200,7 @@ def make_plan(config: RunConfig) -> Plan:
         prompt=prompt,
         notes=(*data.notes, *_left_out(data, config, offered, cases), *on_sessions),
         jobs=tuple(jobs),
-        turn_mode=config.turns.mode or spec.turn_modes[0],
+        turn_mode=turn_mode,
         key=_key(spec, config),
         impairment=_impairment(spec, config, cases),
     )
@@ -341,6 +343,23 @@ def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case])
                 f"task.prompt = {config.task.prompt!r} would give the session of dialogue {name!r} the "
                 "cue of its first turn only: choose a prompt that is the same for every turn, such as basic"
             )
+
+
+def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
+    """Raise if cases need an endpoint that listens by itself, and turns are manual."""
+    if turn_mode is not TurnMode.MANUAL:
+        return
+    for case in cases:
+        if case.speech is not SpeechKind.TURN:
+            what = f"is {case.speech}, which is not to be answered"
+        elif case.anchor is not None and case.anchor.kind is AnchorKind.UTTERANCE_ENDED:
+            what = f"begins at {case.anchor}, before the endpoint may answer"
+        else:
+            continue
+        raise UsageError(
+            f"turns.mode is manual, so each utterance is committed for an answer, but case {case.case_id!r} "
+            f"{what}: choose a mode in which the endpoint listens by itself"
+        )
 
 
 def _check_turn_ids(jobs: Sequence[Job]) -> None:

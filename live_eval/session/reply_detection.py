@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.timing import AUDIBLE_WINDOWS, WINDOWS_PER_S, loud_windows
 
-__all__ = ["Chunk", "EnergySegmenter", "Stretch"]
+__all__ = ["Chunk", "EnergySegmenter", "StreamStretch"]
 
 _KEPT_BEFORE_NS = 100_000_000
 _KEPT_AFTER_NS = 200_000_000
@@ -38,7 +38,7 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class Stretch:
+class StreamStretch:
     """A stretch of sound.
 
     Args:
@@ -73,11 +73,11 @@ class EnergySegmenter:
         """When the user's speech ends. A sound that began while the user spoke ends after a short silence (a
         breath) beyond that; otherwise a "mm-hm" and the answer that follows within `silence_ns` would be one
         reply with a negative latency."""
-        self.stretches: list[Stretch] = []
+        self.stretches: list[StreamStretch] = []
         """All stretches so far; the last one may still be open."""
 
     @property
-    def open(self) -> Stretch | None:
+    def open(self) -> StreamStretch | None:
         """The open stretch, or None."""
         last = self.stretches[-1] if self.stretches else None
         return last if last is not None and last.ended_ns is None else None
@@ -93,7 +93,7 @@ class EnergySegmenter:
             while len(self._before) > 1 and chunk.at_ns - self._before[1].at_ns > _KEPT_BEFORE_NS:
                 self._before.popleft()
             if audible:
-                self.stretches.append(Stretch(chunk.at_ns, list(self._before), chunk.at_ns))
+                self.stretches.append(StreamStretch(chunk.at_ns, list(self._before), chunk.at_ns))
                 self._before.clear()
         elif audible:
             stretch.chunks += [*self._quiet, chunk]
@@ -115,7 +115,7 @@ class EnergySegmenter:
         self._quiet.clear()
         stretch.ended_ns = ends_ns
 
-    def _ends_ns(self, stretch: Stretch) -> int:
+    def _ends_ns(self, stretch: StreamStretch) -> int:
         """Return when `stretch` ends if nothing audible follows."""
         ends_ns = stretch.audible_ns + self._silence_ns
         if self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns:

@@ -30,12 +30,12 @@ from live_eval.session.speaker import (
 from live_eval.timing import ResponseStatus
 from live_eval.types import Anchor, AnchorKind
 
-__all__ = ["Script"]
+__all__ = ["ScriptPlayback"]
 
 _SECOND_NS = 1_000_000_000
 
 
-class Script:
+class ScriptPlayback:
     """Plays recordings, each at its anchor; a `Speaker`. Each utterance begins a turn of its own.
 
     It ends once the turn of the last utterance is over and was heard to its end; or before an utterance whose

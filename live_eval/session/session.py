@@ -21,11 +21,12 @@ from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session.bounds import NAME_CHARACTERS, bounded_body
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
+from live_eval.session.limits import TurnLimits
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
-from live_eval.session.script import Script
+from live_eval.session.script import ScriptPlayback
 from live_eval.session.speaker import Frame, Speaker
 from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
-from live_eval.session.turn import TurnLimits, TurnState
+from live_eval.session.turn import TurnState
 from live_eval.transport import Transport
 from live_eval.types import Modality, TurnMode
 
@@ -156,7 +157,7 @@ class Session:
         bound_ns = spoken_ns + rests_ns + round(waits_s * _SECOND_NS)
         speaker: Speaker = Playback(utterances, pause_ns)
         if any(utterance.anchor is not None or not utterance.expects_answer for utterance in utterances):
-            speaker = Script(utterances, pause_ns, round(limits.reply_s * _SECOND_NS))
+            speaker = ScriptPlayback(utterances, pause_ns, round(limits.reply_s * _SECOND_NS))
             anchored_ns = sum(utterance.anchor.after_ns for utterance in utterances if utterance.anchor)
             bound_ns += anchored_ns + number * round(limits.listen_s * _SECOND_NS)
         captures = (await self.run(speaker, bound_ns=bound_ns))[:number]

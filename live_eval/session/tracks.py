@@ -15,7 +15,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import Decoder, samples_in
 from live_eval.audio.rtp import Placed, RtpPacket
 from live_eval.recording.preroll import MARGIN_NS, Preroll
-from live_eval.session.reply_detection import Chunk, EnergySegmenter, Stretch
+from live_eval.session.reply_detection import Chunk, EnergySegmenter, StreamStretch
 from live_eval.session.responses import OpenResponse, Responses
 from live_eval.timing import ResponseStatus
 
@@ -203,7 +203,7 @@ class Stream:
                 response.status = ResponseStatus.CANCELLED if cut else ResponseStatus.COMPLETED
         self._say()
 
-    def _grow(self, number: int, stretch: Stretch) -> OpenResponse:
+    def _grow(self, number: int, stretch: StreamStretch) -> OpenResponse:
         response = self._responses.touch(f"reply_{number}", stretch.audible_ns)
         if response.created_ns is None:
             response.created_ns = response.began_ns = stretch.began_ns
@@ -211,7 +211,7 @@ class Stream:
             response.hear(chunk.at_ns, chunk.pcm, self._pcm, len(chunk.pcm), fresh=chunk.fresh)
         return response
 
-    def _cut_off(self, stretch: Stretch) -> str:
+    def _cut_off(self, stretch: StreamStretch) -> str:
         """Return why a stretch does not answer the user; empty if it does."""
         if self._onset_ns is not None and stretch.began_ns < self._onset_ns:
             return "it began before the user spoke"

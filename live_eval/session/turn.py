@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from live_eval.audio import Codec
 from live_eval.audio.codecs import samples_in
@@ -33,6 +33,7 @@ from live_eval.dialect import (
 from live_eval.errors import AudioError, FailureKind
 from live_eval.recording.record import CapturedResponse, TurnCapture
 from live_eval.session.bounds import bounded, bounded_name
+from live_eval.session.limits import TurnLimits, overdue
 from live_eval.session.responses import MOST_RESPONSES, OpenResponse, Responses
 from live_eval.session.tracks import Stream, Track
 from live_eval.timing import (
@@ -46,39 +47,12 @@ from live_eval.timing import (
 )
 from live_eval.types import Failure, Modality
 
-__all__ = ["TurnLimits", "TurnState"]
+__all__ = ["TurnState"]
 
 _SECOND_NS = 1_000_000_000
 # A response on a track that has ended by its event sounds soon, or not at all.
 _SOUNDS_WITHIN_NS = 2 * _SECOND_NS
 _MOST_WARNINGS = 20  # of a kind, in a turn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLimits:
-    """How long to wait at each stage, in seconds.
-
-    Args:
-        connect_s: For the connection.
-        ready_s: For the endpoint's session, once connected.
-        reply_s: For a response to begin, once the user's turn is over.
-        stall_s: For the next piece of a response that has begun.
-        max_reply_s: For a whole response; what comes later is not waited for.
-        linger_s: After a response has ended, for late audio or another response.
-        transcript_s: After a response has ended, for the transcription of the input, which may be slower.
-        silence_s: Silence that ends a reply where energy decides.
-        listen_s: For what the endpoint makes of an utterance that expects no answer.
-    """
-
-    connect_s: float = 15.0
-    ready_s: float = 15.0
-    reply_s: float = 30.0
-    stall_s: float = 15.0
-    max_reply_s: float = 120.0
-    linger_s: float = 0.3
-    transcript_s: float = 3.0
-    silence_s: float = 1.5
-    listen_s: float = 4.0
 
 
 class TurnState:
@@ -528,22 +502,7 @@ class TurnState:
             self.fail(FailureKind.TOO_MANY_RESPONSES, message, at_ns)
 
     def _overdue(self, response: OpenResponse, at_ns: int) -> Failure | None:
-        """Return the failure of an open response that stalls or does not end."""
-        limits = self._limits
-        if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
-            what, kind = "nothing came of it", FailureKind.STALLED
-            if self._packets is not None and not response.chunks:
-                what, kind = "no RTP packet came of it", FailureKind.NO_RTP
-            return Failure(
-                kind,
-                f"response {response.response_id} began and then {what} for {limits.stall_s:g} s "
-                f"({response.audio_s:.2f} s of audio had come)",
-                at_ns,
-            )
-        if max(response.audio_s, (at_ns - response.began_ns) / _SECOND_NS) > limits.max_reply_s:
-            message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
-            return Failure(FailureKind.ENDLESS, message, at_ns)
-        return None
+        return overdue(response, self._limits, at_ns, on_track=self._packets is not None)
 
     def _waiting_since(self, user_done_ns: int) -> int | None:
         """Return since when another response is due, or None where the last one was the answer.

@@ -21,7 +21,7 @@ from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
 from live_eval.session.event_loop import LoopProbe
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, Secret, SpeechBoundaries, TurnMode, Variant
 from tests.support.serving import reference

@@ -12,7 +12,7 @@ from live_eval.errors import FailureKind
 from live_eval.reference.settings import Cadence, Fault
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import TurnMode
 from tests.loopback.test_families import (

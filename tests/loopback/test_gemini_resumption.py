@@ -23,7 +23,7 @@ from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Secret, SpeechBoundaries, TurnMode
 

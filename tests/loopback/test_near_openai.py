@@ -24,7 +24,7 @@ from live_eval.dialect import EndpointSettings
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.types import Case, Secret, SpeechBoundaries, TurnMode, Variant
 from tests.support.sounds import main_tone_hz, tone
 

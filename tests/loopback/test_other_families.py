@@ -23,7 +23,7 @@ from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, Secret, SpeechBoundaries, Variant
 from tests.support.serving import listening

@@ -16,7 +16,7 @@ from live_eval.dialect import Dialect, EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.types import SpeechBoundaries, TurnMode
 from tests.support.rtc_peer import Peer, endpoint
 

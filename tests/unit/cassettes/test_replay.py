@@ -38,7 +38,7 @@ from live_eval.errors import ConnectError, DataError, FailureKind, UsageError
 from live_eval.recording import RUN_FILE, WIRE_FOLDER, RunReader, RunWriter
 from live_eval.recording.record import finish
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.testing import FakeClock, MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.transport import Transport

@@ -32,7 +32,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind, TransportClosedError, UsageError
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.testing import FakeClock, MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus, measure
 from live_eval.types import Modality, Secret, SpeechBoundaries, TurnMode

@@ -22,8 +22,9 @@ from live_eval.dialect import (
 from live_eval.errors import TransportClosedError
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session import Playback, Session, Utterance
+from live_eval.session.limits import TurnLimits
 from live_eval.session.timeline import MOST_FRAMES, Timeline
-from live_eval.session.turn import TurnLimits, TurnState
+from live_eval.session.turn import TurnState
 from live_eval.testing.clock import FakeClock
 from live_eval.timing import ResponseStatus
 from live_eval.transport import Arrival

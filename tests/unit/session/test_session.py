@@ -28,7 +28,7 @@ from live_eval.dialect import (
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
-from live_eval.session.turn import TurnLimits
+from live_eval.session.limits import TurnLimits
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import Link, MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus

@@ -21,7 +21,8 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind
 from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import TurnCapture, finish
-from live_eval.session.turn import TurnLimits, TurnState
+from live_eval.session.limits import TurnLimits
+from live_eval.session.turn import TurnState
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace, measure, play
 from live_eval.types import Case, Modality, Variant
 

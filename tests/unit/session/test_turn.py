@@ -21,8 +21,9 @@ from live_eval.dialect import (
     Usage,
 )
 from live_eval.errors import FailureKind
+from live_eval.session.limits import TurnLimits
 from live_eval.session.responses import MOST_RESPONSES
-from live_eval.session.turn import TurnLimits, TurnState
+from live_eval.session.turn import TurnState
 from live_eval.timing import ResponseStatus
 from live_eval.types import Modality
 

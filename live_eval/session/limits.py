@@ -1,0 +1,65 @@
+"""How long to wait for an endpoint, and what has taken too long. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from live_eval.errors import FailureKind
+from live_eval.session.responses import OpenResponse
+from live_eval.types import Failure
+
+__all__ = ["TurnLimits", "overdue"]
+
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """How long to wait at each stage, in seconds.
+
+    Args:
+        connect_s: For the connection.
+        ready_s: For the endpoint's session, once connected.
+        reply_s: For a response to begin, once the user's turn is over.
+        stall_s: For the next piece of a response that has begun.
+        max_reply_s: For a whole response; what comes later is not waited for.
+        linger_s: After a response has ended, for late audio or another response.
+        transcript_s: After a response has ended, for the transcription of the input, which may be slower.
+        silence_s: Silence that ends a reply where energy decides.
+        listen_s: For what the endpoint makes of an utterance that expects no answer.
+    """
+
+    connect_s: float = 15.0
+    ready_s: float = 15.0
+    reply_s: float = 30.0
+    stall_s: float = 15.0
+    max_reply_s: float = 120.0
+    linger_s: float = 0.3
+    transcript_s: float = 3.0
+    silence_s: float = 1.5
+    listen_s: float = 4.0
+
+
+def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track: bool) -> Failure | None:
+    """Return the failure of an open response that stalls or does not end; None where there is none.
+
+    Args:
+        response: The response.
+        limits: How long to wait.
+        at_ns: The present moment.
+        on_track: Whether replies come as packets of a media track.
+    """
+    if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
+        what, kind = "nothing came of it", FailureKind.STALLED
+        if on_track and not response.chunks:
+            what, kind = "no RTP packet came of it", FailureKind.NO_RTP
+        return Failure(
+            kind,
+            f"response {response.response_id} began and then {what} for {limits.stall_s:g} s "
+            f"({response.audio_s:.2f} s of audio had come)",
+            at_ns,
+        )
+    if max(response.audio_s, (at_ns - response.began_ns) / _SECOND_NS) > limits.max_reply_s:
+        message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
+        return Failure(FailureKind.ENDLESS, message, at_ns)
+    return None
