@@ -97,7 +97,7 @@ class LoadWatch:
 
     def _could_hold(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str:
         if self._held is not None:
-            return f"it held {self._held}"
+            return f"it held {self._held} within that bound"
         if loop_cpu_ns is None:
             return "lower the concurrency"
         busy = loop_cpu_ns / max(1, elapsed_ns)
@@ -105,7 +105,10 @@ class LoadWatch:
         about = int(streaming * _SAFE_LOAD / max(busy, 1e-9))
         if busy < _SAFE_LOAD or about >= self._concurrency:
             return f"its event loop was busy for {busy:.0%} of the time only: other programs hold it up"
-        return f"by the processor time of its event loop ({busy:.0%}), it could hold about {max(1, about)}"
+        return (
+            f"by the processor time of its event loop ({busy:.0%}), it could hold at most about "
+            f"{max(1, about)}, fewer where other programs run: a sweep from lower ones shows it"
+        )
 
     def _falling_behind(self) -> str | None:
         starts = sorted(self._starts, key=lambda start: start.intended_ns)

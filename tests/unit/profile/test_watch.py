@@ -64,7 +64,7 @@ def test_without_an_earlier_point_the_processor_time_says_what_could_be_held() -
     watch = LoadWatch(300, None, None)
     for number in range(300):
         watch.take(turn(number, dial_s=number, late_ms=35))
-    assert "(100%), it could hold about 120" in (overloaded(watch) or "")
+    assert "(100%), it could hold at most about 120" in (overloaded(watch) or "")
     assert "other programs hold it up" in (overloaded(watch, busy=0.1) or "")
 
 
