@@ -22,7 +22,7 @@ from live_eval.redaction import public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
-from live_eval.run.runner import Outcome, play
+from live_eval.run.runner import RunOutcome, play
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import check_options, judge_options
 from live_eval.scoring.runner import score_run
@@ -56,7 +56,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         except StoreError as error:
             raise StoreError(f"{error}\nThe turns recorded before are kept. To continue, {go_on}") from error
         except KeyboardInterrupt:  # the second signal
-            outcome = Outcome(captured=0, failed=0, interrupted=True)
+            outcome = RunOutcome(captured=0, failed=0, interrupted=True)
     if outcome.interrupted:
         click.echo(f"Interrupted. To continue, {go_on}", err=True)
         sys.exit(INTERRUPTED)
@@ -102,7 +102,7 @@ def _note_lost(writer: RunWriter) -> None:
         )
 
 
-def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals) -> Outcome:
+def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals) -> RunOutcome:
     with RunProgress() as progress:
         for note in (*plan.notes, *_on_prompt(plan)):
             click.echo(f"note: {note}", err=True)

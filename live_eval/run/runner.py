@@ -35,7 +35,7 @@ from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.types import Failure
 
-__all__ = ["Observer", "Outcome", "SilentObserver", "play", "running_endpoint", "sessions_of"]
+__all__ = ["Observer", "RunOutcome", "SilentObserver", "play", "running_endpoint", "sessions_of"]
 
 _T = TypeVar("_T")
 
@@ -80,7 +80,7 @@ class SilentObserver:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The number of turns that a run has captured and failed, and whether it was stopped before its end."""
 
     captured: int
@@ -97,7 +97,7 @@ async def play(
     starts: Iterable[int] | None = None,
     base_url: str | None = None,
     stop: StopSignals | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
     Ctrl-C or SIGTERM stops it cleanly: turns under way are given up and can be resumed.
@@ -126,7 +126,7 @@ async def play(
             await asyncio.to_thread(run.close)
         done = await asyncio.to_thread(writer.done)
         captured = sum(done.values())
-        return Outcome(captured, len(done) - captured, signals.requested)
+        return RunOutcome(captured, len(done) - captured, signals.requested)
 
 
 @contextlib.asynccontextmanager

@@ -31,7 +31,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.processes import SessionProcesses, session_processes
 from live_eval.run.run_file import validate
-from live_eval.run.runner import Outcome, SilentObserver, play
+from live_eval.run.runner import RunOutcome, SilentObserver, play
 from live_eval.run.session_process import ProcessSettings
 
 RATE_HZ = 24_000
@@ -101,7 +101,7 @@ async def run(
     key_variable: str | None = None,
     record_wire: bool = False,
     **turns: Any,
-) -> Outcome:
+) -> RunOutcome:
     """Play the manifest; `planned` is called before anything is played."""
     settings = {
         "endpoint": {"name": "reference", "base_url": base_url, "key_variable": key_variable},
@@ -171,7 +171,7 @@ async def test_turns_are_the_same_and_the_key_goes_through_the_pipe_alone(
             concurrency=2,
             processes=processes,
         )
-        assert outcome == Outcome(CASES, 0, interrupted=False)
+        assert outcome == RunOutcome(CASES, 0, interrupted=False)
         machine, runs[processes] = await asyncio.to_thread(read, out)
         assert machine["processes"] == processes
         assert machine["priority"] in ("real-time", "raised", "normal")
@@ -194,7 +194,7 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
 
     out = tmp_path / "run"
     outcome = await run(endpoint, manifest, out, Watch(kill), concurrency=2, processes=1, retries=2)
-    assert outcome == Outcome(CASES, 0, interrupted=False)
+    assert outcome == RunOutcome(CASES, 0, interrupted=False)
 
     def failures() -> list[tuple[FailureKind, str]]:
         with RunReader.open(out) as reader:
@@ -214,7 +214,7 @@ async def test_an_interrupt_gives_up_the_turns_under_way_and_ends_the_processes(
         os.kill(os.getpid(), signal.SIGINT)
 
     outcome = await run(endpoint, manifest, tmp_path / "run", Watch(interrupt), concurrency=1, processes=2)
-    assert outcome == Outcome(1, 0, interrupted=True)
+    assert outcome == RunOutcome(1, 0, interrupted=True)
     assert not [*holders()]
 
 
@@ -230,7 +230,7 @@ async def test_what_one_process_hears_of_a_rate_limit_holds_for_all(manifest: Pa
     async with serve(lambda _: asyncio.sleep(0), "127.0.0.1", 0, process_request=refuse) as server:
         address = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"
         outcome = await run(address, manifest, tmp_path / "run", concurrency=2, processes=2)
-    assert outcome == Outcome(0, CASES, interrupted=False)
+    assert outcome == RunOutcome(0, CASES, interrupted=False)
     # The other process would dial half a second later.
     assert came_s[1] - came_s[0] >= 1, "none dials before the limit has passed"
 

@@ -28,7 +28,7 @@ from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
-from live_eval.run.runner import Outcome, SilentObserver, play
+from live_eval.run.runner import RunOutcome, SilentObserver, play
 
 RATE = 24_000
 BROKEN = {
@@ -123,7 +123,7 @@ def values(base_url: str, manifest: Path, **turns: Any) -> dict[str, Any]:
     }
 
 
-async def run(settings: dict[str, Any], out: Path, observer: Silent | None = None) -> Outcome:
+async def run(settings: dict[str, Any], out: Path, observer: Silent | None = None) -> RunOutcome:
     def begin() -> tuple[Plan, RunWriter]:
         plan = make_plan(validate(settings))
         return plan, RunWriter.create(out, plan.manifest())
@@ -131,7 +131,7 @@ async def run(settings: dict[str, Any], out: Path, observer: Silent | None = Non
     return await finished(*await asyncio.to_thread(begin), out, observer or Silent())
 
 
-async def finished(plan: Plan, writer: RunWriter, out: Path, observer: Silent) -> Outcome:
+async def finished(plan: Plan, writer: RunWriter, out: Path, observer: Silent) -> RunOutcome:
     outcome = await play(plan, writer, out, observer)
     await asyncio.to_thread(writer.end, finished=not outcome.interrupted)
     await asyncio.to_thread(writer.close)
@@ -167,7 +167,7 @@ async def test_bad_recordings_fail_only_their_own_turns(
 ) -> None:
     out = tmp_path / "run"
     outcome = await run(values(endpoint + "?delay_ms=50&reply_ms=200", manifest), out)
-    assert outcome == Outcome(captured=4, failed=4, interrupted=False)
+    assert outcome == RunOutcome(captured=4, failed=4, interrupted=False)
     turns = await asyncio.to_thread(read, out)
     kinds = {name: turn.failure.kind for name, turn in turns.items() if turn.failure is not None}
     assert kinds == BROKEN
@@ -207,7 +207,7 @@ async def test_an_unusable_case_differs_from_a_missing_recording(
 ) -> None:
     out = tmp_path / "run"
     outcome = await run(values(endpoint + "?delay_ms=50&reply_ms=200", unusable), out)
-    assert outcome == Outcome(captured=1, failed=8, interrupted=False)
+    assert outcome == RunOutcome(captured=1, failed=8, interrupted=False)
     turns = await asyncio.to_thread(read, out)
     failed = {name: turn.failure for name, turn in turns.items() if turn.failure is not None}
     assert {name: failure.kind for name, failure in failed.items()} == {
@@ -417,7 +417,7 @@ async def test_a_bug_in_one_case_fails_only_that_case(
     settings = values(f"{endpoint}?delay_ms=20&reply_ms=100", manifest)
     settings["data"]["cases"] = [f"good-{number}" for number in range(4)]
     out = tmp_path / "run"
-    assert await run(settings, out) == Outcome(captured=3, failed=1, interrupted=False)
+    assert await run(settings, out) == RunOutcome(captured=3, failed=1, interrupted=False)
     failure = (await asyncio.to_thread(read, out))["good-1"].failure
     assert failure is not None
     assert (failure.kind, failure.message) == (FailureKind.INTERNAL, "RuntimeError: a defect")
@@ -448,6 +448,6 @@ async def test_an_interrupted_run_continues_where_it_stopped(
     observer = Silent()
     writer = await asyncio.to_thread(RunWriter.resume, out)
     outcome = await finished(plan, writer, out, observer)
-    assert outcome == Outcome(captured=4, failed=0, interrupted=False)
+    assert outcome == RunOutcome(captured=4, failed=0, interrupted=False)
     assert observer.already == first.captured
     assert len(observer.turns) == 4 - first.captured

@@ -20,7 +20,7 @@ from live_eval.analysis.audit.degradations import (
 from live_eval.audio import Audio
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need
 
-__all__ = ["Change", "DonorKind", "Probe", "probes_for"]
+__all__ = ["Change", "DonorKind", "JudgeProbe", "probes_for"]
 
 Change: TypeAlias = Callable[[JudgedTurn, JudgedTurn, int], JudgedTurn]
 """Degrade a turn, given a donor (the turn itself if none is needed) and a seed."""
@@ -36,7 +36,7 @@ class DonorKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class JudgeProbe:
     """A known degradation.
 
     Args:
@@ -54,19 +54,19 @@ class Probe:
     control: Change | None = None
 
 
-def probes_for(spec: JudgeSpec) -> list[Probe]:
+def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
     """Return the degradations of the inputs that a judge uses.
 
     A pairwise judge compares replies to the same case, so the case is never exchanged for it.
     """
     looks_at = spec.needs | spec.uses
-    probes: list[Probe] = []
+    probes: list[JudgeProbe] = []
     if Need.REPLY_AUDIO in spec.needs:
         probes += _SOUND
     if spec.kind is not JudgeKind.PAIRWISE and looks_at & {Need.CUE, Need.REFERENCE_AUDIO}:
         with_speaker = Need.SPEAKER_AUDIO in looks_at
         probes.append(
-            Probe(
+            JudgeProbe(
                 "wrong_emotion",
                 "another turn's cue",
                 lambda turn, donor, seed: _as_if(turn, donor, with_speaker=with_speaker),
@@ -87,11 +87,11 @@ def _on_sound(change: Callable[[Audio, int], Audio]) -> Change:
 
 
 _SOUND = (
-    Probe("noise_10db", "noise 10 dB", _on_sound(lambda reply, seed: add_noise(reply, 10.0, seed))),
-    Probe("noise_0db", "noise 0 dB", _on_sound(lambda reply, seed: add_noise(reply, 0.0, seed))),
-    Probe("clipping", "clipping 10 %", _on_sound(lambda reply, seed: clip(reply, 0.1))),
-    Probe("dropouts", "dropouts 10 %", _on_sound(lambda reply, seed: drop_frames(reply, 0.1, seed))),
-    Probe(
+    JudgeProbe("noise_10db", "noise 10 dB", _on_sound(lambda reply, seed: add_noise(reply, 10.0, seed))),
+    JudgeProbe("noise_0db", "noise 0 dB", _on_sound(lambda reply, seed: add_noise(reply, 0.0, seed))),
+    JudgeProbe("clipping", "clipping 10 %", _on_sound(lambda reply, seed: clip(reply, 0.1))),
+    JudgeProbe("dropouts", "dropouts 10 %", _on_sound(lambda reply, seed: drop_frames(reply, 0.1, seed))),
+    JudgeProbe(
         "flat",
         "flat delivery",
         _on_sound(lambda reply, seed: flatten(reply)),
@@ -116,7 +116,7 @@ def _as_if(turn: JudgedTurn, donor: JudgedTurn, *, with_speaker: bool) -> Judged
     return replace(turn, case=case, reference=donor.reference, speaker=speaker)
 
 
-def _words(needs: frozenset[Need]) -> Sequence[Probe]:
+def _words(needs: frozenset[Need]) -> Sequence[JudgeProbe]:
     """Return the degradations of the words that a judge reads: the reply's, or else the heard ones."""
     of_reply = Need.REPLY_TEXT in needs
 
@@ -131,16 +131,18 @@ def _words(needs: frozenset[Need]) -> Sequence[Probe]:
         return changed
 
     return (
-        Probe(
+        JudgeProbe(
             "other_words",
             "another case's words",
             on_words(lambda mine, others, seed: others),
             DonorKind.WORDS,
         ),
-        Probe(
+        JudgeProbe(
             "shuffled_words", "shuffled words", on_words(lambda mine, others, seed: shuffle_words(mine, seed))
         ),
-        Probe("half_the_words", "half of the words", on_words(lambda mine, others, seed: halve_words(mine))),
+        JudgeProbe(
+            "half_the_words", "half of the words", on_words(lambda mine, others, seed: halve_words(mine))
+        ),
     )
 
 

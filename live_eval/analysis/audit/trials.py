@@ -17,7 +17,7 @@ from live_eval.analysis.audit.figures import (
     order_effect,
     sight,
 )
-from live_eval.analysis.audit.probes import Change, DonorKind, Probe, probes_for
+from live_eval.analysis.audit.probes import Change, DonorKind, JudgeProbe, probes_for
 from live_eval.analysis.audit.turns import Opponents
 from live_eval.judging import (
     Failed,
@@ -66,7 +66,7 @@ class Tally:
 class _Probed:
     """The results of one degradation so far, by output."""
 
-    probe: Probe
+    probe: JudgeProbe
     rows: dict[str, list[Degraded]]
     tally: Tally = field(default_factory=Tally)
 
@@ -161,7 +161,7 @@ class Trials(ABC):
                     rows.append(Repeated(turn.turn_id, turn.case.script_id, values))
 
     def _changed(
-        self, probe: Probe, change: Change | None, turn: JudgedTurn
+        self, probe: JudgeProbe, change: Change | None, turn: JudgedTurn
     ) -> JudgedTurn | Unscored | Failed:
         """Return the degraded turn, or why it cannot be degraded; the turn itself for no change."""
         if change is None:
@@ -209,7 +209,7 @@ class TurnTrials(Trials):
                     row = Degraded(turn.case.script_id, sign * first[output], sign * second[output])
                     probed.rows[output].append(row)
 
-    def _judged(self, probe: Probe, change: Change, turns: Sequence[JudgedTurn]) -> list[Judgement]:
+    def _judged(self, probe: JudgeProbe, change: Change, turns: Sequence[JudgedTurn]) -> list[Judgement]:
         """Return a judgement of each changed turn, or why the turn could not be changed."""
         changed = [self._changed(probe, change, turn) for turn in turns]
         askable = [turn for turn in changed if isinstance(turn, JudgedTurn)]

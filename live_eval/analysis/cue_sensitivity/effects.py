@@ -19,7 +19,7 @@ __all__ = [
     "NEIGHBOURS",
     "PERMUTATIONS",
     "Effect",
-    "Script",
+    "ScriptEffect",
     "effect_over",
     "scripts_of",
     "usable_scripts",
@@ -76,7 +76,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Script:
+class ScriptEffect:
     """The contribution of a script to an effect.
 
     Args:
@@ -94,7 +94,7 @@ class Script:
     exchanged: NDArray[np.float64]
 
 
-def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> list[Script]:
+def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> list[ScriptEffect]:
     """Return the contributions of the scripts with replies to two styles, and two to the same recording.
 
     Styles are compared and exchanged among the recordings of one source, since another speaker is not another
@@ -102,13 +102,13 @@ def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> 
     """
     random = np.random.default_rng(seed)
     far = _far(measure, replies, random)
-    by_script: dict[str, list[Script]] = defaultdict(list)
+    by_script: dict[str, list[ScriptEffect]] = defaultdict(list)
     for (script_id, _), places in _groups(replies, measure.there).items():
         if script_id in far and _usable(replies, places):
             part = _group(measure, replies, places, far[script_id], random)
             by_script[script_id].append(part)
     return [
-        Script(
+        ScriptEffect(
             script_id,
             between=float(np.mean([part.between for part in parts])),
             within=float(np.mean([part.within for part in parts])),
@@ -119,7 +119,7 @@ def scripts_of(measure: Measure, replies: Sequence[Reply], *, seed: int = 0) -> 
     ]
 
 
-def effect_over(scripts: Sequence[Script], too_few: str, *, seed: int = 0) -> Effect:
+def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0) -> Effect:
     """Return the effect over scripts, or `too_few` as the reason for fewer than `FEWEST_SCRIPTS`."""
     if len(scripts) < FEWEST_SCRIPTS:
         return Effect(Estimate(None, 0, len(scripts), reason=too_few), scripts=len(scripts))
@@ -212,7 +212,7 @@ def _far(measure: Measure, replies: Sequence[Reply], random: np.random.Generator
 
 def _group(
     measure: Measure, replies: Sequence[Reply], places: Sequence[int], far: float, random: np.random.Generator
-) -> Script:
+) -> ScriptEffect:
     """Return the contribution of a script's replies to one source."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
     pairs = np.asarray(list(combinations(range(len(places)), 2)))
@@ -223,4 +223,4 @@ def _group(
     within = same @ distances / inside
     between = (distances.sum() - same @ distances) / (len(pairs) - inside)
     script_id = replies[places[0]].script_id
-    return Script(script_id, float(between[0]), float(within[0]), far, (between - within)[1:])
+    return ScriptEffect(script_id, float(between[0]), float(within[0]), far, (between - within)[1:])

@@ -14,7 +14,7 @@ from live_eval.analysis.cue_sensitivity.effects import (
     NEIGHBOURS,
     PERMUTATIONS,
     Effect,
-    Script,
+    ScriptEffect,
     effect_over,
     scripts_of,
     usable_scripts,
@@ -211,7 +211,7 @@ def _spread(measure: Measure, seed: int) -> float:
     return (float(np.mean(distances)) if distances else 0.0) or 1.0
 
 
-def _by_attribute(scripts: Sequence[Script], replies: Sequence[Reply], seed: int) -> dict[str, Effect]:
+def _by_attribute(scripts: Sequence[ScriptEffect], replies: Sequence[Reply], seed: int) -> dict[str, Effect]:
     written_for: dict[str, set[str]] = defaultdict(set)
     for reply in replies:
         if reply.attribute is not None:

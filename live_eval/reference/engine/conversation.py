@@ -11,9 +11,9 @@ from live_eval.audio import Codec, CodecName
 __all__ = [
     "MOST_BYTES",
     "MOST_ITEMS",
-    "Conversation",
     "Item",
     "ItemContent",
+    "ItemHistory",
     "ItemStatus",
     "Part",
     "PartKind",
@@ -108,7 +108,7 @@ class ItemContent:
     speech: tuple[tuple[bytes, Codec], ...] = field(default=(), repr=False, compare=False)
 
 
-class Conversation:
+class ItemHistory:
     """Items in spoken order, limited to `MOST_ITEMS` and `MOST_BYTES`.
 
     Adding spoken items drops the oldest ones if necessary. Before adding items that a client wrote, check

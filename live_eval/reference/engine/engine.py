@@ -15,8 +15,8 @@ from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import (
     MOST_BYTES,
     MOST_ITEMS,
-    Conversation,
     Item,
+    ItemHistory,
     ItemStatus,
     PartKind,
     Role,
@@ -106,7 +106,7 @@ class Engine:
         self.session_id = session_id
         self.settings = settings
         self.config = config or EngineConfig()
-        self.conversation = Conversation()
+        self.conversation = ItemHistory()
         self._waits_for_words = waits_for_words
         self._named = 0
         self._listening = Listening(

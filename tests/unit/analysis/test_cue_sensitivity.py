@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from live_eval.analysis.cue_sensitivity import Measure, Reply, cue_sensitivity
-from live_eval.analysis.cue_sensitivity.effects import Script, scripts_of
+from live_eval.analysis.cue_sensitivity.effects import ScriptEffect, scripts_of
 from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
@@ -258,7 +258,7 @@ def test_each_measure_is_computed_once_however_many_attributes_there_are(
 ) -> None:
     computed: Counter[str] = Counter()
 
-    def counted(measure: Measure, replies: Sequence[Reply], *, seed: int) -> list[Script]:
+    def counted(measure: Measure, replies: Sequence[Reply], *, seed: int) -> list[ScriptEffect]:
         computed[measure.name] += 1
         return scripts_of(measure, replies, seed=seed)
 
