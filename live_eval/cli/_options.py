@@ -71,9 +71,9 @@ class RunFolder(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
-        folder = super().convert(value, param, ctx)
+        folder = Path(str(super().convert(value, param, ctx)))
         if not self._campaigns:
-            check_is_run(Path(folder))
+            check_is_run(folder)
         return folder
 
 
