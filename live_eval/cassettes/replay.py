@@ -36,7 +36,7 @@ from live_eval.session.event_loop import describe
 from live_eval.session.limits import TurnLimits
 from live_eval.session.turn import TurnState
 from live_eval.timing import TIMING_VERSION, Latency, TurnTrace
-from live_eval.types import Case, Secret, TurnMode, Variant
+from live_eval.types import Case, Secret, SpeechKind, TurnMode, Variant
 
 __all__ = ["Replayed", "replay_file", "replay_run"]
 
@@ -129,9 +129,11 @@ def _checked(path: Path, cassette: Cassette) -> Cassette:
 def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
     name, attempt = cassette.recorded["turn_id"], cassette.recorded["attempt"]
     player = _Replay(cassette)
+    stored = run.turn(name) if run is not None and name in run else None
+    if stored is not None:
+        player.state.expects_answer = stored.case.speech is SpeechKind.TURN
     player.play()
     differences = list(player.differences())
-    stored = run.turn(name) if run is not None and name in run else None
     kept = stored is not None and stored.attempt == attempt
     latencies: dict[str, int | None] = {}
     if run is None:

@@ -426,6 +426,6 @@ def _blank(value: Any) -> bool:
 def _kind(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"an object with the fields {', '.join(field_names(value)) or 'none'}"
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return f"a list of {len(value)}"
     return f"{value!r}"

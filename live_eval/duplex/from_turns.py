@@ -67,7 +67,8 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
     moments = chain(
         (int(at_ns) for trace in traces for at_ns in trace.frame_deadline_ns[-1:]),
         (at_ns for turn in turns for marks in turn.responses for at_ns in _last_moments(marks)),
-        (sounds.end_ns for speech in (*user, *(each for _, each in agent)) for sounds in speech.sounds[-1:]),
+        (speech.end_ns for speech in user),
+        (sound.end_ns for _, speech in agent for sound in speech.sounds[-1:]),
     )
     stops = [at_ns for trace in traces for at_ns in (*trace.speech_stopped_ns, trace.committed_ns)]
     return Conversation(

@@ -151,7 +151,7 @@ class ScriptPlayback:
 
         What remains of the recording before, after its own sound, is left out.
         """
-        at = (t0_ns - start_ns) * self._samples // self.frame_ns
+        at = -((start_ns - t0_ns) * self._samples // self.frame_ns)  # the first sample at `t0_ns` or after it
         lead_in = utterance.boundaries.onset_ns * self._samples // self.frame_ns
         at = max(at, -lead_in)
         t0_ns = start_ns + at * self.frame_ns // self._samples

@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
+from numpy.typing import NDArray
 
 from live_eval.audio import read_audio
-from live_eval.recording import TurnRecord
+from live_eval.duplex.conversation import Conversation
+from live_eval.duplex.from_turns import both_sides_of, conversation_of
+from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.settings import Cadence
 from live_eval.timing import audible_onset, play
@@ -20,6 +24,7 @@ from tests.loopback.test_run import RATE, read, run, values
 
 LEAD_MS = 150
 AFTER_NS = 500 * MS
+SAMPLE_NS = 1_000_000_000 // RATE + 1
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +59,22 @@ def audible_ns(turn: TurnRecord) -> int:
     return play(marks).heard_ns(onset)
 
 
-@pytest.mark.parametrize("processes", [0, 1])
-@pytest.mark.parametrize("name", ["reference", "openai-webrtc"])
+def session_of(
+    out: Path, turns: Sequence[TurnRecord]
+) -> tuple[Conversation, tuple[NDArray[np.int16], int] | None]:
+    with RunReader.open(out) as reader:
+        return conversation_of(reader, turns), both_sides_of(reader, turns)
+
+
+@pytest.mark.parametrize(
+    ("name", "processes"),
+    [
+        ("reference", 0),
+        ("reference", 1),
+        ("openai-webrtc", 0),
+        pytest.param("openai-webrtc", 1, marks=pytest.mark.slow),
+    ],
+)
 async def test_an_utterance_begins_at_its_anchor(
     manifest: Path, tmp_path: Path, name: str, processes: int
 ) -> None:
@@ -73,5 +92,17 @@ async def test_an_utterance_begins_at_its_anchor(
     onset_ns = second.trace.onset_ns
     assert onset_ns is not None
     heard_ns = await asyncio.to_thread(audible_ns, first)
-    assert abs(onset_ns - heard_ns - AFTER_NS) <= 1_000_000_000 // RATE + 1, "a sample, and rounding"
+    assert abs(onset_ns - heard_ns - AFTER_NS) <= SAMPLE_NS
     assert first.trace.barge_in_ns == onset_ns
+    conversation, both = await asyncio.to_thread(session_of, out, [first, second])
+    assert [speech.start_ns for speech in conversation.user] == [first.trace.onset_ns, onset_ns]
+    assert abs(conversation.agent[0].sounds[0].start_ns - heard_ns) <= SAMPLE_NS
+    assert conversation.speech_started_ns
+    assert both is not None
+    rate_hz = both[1]
+    assert len(both[0]) / rate_hz == pytest.approx((conversation.end_ns - conversation.start_ns) / 1e9, abs=2)
+    sides = zip((onset_ns, heard_ns), both[0].T, strict=True)
+    for at_ns, side in sides:
+        at = round((at_ns - conversation.start_ns) * rate_hz / 1e9)
+        assert not side[at - rate_hz // 10 : at - 2].any()
+        assert side[at : at + rate_hz // 100].any()

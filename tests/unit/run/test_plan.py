@@ -1,6 +1,7 @@
 """What a run is going to do: which tasks have a part in it, what is said of those that have none."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -138,3 +139,30 @@ def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
     assert len(make_plan(validate(asked)).jobs) == 2
     with pytest.raises(UsageError, match=r"'a#2' and 'a' would both record a turn 'a#2'"):
         make_plan(validate({**asked, "turns": {"repeat": 2}}))
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (
+            {"speech": "backchannel", "anchor": "reply_audible"},
+            "'d/2' is backchannel, which is not to be",
+        ),
+        ({"anchor": "utterance_ended+5ms"}, "begins at utterance_ended+5ms, before the endpoint may answer"),
+        ({"anchor": "reply_audible+400ms"}, None),
+    ],
+)
+def test_in_manual_turns_the_endpoint_hears_only_what_is_committed(
+    tmp_path: Path, second: dict[str, str], said: str | None
+) -> None:
+    path = tmp_path / "mine.jsonl"
+    turns = [{"audio": "a.wav"}, {"audio": "b.wav", **second}]
+    path.write_text(json.dumps({"id": "d", "turns": turns}), "utf-8")
+    values = {"endpoint": {"name": "reference"}, "data": {"path": str(path)}}
+    make_plan(validate(values))
+    manual = validate({**values, "turns": {"mode": "manual"}})
+    if said is None:
+        make_plan(manual)
+    else:
+        with pytest.raises(UsageError, match=re.escape(said)):
+            make_plan(manual)

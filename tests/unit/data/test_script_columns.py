@@ -1,0 +1,122 @@
+"""The columns that make a dialogue a script: speech, anchor and parts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_eval.data import DataSet, load
+from live_eval.recording._encoding import case_from, case_json
+from live_eval.types import Anchor, AnchorKind, Case, SpeechKind, SpokenPart, Task
+
+MS = 1_000_000
+PARTS = [{"onset_ms": 120, "end_ms": 870.5, "text": "I would like"}, {"onset_ms": 1_870, "end_ms": 2_400}]
+
+
+def script(tmp_path: Path, *turns: dict[str, Any]) -> tuple[Case, ...]:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"id": "d", "turns": [{"audio": "a.wav", **turn} for turn in turns]}), "utf-8")
+    return load(path).cases
+
+
+def row(tmp_path: Path, **fields: Any) -> Case:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"audio": "a.wav", **fields}), "utf-8")
+    (case,) = load(path).cases
+    return case
+
+
+def table(tmp_path: Path, text: str) -> DataSet:
+    path = tmp_path / "mine.tsv"
+    path.write_text(text, "utf-8")
+    return load(path)
+
+
+def test_a_script(tmp_path: Path) -> None:
+    first, second = script(tmp_path, {}, {"speech": "Backchannel", "anchor": "reply_audible+900ms"})
+    assert (first.problem, second.problem) == (None, None)
+    assert (first.speech, first.anchor, first.parts) == (SpeechKind.TURN, None, ())
+    assert second.speech is SpeechKind.BACKCHANNEL
+    assert second.anchor == Anchor(AnchorKind.REPLY_AUDIBLE, 900 * MS)
+
+
+def test_parts_are_the_boundaries_too(tmp_path: Path) -> None:
+    case = row(tmp_path, parts=PARTS)
+    assert case.problem is None
+    assert case.parts == (
+        SpokenPart(120 * MS, 870_500_000, "I would like"),
+        SpokenPart(1_870 * MS, 2_400 * MS),
+    )
+    assert case.boundaries is not None
+    assert (case.boundaries.onset_ns, case.boundaries.voice_end_ns) == (120 * MS, 2_400 * MS)
+    assert case.boundaries.method == "annotation"
+
+
+def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
+    text = json.dumps(PARTS).replace('"', '""')
+    (case,) = table(tmp_path, f'audio\tspeech\tparts\na.wav\tnoise\t"{text}"\n').cases
+    assert (case.problem, case.speech, len(case.parts)) == (None, SpeechKind.NOISE, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"speech": "shout"}, "expected turn, backchannel, vocal_tic, non_directed, noise as speech"),
+        (
+            {"anchor": "reply_audible+900ms"},
+            "utterance before it, and this is no turn of a dialogue",
+        ),
+        ({"anchor": "soon"}, "expected an anchor such as reply_audible+900ms"),
+        ({"anchor": ["x"]}, "expected text as anchor"),
+        ({"parts": "later"}, "expected a list as parts, but it is 'later'"),
+        ({"parts": {"onset_ms": 1}}, "expected a list as parts"),
+        ({"parts": [7]}, "expected an object as part 1, but it is 7"),
+        (
+            {"parts": [{"onset_ms": 1}]},
+            "a number of milliseconds as end_ms of part 1, but it is None",
+        ),
+        ({"parts": [{"onset_ms": 5, "end_ms": 5}]}, "part 1 goes from 5 to 5 ms"),
+        ({"parts": [{"onset_ms": -1, "end_ms": 5}]}, "part 1 goes from -1 to 5 ms"),
+        ({"parts": [*PARTS, PARTS[0]]}, "part 3 goes from 120 to 870.5 ms and the one before ends at 2400"),
+        ({"parts": [{**PARTS[0], "text": 3}]}, "expected text as text of part 1"),
+        (
+            {"parts": PARTS, "onset_ms": 120, "voice_end_ms": 900},
+            "the parts go from 120 to 2400 ms, but onset_ms and voice_end_ms are 120 and 900",
+        ),
+    ],
+)
+def test_what_is_wrong_is_a_problem_of_the_row(tmp_path: Path, fields: dict[str, Any], problem: str) -> None:
+    found = row(tmp_path, **fields).problem
+    assert found is not None
+    assert found.startswith("mine.jsonl, line 1: ")
+    assert problem in found
+
+
+def test_the_first_turn_has_no_anchor(tmp_path: Path) -> None:
+    anchored = {"anchor": "reply_ended+1s"}
+    first, second = script(tmp_path, anchored, anchored)
+    assert first.problem is not None
+    assert "the anchor reply_ended+1000ms needs an utterance before it" in first.problem
+    assert second.problem is None
+
+
+def test_a_turn_to_be_transcribed_stands_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    turns = [{"audio": "a.wav"}, {"audio": "b.wav", "speech": "noise", "anchor": "utterance_ended"}]
+    path.write_text(json.dumps({"turns": turns}), "utf-8")
+    _, second = load(path).of(Task.TRANSCRIPTION)
+    assert (second.dialogue_id, second.anchor, second.speech) == (None, None, SpeechKind.TURN)
+
+
+def test_a_case_is_stored_and_read_back(tmp_path: Path) -> None:
+    _, case = script(tmp_path, {}, {"speech": "noise", "anchor": "utterance_ended+5ms", "parts": PARTS})
+    assert case_from(case_json(case), tmp_path) == case
+
+
+def test_a_case_of_an_older_run_is_a_turn(tmp_path: Path) -> None:
+    case = row(tmp_path)
+    stored = json.loads(case_json(case))
+    for name in ("speech", "anchor", "parts"):
+        del stored[name]
+    assert case_from(json.dumps(stored), tmp_path) == case
