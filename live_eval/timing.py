@@ -145,6 +145,10 @@ class TurnTrace:
         setup_ns: How long each step of the connection's setup took, by name; empty where the transport
             does not break it down.
         stamps: Who stamped what arrived; ``user`` where this process did of any of it.
+        stamp_error_ns: How far off the kernel's stamps may be, at most, as they are mapped from the wall
+            clock to the monotonic one.
+        clock_steps: How often the wall clock was set during the session; this process stamped the arrival
+            that came next.
     """
 
     dial_ns: int
@@ -167,6 +171,8 @@ class TurnTrace:
     continuous: bool = False
     setup_ns: Mapping[str, int] = field(default_factory=dict)
     stamps: StampKind = StampKind.USER
+    stamp_error_ns: int = 0
+    clock_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,7 +559,7 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
         decides[holds] = True
         late = np.append(late, (trace.frame_sent_ns - due)[decides])
     if trace.stamps is StampKind.KERNEL:
-        return int(late.max())
+        return max(int(late.max()), trace.stamp_error_ns)
     probed = trace.probe_lag_ns
     if audible_ns is not None:
         probed = probed[trace.probe_at_ns <= audible_ns]

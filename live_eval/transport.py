@@ -68,8 +68,9 @@ class Transport(Protocol):
 
     `receive` may be awaited by one task while another sends. Cancelling it loses nothing.
 
-    A transport whose arrivals are stamped by the kernel (see `live_eval.sockets`) also has an attribute
-    ``stamps``, a `live_eval.types.StampKind`.
+    A transport whose arrivals are stamped by the kernel (see `live_eval.sockets`) also has the attributes
+    ``stamps``, a `live_eval.types.StampKind`, and ``stamp_error_ns`` and ``clock_steps``, both int, as in
+    `live_eval.timing.TurnTrace`.
     """
 
     @property

@@ -58,6 +58,7 @@ class WebRtcTransport:
         self._encrypted_ns = 0
         self._arrivals: asyncio.Queue[Arrival | RtpPacket | None] = asyncio.Queue()
         self._end: TransportClosedError | None = None
+        self._stamps = ArrivalStamps(clock)
         self._changed = asyncio.Event()
         self._connection: RTCPeerConnection | None = None
         self._track: UserTrack | None = None
@@ -78,6 +79,16 @@ class WebRtcTransport:
     def stamps(self) -> StampKind:
         """Whether the kernel or this process stamped the arrivals."""
         return self._tap.stamps if self._tap is not None else StampKind.USER
+
+    @property
+    def stamp_error_ns(self) -> int:
+        """How far off the kernel's stamps may be, mapped to the monotonic clock."""
+        return self._stamps.error_ns
+
+    @property
+    def clock_steps(self) -> int:
+        """How often the wall clock was set."""
+        return self._stamps.steps
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: offer and answer, ICE, DTLS, and the data channel if there is one.
@@ -164,7 +175,7 @@ class WebRtcTransport:
             self._channel.on("message", self._on_message)
             self._channel.on("open", self._on_state)
             self._channel.on("close", self._on_channel_closed)
-        with stamped_datagrams(ArrivalStamps(self._clock), self._damage):
+        with stamped_datagrams(self._stamps, self._damage):
             await connection.setLocalDescription()
         self._stepped("offer", "answer")
         offer = connection.localDescription.sdp

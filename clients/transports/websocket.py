@@ -107,6 +107,16 @@ class WebSocketTransport:
         """Whether the kernel or this process stamped the arrivals."""
         return self._connection.stamps if self._connection is not None else StampKind.USER
 
+    @property
+    def stamp_error_ns(self) -> int:
+        """How far off the kernel's stamps may be, mapped to the monotonic clock."""
+        return self._stamps.error_ns
+
+    @property
+    def clock_steps(self) -> int:
+        """How often the wall clock was set."""
+        return self._stamps.steps
+
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: name resolution, TCP, TLS and the WebSocket handshake.
 
@@ -295,7 +305,8 @@ class WebSocketTransport:
         if isinstance(error, OSError):
             return address.unreachable(error, timeout_s)
         if isinstance(error, ProxyError | InvalidProxy | ImportError):
-            kind, why = FailureKind.CONNECT_FAILED, f"the proxy of the environment failed: {error}"
+            cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
+            kind, why = FailureKind.CONNECT_FAILED, f"the proxy of the environment failed: {error}{cause}"
         elif isinstance(error, InvalidHandshake):
             cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
             kind, why = FailureKind.HANDSHAKE, f"expected a WebSocket handshake: {error}{cause}"

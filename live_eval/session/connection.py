@@ -113,6 +113,16 @@ class Connection:
         """Who stamped what has arrived; this process, where a transport does not say."""
         return getattr(self._transport, "stamps", StampKind.USER) if self._first else StampKind.USER
 
+    @property
+    def stamp_error_ns(self) -> int:
+        """How far off the kernel's stamps may be; 0 where a transport does not say."""
+        return getattr(self._transport, "stamp_error_ns", 0) if self._first else 0
+
+    @property
+    def clock_steps(self) -> int:
+        """How often the wall clock was set; 0 where a transport does not say."""
+        return getattr(self._transport, "clock_steps", 0) if self._first else 0
+
     async def sent_stats(self) -> MediaStats | None:
         """Return what is known of the packets that we sent; None where there is no track."""
         track = self._transport.track

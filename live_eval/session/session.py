@@ -408,4 +408,6 @@ class Session:
             manual=self._turn_mode is TurnMode.MANUAL,
             setup_ns=self._connection.setup_ns if number == 0 else {},
             stamps=self._connection.stamps,
+            stamp_error_ns=self._connection.stamp_error_ns,
+            clock_steps=self._connection.clock_steps,
         )

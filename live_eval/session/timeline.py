@@ -100,13 +100,23 @@ class SessionTurn:
             return self.begun_ns
         return self.t0_ns if self.voice_end_ns is None else self.voice_end_ns - SPEECH_TAIL_NS
 
-    def captured(self, *, manual: bool, setup_ns: Mapping[str, int], stamps: StampKind) -> TurnCapture:
+    def captured(
+        self,
+        *,
+        manual: bool,
+        setup_ns: Mapping[str, int],
+        stamps: StampKind,
+        stamp_error_ns: int,
+        clock_steps: int,
+    ) -> TurnCapture:
         """Return the turn as it is recorded.
 
         Args:
             manual: Whether we commit the user's turns.
             setup_ns: How long each step of the connection's setup took; empty for a later turn.
             stamps: Who stamped what arrived.
+            stamp_error_ns: As in `TurnTrace`.
+            clock_steps: As in `TurnTrace`.
         """
         trace = TurnTrace(
             dial_ns=self.begun_ns,
@@ -120,6 +130,8 @@ class SessionTurn:
             barge_in_ns=self.barge_in_ns,
             setup_ns=dict(setup_ns),
             stamps=stamps,
+            stamp_error_ns=stamp_error_ns,
+            clock_steps=clock_steps,
         )
         if self.reading is not None:
             trace = replace(trace, probe_at_ns=self.reading.at_ns, probe_lag_ns=self.reading.lag_ns)

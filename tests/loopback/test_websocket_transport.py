@@ -649,16 +649,26 @@ def test_a_busy_loop_does_not_move_the_stamps(encrypted: bool) -> None:
 
     async def converse(port: int) -> tuple[int, StampKind]:
         client = WebSocketTransport(SystemClock(), tls=trusting)
+        assert (client.stamp_error_ns, client.clock_steps) == (0, 0)
         await client.connect(dial(port, "wss" if encrypted else "ws"), 5)
         hold_up(0.25)
         at_ns = (await client.receive()).at_ns
         await client.close()
+        assert 0 < client.stamp_error_ns < 50e6
+        assert client.clock_steps == 0
         return at_ns, client.stamps
 
     with sending_thread(serving if encrypted else None) as (port, sent_ns):
         at_ns, kind = asyncio.run(converse(port))
     assert kind is StampKind.KERNEL
     assert 0 < at_ns - sent_ns[0] < 100e6
+
+
+async def copied(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(65536):
+            sink.write(data)
+    sink.close()
 
 
 @contextlib.asynccontextmanager
@@ -674,14 +684,7 @@ async def proxy(target: int, tls: ssl.SSLContext | None = None) -> AsyncIterator
             return
         up, down = await asyncio.open_connection("127.0.0.1", target)
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-
-        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(ConnectionError):
-                while data := await source.read(65536):
-                    sink.write(data)
-            sink.close()
-
-        await asyncio.gather(copy(reader, down), copy(up, writer))
+        await asyncio.gather(copied(reader, down), copied(up, writer))
 
     async with await asyncio.start_server(forward, "127.0.0.1", 0, ssl=tls) as server:
         yield server.sockets[0].getsockname()[1], requests
@@ -707,6 +710,69 @@ async def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
     assert error.kind is FailureKind.CONNECT_FAILED
     assert "proxy" in error.message
     assert "403" in error.message
+
+
+@contextlib.asynccontextmanager
+async def socks_proxy(target: int) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """Run a SOCKS5 proxy (RFC 1928, 1929) for ``me:word``; yield its port and the hosts asked for."""
+    hosts: list[bytes] = []
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, methods = await reader.readexactly(2)
+        assert 2 in await reader.readexactly(methods)
+        writer.write(b"\x05\x02")  # a name and a password are wanted
+        _, size = await reader.readexactly(2)
+        name = await reader.readexactly(size)
+        word = await reader.readexactly(*await reader.readexactly(1))
+        if (name, word) != (b"me", b"word"):
+            writer.write(b"\x01\x01")
+            writer.close()
+            return
+        writer.write(b"\x01\x00")
+        assert await reader.readexactly(4) == b"\x05\x01\x00\x03"  # connect to a host by its name
+        hosts.append(await reader.readexactly(*await reader.readexactly(1)))
+        await reader.readexactly(2)
+        refused = hosts[-1] == b"refuse.test"
+        writer.write(b"\x05" + (b"\x02" if refused else b"\x00") + b"\x00\x01" + bytes(6))
+        if refused:
+            writer.close()
+            return
+        up, down = await asyncio.open_connection("127.0.0.1", target)
+        await asyncio.gather(copied(reader, down), copied(up, writer))
+
+    async with await asyncio.start_server(forward, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], hosts
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_socks_proxy_of_the_environment_is_used(
+    monkeypatch: pytest.MonkeyPatch, encrypted: bool
+) -> None:
+    authority = trustme.CA()
+    serving, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("model.test").configure_cert(serving)
+    authority.configure_trust(trusting)
+    scheme = "wss" if encrypted else "ws"
+    async with endpoint(echo, serving if encrypted else None) as target, socks_proxy(target) as (port, hosts):
+        monkeypatch.setenv("socks_proxy", f"socks5h://me:word@127.0.0.1:{port}")
+        client = WebSocketTransport(SystemClock(), tls=trusting)
+        await client.connect(dial(443, scheme, "model.test"), 5)
+        await client.send("through")
+        assert (await client.receive()).message == "through"
+        assert next(iter(client.setup_ns)) == "proxy"
+        if sys.platform == "linux":
+            assert client.stamps is StampKind.KERNEL
+        await client.close()
+        assert hosts == [b"model.test"]
+        error = await refusal(dial(443, scheme, "refuse.test"))
+        assert error.kind is FailureKind.CONNECT_FAILED
+        assert "the proxy of the environment failed" in error.message
+        assert "not allowed" in error.message
+        monkeypatch.setenv("socks_proxy", f"socks5h://me:wrong-pw-1@127.0.0.1:{port}")
+        error = await refusal(dial(443, scheme, "model.test"))
+        assert error.kind is FailureKind.CONNECT_FAILED
+        assert "authentication" in error.message
+        assert "wrong-pw-1" not in error.message
 
 
 async def test_small_messages_are_not_held_back() -> None:

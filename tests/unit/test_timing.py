@@ -16,6 +16,7 @@ from live_eval.timing import (
     measure,
     play,
 )
+from live_eval.types import StampKind
 
 MS = 1_000_000
 RATE = 24_000
@@ -219,6 +220,18 @@ def test_lag_counts_the_end_of_speech_and_the_loop_until_the_reply_is_heard() ->
     calm = measure(trace(frame_deadline_ns=due, frame_sent_ns=sent), [tone(100)])
     assert calm.lag_ns == 7 * MS
     assert not calm.flagged
+
+
+def test_lag_counts_how_far_off_the_stamps_of_the_kernel_may_be() -> None:
+    due = np.array([1_000], np.int64) * MS
+    for error_ns, lag_ns in ((0, 7 * MS), (9_000, 7 * MS), (8 * MS, 8 * MS)):
+        stamped = trace(
+            frame_deadline_ns=due,
+            frame_sent_ns=due + 7 * MS,
+            stamps=StampKind.KERNEL,
+            stamp_error_ns=error_ns,
+        )
+        assert measure(stamped, [tone(100)]).lag_ns == lag_ns
 
 
 def test_lag_counts_the_whole_frame_that_holds_the_end_of_speech_and_those_until_the_response() -> None:
