@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from live_eval.recording import RunReader, TurnRecord
 from live_eval.report.pages import script_json
 from live_eval.report.tables import LATENCY_TITLES, RunView, number
 from live_eval.report.waveforms import drawn_envelope, length_s
-from live_eval.text.wording import counted
+from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Question, Variant
 
 __all__ = ["TurnRow", "turn_order", "turn_row"]
@@ -52,9 +51,7 @@ class TurnRow:
 
 def turn_order(turn: TurnFacts) -> tuple[list[tuple[int, int, str]], int, str, int]:
     """Return what to sort turns by: script, variant, repetition. Numbers in names count as numbers."""
-    parts = re.split(r"(\d+)", turn.script_id)
-    natural = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
-    return natural, list(Variant).index(turn.variant), turn.case_id, turn.repeat
+    return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
 def turn_row(reader: RunReader, view: RunView, facts: TurnFacts, key: str, shown: Sequence[str]) -> TurnRow:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-__all__ = ["counted", "markdown_table", "markdown_text", "one_line", "plain_typography", "significant"]
+__all__ = ["counted", "markdown_table", "markdown_text", "natural_order", "one_line", "plain_typography", "significant"]
 
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
@@ -78,6 +79,16 @@ def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterabl
     return "\n".join(
         [f"| {' | '.join(headings)} |", f"|{rule}|", *(f"| {' | '.join(row)} |" for row in rows)]
     )
+
+
+def natural_order(text: str) -> list[tuple[int, int, str]]:
+    """Return what to sort names by so that numbers in them count as numbers.
+
+    >>> sorted(["id_10", "id_9"], key=natural_order)
+    ['id_9', 'id_10']
+    """
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
 def plain_typography(text: str) -> str:

@@ -11,6 +11,7 @@ from live_eval import __version__
 from live_eval.profile.summary import CampaignRecord, read_campaign
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
+from live_eval.report.drift import drift_table
 from live_eval.report.latency import tables
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
 from live_eval.report.latency.curves import TailChart, TurnChart, tail_chart, turn_chart
@@ -87,7 +88,7 @@ def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]
         costs=tables.cost_table(measured),
         endpointing=tables.endpointing_chart(summary, views),
         other_definitions=tables.definitions_chart(summary, views),
-        sentinels=tables.sentinel_table(summary, views),
+        sentinels=drift_table(summary["sentinel"], {view.name: view.link for view in views}.__getitem__),
         stamps=_stamps(campaign),
         calibration=_calibration(campaign),
         lag_note=LAG_NOTE,

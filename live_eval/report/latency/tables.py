@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from live_eval.profile.figures.drift import SENTINEL_FIGURES
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.latency.points import PointView, detector_in_words, load_in_words, turn_at
 from live_eval.report.tables import Cell, Column, Table, number, ranged
@@ -18,7 +17,6 @@ __all__ = [
     "definitions_chart",
     "endpointing_chart",
     "point_table",
-    "sentinel_table",
     "stall_table",
     "step_table",
     "sweep_table",
@@ -40,7 +38,6 @@ METRIC_TITLES = {
 
 _SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p95_ms": 0.95, "p99_ms": 0.99, "max_ms": 1.0}
 _REMARKS = ("premature", "early", "flagged", "uncertain")
-_SENTINEL_TITLES = {"lag": "lag (error bar)", **METRIC_TITLES}
 
 
 def sweep_table(points: Sequence[PointView]) -> Table:
@@ -251,36 +248,6 @@ def definitions_chart(summary: Mapping[str, Any], points: Sequence[PointView]) -
             )
             for row in rows
         ],
-    )
-
-
-def sentinel_table(summary: Mapping[str, Any], points: Sequence[PointView]) -> Table:
-    """Return what is followed through the campaign: its median at each sentinel, against the first."""
-    links = {point.name: point.link for point in points}
-    columns = [Column(name, figures=False) for name in ("figure", "sentinel", "began")]
-    columns += map(Column, ("n", "p50, ms", "against the first, mean ms"))
-    rows = []
-    for name in SENTINEL_FIGURES:
-        digits = 1 if name in ("connect", "lag") else 0
-        for sentinel in summary["sentinel"]:
-            found = sentinel["figures"][name]
-            difference, between = found["difference_ms"], found["difference_interval_ms"]
-            rows.append(
-                (
-                    Cell(_SENTINEL_TITLES[name]),
-                    Cell(sentinel["name"], href=links.get(sentinel["name"], ""), note=_answers(sentinel)),
-                    Cell(str(sentinel["started_at"])),
-                    Cell(str(found["n"])),
-                    Cell(ranged(found["p50_ms"], found["interval_ms"], digits), note=found["reason"]),
-                    Cell(ranged(difference, between, digits, signed=True)),
-                )
-            )
-    return Table(tuple(columns), tuple(rows))
-
-
-def _answers(sentinel: Mapping[str, Any]) -> str:
-    return "answered: " + "; ".join(
-        f"{each['case']} {each['answered']} of {each['n']}" for each in sentinel["answers"]
     )
 
 

@@ -1,0 +1,50 @@
+"""The drift of a campaign: the same recordings, asked through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from live_eval.profile.figures.drift import SENTINEL_FIGURES
+from live_eval.report.tables import LATENCY_TITLES, Cell, Column, Table, ranged
+
+__all__ = ["drift_table"]
+
+_TITLES = {**LATENCY_TITLES, "lag": "lag (error bar)"}
+
+
+def drift_table(sentinels: Sequence[Mapping[str, Any]], link: Callable[[str], str]) -> Table:
+    """Return what is followed through a campaign: its median at each sentinel, against the first.
+
+    Args:
+        sentinels: Each with its name and what `live_eval.profile.figures.drift.sentinel_figures` returns, and
+            ``started_at`` where it is known.
+        link: The link to the turns of a sentinel, from its name.
+    """
+    dated = any("started_at" in sentinel for sentinel in sentinels)
+    texts = ("figure", "sentinel", *(["began"] if dated else []))
+    columns = [Column(name, figures=False) for name in texts]
+    columns += map(Column, ("n", "p50, ms", "against the first, mean ms"))
+    rows = []
+    for name in SENTINEL_FIGURES:
+        digits = 1 if name in ("connect", "lag") else 0
+        for sentinel in sentinels:
+            found = sentinel["figures"][name]
+            difference, between = found["difference_ms"], found["difference_interval_ms"]
+            rows.append(
+                (
+                    Cell(_TITLES[name]),
+                    Cell(sentinel["name"], href=link(sentinel["name"]), note=_answers(sentinel)),
+                    *([Cell(str(sentinel.get("started_at", "")))] if dated else []),
+                    Cell(str(found["n"])),
+                    Cell(ranged(found["p50_ms"], found["interval_ms"], digits), note=found["reason"]),
+                    Cell(ranged(difference, between, digits, signed=True)),
+                )
+            )
+    return Table(tuple(columns), tuple(rows))
+
+
+def _answers(sentinel: Mapping[str, Any]) -> str:
+    return "answered: " + "; ".join(
+        f"{each['case']} {each['answered']} of {each['n']}" for each in sentinel["answers"]
+    )
