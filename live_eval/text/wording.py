@@ -7,7 +7,15 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-__all__ = ["counted", "markdown_table", "markdown_text", "natural_order", "one_line", "plain_typography", "significant"]
+__all__ = [
+    "counted",
+    "markdown_table",
+    "markdown_text",
+    "natural_order",
+    "one_line",
+    "plain_typography",
+    "significant",
+]
 
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
