@@ -23,6 +23,7 @@ WRONG_USAGE = 2
 COMMANDS = {
     "run": "Hold conversations with an endpoint and score them.",
     "latency": "Measure an endpoint's latency under controlled load.",
+    "duplex": "Measure how an endpoint takes turns: pauses, interruptions, noise.",
     "show": "Print the summary of a run.",
     "replay": "Replay recorded sessions and compare them with the stored turns.",
     "report": "Write a report of runs: an HTML page, Markdown, CSV or JSON.",

@@ -148,18 +148,20 @@ def rule_of(cases: Sequence[Case]) -> Rule:
     return Rule.PAUSE if len(last.parts) > 1 else Rule.ANSWER
 
 
-def judge(conversation: Conversation, rule: Rule) -> Judgement:
+def judge(conversation: Conversation, rule: Rule, *, continuous: bool = False) -> Judgement:
     """Judge a trial whose last utterance was spoken.
 
     Args:
         conversation: What happened, with at least one utterance of the user.
         rule: What is asked of the endpoint.
+        continuous: Whether the endpoint streams media without events, so that nothing but silence shows that
+            a reply has ended.
     """
     match rule:
         case Rule.ANSWER | Rule.PAUSE:
             found = _answering(conversation)
         case Rule.INTERRUPTION | Rule.BACKCHANNEL:
-            found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION)
+            found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION, says_ends=not continuous)
         case Rule.FALSE_TRIGGER:
             found = _silence_expected(conversation)
     user, last = _talk_ns(conversation.user), conversation.user[-1]
@@ -223,7 +225,7 @@ def _answering(conversation: Conversation) -> Judgement:
     )
 
 
-def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
+def _overlapping(conversation: Conversation, *, interrupts: bool, says_ends: bool) -> Judgement:
     """Judge an utterance that begins over a reply: to stop it, or not."""
     last = conversation.user[-1]
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
@@ -235,10 +237,11 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     later = [each for each in conversation.agent if each is not reply and _begins_after(each, last.start_ns)]
     onset_ns, silent_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     stopped = _was_stopped(reply, last.start_ns)
+    ended = says_ends and reply.completed
     outcome, reason = (
-        _interruption(reply, last, stopped=stopped)
+        _interruption(reply, last, stopped=stopped, ended=ended)
         if interrupts
-        else _backchannel(reply, last, later, stopped=stopped)
+        else _backchannel(reply, last, later, stopped=stopped, ended=ended)
     )
     heard_stop = stopped or outcome is Outcome.FELL_SILENT
     next_ns = min((each.sounds[0].start_ns for each in later if each.sounds), default=None)
@@ -263,7 +266,7 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     )
 
 
-def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tuple[Outcome, str]:
+def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool, ended: bool) -> tuple[Outcome, str]:
     lasted_ns = reply.sounds[-1].end_ns - last.start_ns
     if not stopped and lasted_ns <= 0:
         return Outcome.NOT_OVERLAPPING, "the reply had ended before the user spoke"
@@ -271,27 +274,27 @@ def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tup
         return Outcome.KEPT_TALKING, f"the reply was audible for {_ms(lasted_ns)} more"
     if stopped:
         return Outcome.YIELDED, ""
-    return _ended_alone(reply)
+    return _silent(ended=ended)
 
 
 def _backchannel(
-    reply: AgentSpeech, last: UserSpeech, later: Sequence[AgentSpeech], *, stopped: bool
+    reply: AgentSpeech, last: UserSpeech, later: Sequence[AgentSpeech], *, stopped: bool, ended: bool
 ) -> tuple[Outcome, str]:
     silent_ns = reply.sounds[-1].end_ns
     if stopped:
         return Outcome.YIELDED, "the endpoint stopped its reply"
     if silent_ns <= last.start_ns:
         return Outcome.NOT_OVERLAPPING, "the reply had ended before the user spoke"
-    if silent_ns < last.end_ns or (not _says_ends(reply) and silent_ns - last.start_ns < YIELD_WITHIN_NS):
-        return _ended_alone(reply)
+    if silent_ns < last.end_ns or (not ended and silent_ns - last.start_ns < YIELD_WITHIN_NS):
+        return _silent(ended=ended)
     if later:
         return Outcome.TRIGGERED, "another response followed"
     return Outcome.KEPT_TALKING, ""
 
 
-def _ended_alone(reply: AgentSpeech) -> tuple[Outcome, str]:
-    """Return the outcome of a reply that ended shortly after the user began, without word of a stop."""
-    if _says_ends(reply):
+def _silent(*, ended: bool) -> tuple[Outcome, str]:
+    """Return the outcome of a reply that is silent shortly after the user began, without word of a stop."""
+    if ended:
         return Outcome.NATURAL_END, "the reply ended by itself while the user spoke"
     return Outcome.FELL_SILENT, "the endpoint does not say whether it stopped or had finished"
 
@@ -329,11 +332,6 @@ def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
     if reply.cancelled_ns is not None:
         return reply.cancelled_ns >= since_ns
     return reply.discarded_ns > 0
-
-
-def _says_ends(reply: AgentSpeech) -> bool:
-    """Return whether the endpoint says when a reply of its own has ended."""
-    return reply.completed
 
 
 def _first(times_ns: Iterable[int | None], since_ns: int) -> int | None:

@@ -124,7 +124,7 @@ def inner_parts(audio: Audio, boundaries: SpeechBoundaries) -> tuple[SpokenPart,
     begin_ns, end_ns = boundaries.onset_ns, boundaries.voice_end_ns
     inside = [pause for pause in pauses if begin_ns < pause[0] and pause[1] < end_ns]
     edges = [begin_ns, *(edge for pause in inside for edge in pause), end_ns]
-    return tuple(SpokenPart(*edges[at : at + 2]) for at in range(0, len(edges), 2))
+    return tuple(SpokenPart(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
 
 
 def _found_parts(case: Case, cache: BoundaryCache) -> tuple[SpokenPart, ...]:

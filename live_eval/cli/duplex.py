@@ -1,0 +1,164 @@
+"""``live-eval duplex``: interrupt an endpoint, pause, hum along, and see what it does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from live_eval.cli import FAILED, INTERRUPTED, _options
+from live_eval.cli._duplex import print_comparison, print_duplex
+from live_eval.cli._flags import overlay, table_options
+from live_eval.cli._listing import print_listing
+from live_eval.cli._progress import RunProgress
+from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.duplex.probes import PROBES
+from live_eval.duplex.summary import compare_campaigns, duplex_summary
+from live_eval.errors import UsageError
+from live_eval.run.run_file import validate
+from live_eval.run.stop_signals import StopSignals
+from live_eval.session.event_loop import run as run_loop
+from live_eval.text.wording import counted
+
+__all__ = ["command"]
+
+_COMPARE = "compare"
+
+_OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")
+"""Keys of the run file that the command sets itself."""
+
+
+def _duplex(
+    endpoint: str | None,
+    folders: Sequence[str],
+    probes: Sequence[str],
+    repeat: int,
+    sentinel_turns: int,
+    listed: bool,
+    out: Path | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    stop = click.get_current_context().with_resource(StopSignals())
+    if listed:
+        _list(as_json)
+        return
+    if endpoint == _COMPARE:
+        _compare(folders, as_json)
+        return
+    if endpoint is None or folders:
+        raise UsageError("expected one endpoint, or the word compare and two folders of campaigns")
+    plan = DuplexPlan(
+        config=validate(overlay({"endpoint": {"name": endpoint}}, flags)),
+        probes=probes,
+        repeat=repeat,
+        sentinel_turns=sentinel_turns,
+    )
+    folder = out or _options.new_folder(f"{endpoint}-duplex")
+    campaign = DuplexCampaign(plan, folder)
+    for note in campaign.notes:
+        click.echo(f"note: {note}", err=True)
+    with _DuplexProgress() as progress:
+        outcome = run_loop(campaign.hold(progress, stop))
+    summary = duplex_summary(folder)
+    if as_json:
+        _options.print_json(summary)
+    else:
+        print_duplex(summary)
+    click.echo(f"campaign: {folder}", err=as_json)
+    sys.exit(_status(outcome))
+
+
+def _list(as_json: bool) -> None:
+    rows = [
+        {
+            "name": probe.name,
+            "what": probe.what,
+            "conditions": [condition.name for condition in probe.conditions],
+        }
+        for probe in PROBES.values()
+    ]
+    print_listing(rows, {"name": "probe", "what": "plays", "conditions": "conditions"}, as_json=as_json)
+
+
+def _compare(folders: Sequence[str], as_json: bool) -> None:
+    if len(folders) != 2:
+        raise UsageError(f"compare: expected two folders of campaigns, found {len(folders)}")
+    first, second = map(Path, folders)
+    comparison = compare_campaigns(first, second)
+    if as_json:
+        _options.print_json(comparison)
+    else:
+        print_comparison(comparison)
+
+
+def _status(outcome: DuplexOutcome) -> int:
+    if outcome.interrupted:
+        click.echo("Interrupted. The trials played so far are kept.", err=True)
+        return INTERRUPTED
+    if outcome.stopped:
+        click.echo(f"stopped: {outcome.stopped}", err=True)
+    return FAILED if outcome.stopped or outcome.failed else 0
+
+
+class _DuplexProgress(RunProgress):
+    """The progress bar of a campaign: that of a run, run after run."""
+
+    def run(self, name: str, void: int) -> None:
+        """Name the run that begins, or say what is played again."""
+        self.note(f"{name}: playing {counted(void, 'void trial')} again" if void else f"{name}:")
+
+
+command = click.Command(
+    "duplex",
+    callback=_duplex,
+    params=[
+        click.Argument(["endpoint"], required=False),
+        click.Argument(["folders"], nargs=-1),
+        click.Option(
+            ["--probe", "probes"],
+            multiple=True,
+            metavar="NAME",
+            help="Play only this probe; repeatable. --list describes them.",
+        ),
+        click.Option(
+            ["--repeat"],
+            type=click.IntRange(1),
+            default=8,
+            show_default=True,
+            help="Trials of each condition; 8 are the fewest that have an interval.",
+        ),
+        click.Option(
+            ["--sentinel-turns"],
+            type=click.IntRange(0),
+            default=3,
+            show_default=True,
+            help="Turns of the sentinel at the start, the middle and the end, which shows drift; 0 for none.",
+        ),
+        click.Option(["--list", "listed"], is_flag=True, help="List the probes with their conditions."),
+        click.Option(
+            ["--out"],
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder of the campaign. Default: a new one in recordings/.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
+        *(
+            option
+            for table in ("endpoint", "data", "turns", "impair")
+            for option in table_options(table)
+            if (option.name or "").replace("__", ".") not in _OWN
+        ),
+    ],
+    help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
+
+    Plays trials of every probe to ENDPOINT in random order, as one ordinary run in the campaign's folder.
+    Trials that show nothing, because the reply ended by itself, are played again, at most twice. With
+    --impair, all trials are played once more with the damage, and compared with the clean run.
+
+    `live-eval duplex compare FOLDER FOLDER` compares two campaigns, paired by trial.
+
+    Exit status: 0; 3 if sessions failed; 2 for wrong usage.""",
+)

@@ -1,0 +1,310 @@
+"""A campaign: trials of probes, all in one ordinary run, and the same again with an impairment.
+
+On disk, ``recordings/<campaign>/`` holds `duplex.json` (`DUPLEX_SCHEMA`), the stimuli with their manifest in
+``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is played again as a repetition of
+its turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from live_eval.data import DataOptions, DataSet, load, locate
+from live_eval.dialect import TransportKind
+from live_eval.duplex.outcomes import Outcome
+from live_eval.duplex.probes import SENTINEL, Trial, probes_for, sentinel, trials_of
+from live_eval.duplex.stimuli import StimulusTrial, write_stimuli
+from live_eval.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialFacts, read_trials
+from live_eval.errors import StoreError, UsageError
+from live_eval.recording import RunWriter
+from live_eval.redaction import SECRETS
+from live_eval.run.plan import Job, Plan, make_plan
+from live_eval.run.run_file import DataTable, ImpairTable, JudgesTable, RunConfig
+from live_eval.run.runner import Observer, play, running_endpoint
+from live_eval.run.stop_signals import StopSignals
+from live_eval.text.files import atomic_write
+from live_eval.types import TurnMode
+
+__all__ = [
+    "CLEAN",
+    "DUPLEX_FILE",
+    "DUPLEX_SCHEMA",
+    "IMPAIRED",
+    "DuplexCampaign",
+    "DuplexObserver",
+    "DuplexOutcome",
+    "DuplexPlan",
+]
+
+DUPLEX_FILE = "duplex.json"
+DUPLEX_SCHEMA = 1
+CLEAN = "clean"
+"""Folder of the run without impairment."""
+IMPAIRED = "impaired"
+"""Folder of the run with it."""
+
+_STIMULI = "stimuli"
+_SENTINEL_PARTS = ("start", "middle", "end")
+_OPENING = f"{SENTINEL}-{_SENTINEL_PARTS[0]}-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplexPlan:
+    """What a campaign asks of an endpoint.
+
+    Args:
+        config: The endpoint and how turns are played. Data that it names are the user's own recordings.
+        probes: Names of probes; empty for all.
+        repeat: Trials of each condition.
+        sentinel_turns: Turns of the sentinel at the start, in the middle and at the end; 0 for none.
+    """
+
+    config: RunConfig = field(default_factory=RunConfig)
+    probes: Sequence[str] = ()
+    repeat: int = 8
+    sentinel_turns: int = 3
+
+
+class DuplexObserver(Observer, Protocol):
+    """Follows a campaign; drives the progress bar."""
+
+    def run(self, name: str, void: int) -> None:
+        """A run begins, or plays so many void trials again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DuplexOutcome:
+    """How a campaign ended.
+
+    Args:
+        failed: Trials whose session failed.
+        interrupted: Whether the user stopped it.
+        stopped: Why it stopped before its end; empty if it did not.
+    """
+
+    failed: int
+    interrupted: bool
+    stopped: str = ""
+
+
+class DuplexCampaign:
+    """Plays a campaign into a folder.
+
+    Everything is looked up, and the stimuli are made, before anything is played: call it off the event loop.
+
+    Args:
+        plan: What to ask.
+        folder: The campaign's folder; created if missing.
+
+    Raises:
+        UsageError: The plan names what does not exist, or the endpoint cannot do what it asks for.
+        DataError: The user's recordings cannot be used.
+        StoreError: The folder holds a campaign already, or cannot be written.
+    """
+
+    def __init__(self, plan: DuplexPlan, folder: Path) -> None:
+        self.folder = folder
+        self._created = datetime.now(UTC).isoformat(timespec="seconds")
+        seed = plan.config.turns.seed
+        data = _data_of(plan)
+        trials = _in_order(
+            trials_of(probes_for(plan.probes, data), plan.repeat, seed), plan.sentinel_turns, seed
+        )
+        self._facts = [
+            TrialFacts(trial_id=each.trial_id, probe=each.probe, condition=each.condition, meant=each.meant)
+            for each in trials
+        ]
+        _check(
+            make_plan(plan.config.model_copy(update={"data": DataTable()}))
+        )  # refuses what is wrong before anything is written
+        if (folder / DUPLEX_FILE).exists():
+            raise StoreError(f"{folder}: holds a campaign already; choose another folder")
+        stimuli = [
+            StimulusTrial(trial_id=each.trial_id, topic=each.probe, lines=each.lines) for each in trials
+        ]
+        try:
+            manifest = write_stimuli(stimuli, folder / _STIMULI)
+        except OSError as error:
+            raise StoreError(
+                f"{folder}: expected a folder to write a campaign to: {error.strerror}"
+            ) from None
+        config = _config_of(plan, manifest)
+        self._plans = {CLEAN: make_plan(config.model_copy(update={"impair": ImpairTable()}))}
+        if config.impair.specs:
+            self._plans[IMPAIRED] = make_plan(config)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is worth knowing about the campaign, one sentence each."""
+        plans = self._plans.values()
+        return tuple(
+            dict.fromkeys(note for plan in plans for note in plan.notes if note not in plan.data.notes)
+        )
+
+    async def hold(self, observer: DuplexObserver, stop: StopSignals | None = None) -> DuplexOutcome:
+        """Play the trials; void ones are played again, at most twice.
+
+        Stops where no session of the first sentinel could be held. What was recorded until then is kept.
+
+        Args:
+            observer: Follows the campaign.
+            stop: The signals of the command; None to handle them while playing only.
+        """
+        self._write(complete=False)
+        failed = 0
+        async with running_endpoint(self._plans[CLEAN], self.folder) as base_url:
+            for name, plan in self._plans.items():
+                ended = await self._play(name, plan, base_url, observer, stop)
+                failed += ended.failed
+                if ended.interrupted or ended.stopped:
+                    return replace(ended, failed=failed)
+        self._write(complete=True)
+        return DuplexOutcome(failed, interrupted=False)
+
+    async def _play(
+        self, name: str, plan: Plan, base_url: str, observer: DuplexObserver, stop: StopSignals | None
+    ) -> DuplexOutcome:
+        """Play one run."""
+        folder = self.folder / name
+        writer = await asyncio.to_thread(RunWriter.create, folder, plan.manifest())
+        run = _Run(plan, writer, folder, self._facts, base_url, observer, stop)
+        ended: DuplexOutcome | None = None
+        try:
+            ended = await run.play(name)
+        finally:
+            finished = ended is not None and not (ended.interrupted or ended.stopped)
+            await asyncio.to_thread(writer.end, finished=finished)
+        return ended
+
+    def _write(self, *, complete: bool) -> None:
+        plan = self._plans[CLEAN]
+        document: dict[str, Any] = {
+            "schema": DUPLEX_SCHEMA,
+            "endpoint": plan.spec.name,
+            "created": self._created,
+            "complete": complete,
+            "seed": plan.config.turns.seed,
+            "notes": list(self.notes),
+            "runs": {CLEAN: CLEAN, IMPAIRED: IMPAIRED if IMPAIRED in self._plans else None},
+            "impairment": str(self._plans[IMPAIRED].impairment) if IMPAIRED in self._plans else None,
+            "trials": [
+                {
+                    "trial": each.trial_id,
+                    "probe": each.probe,
+                    "condition": each.condition,
+                    "meant": list(each.meant),
+                }
+                for each in self._facts
+            ],
+        }
+        path = self.folder / DUPLEX_FILE
+        try:
+            with atomic_write(path) as part:
+                part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+class _Run:
+    """One run of a campaign while it is played."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        writer: RunWriter,
+        folder: Path,
+        facts: Sequence[TrialFacts],
+        base_url: str,
+        observer: DuplexObserver,
+        stop: StopSignals | None,
+    ) -> None:
+        self._plan = plan
+        self._writer = writer
+        self._folder = folder
+        self._facts = facts
+        self._base_url = base_url
+        self._observer = observer
+        self._stop = stop
+        self._last: dict[str, PlayedTrial] = {}
+
+    async def play(self, name: str) -> DuplexOutcome:
+        """Play the first sentinel, then every trial, then those again that were void."""
+        self._observer.run(name, 0)
+        jobs = list(self._plan.jobs)
+        opening = [job for job in jobs if str(job.case.dialogue_id).startswith(_OPENING)]
+        ended = await self._play_jobs(opening) if opening else None
+        for playing in range(1, MOST_PLAYINGS + 1):
+            if ended is None or not (ended.interrupted or ended.stopped):
+                ended = await self._play_jobs(jobs)
+            void = {trial_id for trial_id, trial in self._last.items() if trial.outcome.void}
+            if ended.interrupted or ended.stopped or not void or playing == MOST_PLAYINGS:
+                break
+            self._observer.run(name, len(void))
+            jobs += [Job(job.case, playing) for job in self._plan.jobs if job.case.dialogue_id in void]
+        assert ended is not None
+        return ended
+
+    async def _play_jobs(self, jobs: Sequence[Job]) -> DuplexOutcome:
+        """Play what of these turns has not been played yet, and read the trials so far."""
+        plan = replace(self._plan, jobs=tuple(jobs))
+        outcome = await play(
+            plan, self._writer, self._folder, self._observer, base_url=self._base_url, stop=self._stop
+        )
+        trials = await asyncio.to_thread(read_trials, self._folder, self._facts)
+        self._last = {trial.facts.trial_id: trial for trial in trials}  # the last playing of each
+        failed = [trial.judgement.reason for trial in trials if trial.outcome is Outcome.FAILED]
+        all_failed = bool(failed) and len(failed) == len(trials)
+        stopped = f"no session could be held ({failed[0]})" if all_failed else ""
+        return DuplexOutcome(len(failed), outcome.interrupted, stopped)
+
+
+def _in_order(trials: Sequence[Trial], sentinel_turns: int, seed: int) -> list[Trial]:
+    """Return trials in random order, with the sentinel before, amid and after them."""
+    shuffled = random.Random(seed).sample(trials, len(trials))
+    start, middle, end = (sentinel(when, sentinel_turns) for when in _SENTINEL_PARTS)
+    half = len(shuffled) // 2
+    return [*start, *shuffled[:half], *middle, *shuffled[half:], *end]
+
+
+def _data_of(plan: DuplexPlan) -> DataSet | None:
+    """Return the user's recordings, if the plan names any."""
+    table = plan.config.data
+    if "path" not in table.model_fields_set:
+        return None
+    options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
+    return load(locate(table.path), options)
+
+
+def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
+    """Return the settings of the campaign's run: its stimuli, in their order, and no judges."""
+    turns = plan.config.turns
+    changes: dict[str, Any] = {"repeat": 1, "shuffle": False}
+    if "concurrency" not in turns.model_fields_set:
+        changes["concurrency"] = 1
+    return plan.config.model_copy(
+        update={
+            "data": DataTable(path=str(manifest)),
+            "judges": JudgesTable(names=()),
+            "turns": turns.model_copy(update=changes),
+        }
+    )
+
+
+def _check(plan: Plan) -> None:
+    """Raise if the endpoint cannot be talked over."""
+    spec = plan.spec
+    if spec.transport_kind is TransportKind.HTTP:
+        raise UsageError(f"{spec.name} makes one request for each turn: it has no session to speak over")
+    if plan.turn_mode is TurnMode.MANUAL:
+        raise UsageError(
+            f"{spec.name} with manual turns hears the user only when a turn is committed, so it cannot be "
+            "spoken over: expected the turn mode server_vad or full_duplex"
+        )

@@ -1,0 +1,158 @@
+"""The trials of a campaign as they were played: their turns, what was heard, and what came of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from live_eval.duplex.conversation import Conversation
+from live_eval.duplex.from_turns import conversation_of
+from live_eval.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
+from live_eval.errors import FailureKind
+from live_eval.recording import RunReader, TurnRecord
+from live_eval.types import Failure
+
+__all__ = ["MOST_PLAYINGS", "PlayedTrial", "TrialFacts", "read_trials"]
+
+MOST_PLAYINGS = 3
+"""How often a trial is played at most, while it is void."""
+
+_BEHAVIOUR = frozenset(
+    {
+        FailureKind.NO_RESPONSE,
+        FailureKind.STALLED,
+        FailureKind.ENDLESS,
+        FailureKind.RESPONSE_FAILED,
+        FailureKind.RESPONSE_INCOMPLETE,
+        FailureKind.RESPONSE_CANCELLED,
+        FailureKind.EMPTY_REPLY,
+        FailureKind.DIALOGUE_ENDED,
+    }
+)
+"""Failures of turns that are the endpoint's behaviour, which has an outcome; others are the session's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFacts:
+    """What a trial is.
+
+    Args:
+        trial_id: Its name.
+        probe: The name of its probe.
+        condition: The condition of the probe.
+        meant: Words that show that a correction was taken up; empty where nothing is corrected.
+    """
+
+    trial_id: str
+    probe: str
+    condition: str
+    meant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedTrial:
+    """One playing of a trial.
+
+    Args:
+        facts: What the trial is.
+        playing: 0 for the first playing; more where it was void before.
+        rule: What was asked of the endpoint.
+        turns: Its turns, in order.
+        conversation: What happened; None if no utterance was spoken.
+        judgement: What came of it.
+        failure: Why the session failed; None if it did not.
+        correction: Whether a correction was taken up, in the words of the next ``reply`` and in what the
+            endpoint ``heard``; None where there are no such words. Empty where nothing is corrected.
+    """
+
+    facts: TrialFacts
+    playing: int
+    rule: Rule
+    turns: tuple[TurnRecord, ...]
+    conversation: Conversation | None
+    judgement: Judgement
+    failure: Failure | None
+    correction: Mapping[str, bool | None]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        return self.judgement.outcome
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the endpoint did what was asked of it; None for a void trial."""
+        return None if self.outcome.void else self.outcome in self.rule.passes
+
+    @property
+    def lag_ns(self) -> int:
+        """How late we were ourselves at most."""
+        return max((turn.timing.lag_ns for turn in self.turns), default=0)
+
+
+def read_trials(folder: Path, facts: Sequence[TrialFacts]) -> list[PlayedTrial]:
+    """Read the trials of a run that were played so far, complete or not.
+
+    Args:
+        folder: The run's folder.
+        facts: The trials that it plays.
+
+    Returns:
+        Every playing of each trial, trial by trial.
+
+    Raises:
+        StoreError: The folder holds no run, or a damaged one.
+    """
+    with RunReader.open(folder) as run:
+        played: dict[tuple[str, int], list[TurnRecord]] = {}
+        for turn in run.turns():
+            if turn.case.dialogue_id is not None:
+                played.setdefault((turn.case.dialogue_id, turn.repeat), []).append(turn)
+        return [
+            _trial(run, each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
+            for each in facts
+            for playing in range(MOST_PLAYINGS)
+            if (turns := played.get((each.trial_id, playing)))
+        ]
+
+
+def _trial(run: RunReader, facts: TrialFacts, playing: int, turns: Sequence[TurnRecord]) -> PlayedTrial:
+    rule = rule_of([turn.case for turn in turns])
+    spoken = [turn for turn in turns if turn.trace.onset_ns is not None]
+    conversation = conversation_of(run, spoken) if spoken else None
+    failure = next(
+        (turn.failure for turn in turns if turn.failure and turn.failure.kind not in _BEHAVIOUR), None
+    )
+    if failure is not None:
+        judgement = Judgement(outcome=Outcome.FAILED, reason=f"{failure.kind}: {failure.message}")
+    elif conversation is None or len(spoken) < len(turns):
+        judgement = unspoken(conversation)
+    else:
+        judgement = judge(conversation, rule, continuous=any(turn.trace.continuous for turn in turns))
+    return PlayedTrial(
+        facts=facts,
+        playing=playing,
+        rule=rule,
+        turns=tuple(turns),
+        conversation=conversation,
+        judgement=judgement,
+        failure=failure,
+        correction=_taken_up(facts, turns[-1]) if facts.meant else {},
+    )
+
+
+def _taken_up(facts: TrialFacts, turn: TurnRecord) -> dict[str, bool | None]:
+    return {
+        "reply": _has_one_of(turn.reply_text, facts.meant),
+        "heard": _has_one_of(turn.heard_text, facts.meant),
+    }
+
+
+def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:
+    """Return whether a text has one of several words; None without text."""
+    if not text:
+        return None
+    words = set(re.findall(r"\w+", text.lower()))
+    return any(word in words for word in wanted)
