@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from live_eval.impair.catalogue import QUEUE_MS
 from live_eval.impair.spec import Impairment
 
-__all__ = ["PacketPath", "is_damaged", "is_media"]
+__all__ = ["HEADER_BYTES", "PacketPath", "is_damaged", "is_media"]
 
-_HEADER_BYTES = 28  # IPv4 without options, UDP
+HEADER_BYTES = 28
+"""IPv4 without options, and UDP: they take capacity with each datagram."""
 _MS = 1_000_000
 _DTLS_DATA = 23  # RFC 6347: a record of application data
 
@@ -104,7 +105,7 @@ class PacketPath:
             begin_ns = max(at_ns, self._free_ns)
             if begin_ns - at_ns > self._queue_ns:
                 return ()
-            at_ns = self._free_ns = begin_ns + round((size + _HEADER_BYTES) * 8 * _MS / self._kbps)
+            at_ns = self._free_ns = begin_ns + round((size + HEADER_BYTES) * 8 * _MS / self._kbps)
         if lost:
             return ()
         due_ns = at_ns + delay_ns
