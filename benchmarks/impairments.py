@@ -1,11 +1,12 @@
 """Impairments: what was set against what arrives, over real sockets and on real recordings.
 
 * Packets: 20 pairs of UDP sockets on loopback, 172 bytes every 20 ms each way, one side damaged; arrivals are
-  stamped by the kernel. Expected values follow from the definitions; those of jitter, which keeps the order of
-  packets, from a simulation of the definition in numpy.
+  stamped by the kernel. Expected values follow from the definitions; those of jitter, which keeps the order
+  of packets, from a simulation of the definition in numpy.
 * Streams: our WebSocket transport against a server of the library `websockets`.
+* Calls: turns over WebRTC to the reference endpoint, whose packets and ours are counted by the two receivers.
 * Sound: the bundled recordings, damaged and measured.
-* Echo: the frame path of a session, and what mixing costs.
+* Echo: the bundled recordings as replies, mixed into silent frames.
 
 Printed: expected and measured, with how many values that rests on.
 """
@@ -14,16 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import correlate
 from websockets.asyncio.server import ServerConnection, serve
 
 import live_eval
-from live_eval.audio import Audio, read_audio, resample
+from live_eval.audio import Audio, Codec, CodecName, read_audio, resample, write_flac
 from live_eval.audio.speech_level import speech_level
 from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Pacer, SystemClock
@@ -32,7 +36,15 @@ from live_eval.impair import parse
 from live_eval.impair.packets import HEADER_BYTES
 from live_eval.impair.recording import impair_recording
 from live_eval.impair.sound import room_response
+from live_eval.recording import RunReader, RunWriter
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.server.process import ReferenceProcess
+from live_eval.run.plan import make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import SilentObserver, play
+from live_eval.session.echo import Echo
 from live_eval.session.event_loop import run
+from live_eval.session.responses import OpenResponse
 from live_eval.sockets.datagrams import StampedDatagram, stamped_datagrams
 from live_eval.sockets.impaired import ImpairedDatagrams
 from live_eval.sockets.stamps import ArrivalStamps
@@ -62,14 +74,17 @@ class Side(asyncio.DatagramProtocol):
         self.came: list[tuple[int, int]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket."""
         assert isinstance(transport, asyncio.DatagramTransport)
         self.transport = transport
 
     def datagram_received(self, data: bytes, address: object) -> None:
+        """Note when a packet came."""
         assert isinstance(data, StampedDatagram)
         self.came.append((int.from_bytes(data[2:6]), data.stamp.at_ns))
 
     def send(self, number: int, address: tuple[str, int]) -> None:
+        """Send a packet."""
         self.sent_ns[number] = CLOCK.now_ns()
         packet = b"\x80\x6f" + number.to_bytes(4) + bytes(SIZE - 6)
         self.transport.sendto(packet, address)
@@ -123,7 +138,7 @@ class Way:
             highest = np.maximum.accumulate(numbers) if numbers else np.zeros(0)
             reordered += int((np.array(numbers) < highest).sum())
         self.lost = 100 * (1 - arrived / self.n)
-        self.burst = float(np.mean(runs)) if runs else 0.0
+        self.bursts = np.array(runs)
         self.doubled = 100 * (copies - arrived) / arrived
         self.reordered = 100 * reordered / arrived
 
@@ -151,7 +166,8 @@ def report_packets(spec: str, way: Way, direction: str) -> None:
     name = f"{spec} ({direction})"
     if loss is not None:
         row(name, "lost", loss, way.lost, way.n, "%")
-        row(name, "mean burst", values["burst"] or 1 / (1 - loss / 100), way.burst, way.n, "")
+        bursts = way.bursts
+        row(name, "mean burst", values["burst"] or 1 / (1 - loss / 100), bursts.mean(), len(bursts), "")
     if jitter is not None:
         delays = ordered_delays(values["delay"] or 0.0, jitter)
         row(name, "delay, mean", float(delays.mean()), float(np.mean(way.delays_ms)), way.n, "ms")
@@ -170,7 +186,8 @@ def report_packets(spec: str, way: Way, direction: str) -> None:
         offered = (SIZE + HEADER_BYTES) * 8 / (FRAME_NS / MS)
         passed = (100 - way.lost) / 100 * offered
         row(name, "rate that passes", min(kbps, offered), passed, way.n, "kbps")
-        row(name, "delay, max", 200 + (SIZE + HEADER_BYTES) * 8 / kbps, max(way.delays_ms), way.n, "ms")
+        longest = 200 + (SIZE + HEADER_BYTES) * 8 / kbps
+        row(name, "delay, p99", longest, float(np.percentile(way.delays_ms, 99)), way.n, "ms")
 
 
 async def packets() -> None:
@@ -325,11 +342,85 @@ def decay_ms(response: Floats) -> float:
     return (end - begin) * 3 / RATE_HZ * 1_000
 
 
+# -- Echo ------------------------------------------------------------------------------------------------
+
+
+def echo() -> None:
+    """Mix bundled recordings, which come at once in chunks of 100 ms, into silent frames."""
+    frame = RATE_HZ // 50
+    codec = Codec(CodecName.PCM16, RATE_HZ)
+    for level_db, delay_ms in ((-10, 60), (-30, 200)):
+        levels, lags_ms, costs_ms = [], [], []
+        for audio in recordings():
+            reply, pcm = OpenResponse("reply", 0), audio.int16()
+            for chunk in np.split(pcm, range(RATE_HZ // 10, len(pcm), RATE_HZ // 10)):
+                reply.hear(7 * MS, chunk.astype("<i2").tobytes(), codec, len(chunk))
+            mixer, mixed = Echo(level_db, delay_ms * MS, RATE_HZ), []
+            for number in range(len(pcm) // frame + 20):
+                began_ns = CLOCK.now_ns()
+                mixer.listen([reply])
+                mixed.append(mixer.mix(bytes(2 * frame), number * FRAME_NS))
+                costs_ms.append((CLOCK.now_ns() - began_ns) / MS)
+            heard = np.frombuffer(b"".join(mixed), "<i2").astype(np.float64)
+            match = correlate(heard, pcm.astype(np.float64), "valid")
+            lags_ms.append(np.argmax(match) * 1_000 / RATE_HZ - 7)
+            levels.append(db(heard) + 10 * math.log10(len(heard) / len(pcm)) - db(pcm.astype(np.float64)))
+        name = f"echo={level_db}dB,echo_delay={delay_ms}ms"
+        row(name, "level", level_db, float(np.mean(levels)), len(levels), "dB")
+        row(name, "delay after it is heard", delay_ms, float(np.mean(lags_ms)), len(lags_ms), "ms")
+        row(name, "cost of a frame, p50 (at most)", 0.1, float(np.median(costs_ms)), len(costs_ms), "ms")
+
+
+# -- Calls -----------------------------------------------------------------------------------------------
+
+
+async def calls(folder: Path) -> None:
+    """Play turns over WebRTC to the reference endpoint; both sides count what is missing."""
+    spec = "loss=10%,burst=2"
+    async with ReferenceProcess(
+        log_folder=folder, calibrate=True, arguments=("--reply-ms", "3000")
+    ) as process:
+        address = process.base_url.replace("ws://", "http://", 1)
+        values = {
+            "endpoint": {"name": "openai-webrtc", "base_url": address},
+            "data": {"path": str(write_speech(folder))},
+            "turns": {"repeat": 2, "concurrency": 4, "retries": 0, "word_times": "off"},
+            "impair": {"specs": [spec]},
+        }
+        plan = make_plan(validate(values))
+        with RunWriter.create(folder / "run", plan.manifest()) as writer:
+            await play(plan, writer, folder / "run", SilentObserver())
+    with RunReader.open(folder / "run") as stored:
+        media = [turn.media for turn in stored.turns() if turn.media is not None]
+    came, lost = sum(each.packets for each in media), sum(each.lost for each in media)
+    row(spec, "lost of the endpoint's", 10, 100 * lost / (came + lost), came + lost, "%")
+    sent, missing = (
+        sum(getattr(each, name) or 0 for each in media) for name in ("sent_packets", "sent_lost")
+    )
+    row(spec, "lost of ours, by its reports", 10, 100 * missing / sent, sent, "%")
+
+
+def write_speech(folder: Path) -> Path:
+    """Write ten recordings of 3 s whose end the calibrating endpoint recognises."""
+    rows = []
+    for number in range(10):
+        speech = calibration_speech(3_000, RATE_HZ)
+        write_flac(folder / f"{number}.flac", speech.audio.int16(), RATE_HZ)
+        end_ms = 1000 * speech.voice_end_sample / RATE_HZ
+        rows.append({"audio": f"{number}.flac", "text": "-", "onset_ms": 0, "voice_end_ms": end_ms})
+    path = folder / "speech.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
 def main() -> None:
     print(f"{'impairment':34} {'what':30} {'expected':>9} {'measured':>9} {'':5} {'n':>7}")
     run(packets())
     run(streams())
+    with TemporaryDirectory() as folder:
+        run(calls(Path(folder)))
     sound()
+    echo()
 
 
 if __name__ == "__main__":

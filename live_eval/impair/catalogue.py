@@ -288,6 +288,24 @@ _ALL = (
         "to 25 ms)",
         source="WSOLA, ffmpeg's atempo",
     ),
+    ImpairmentParameter(
+        name="echo",
+        layers=_AUDIO,
+        unit=ValueUnit.DECIBELS,
+        low=-80,
+        high=20,
+        help="level at which the reply comes back through the microphone, relative to the reply",
+    ),
+    ImpairmentParameter(
+        name="echo_delay",
+        layers=_AUDIO,
+        unit=ValueUnit.MILLISECONDS,
+        low=40,
+        high=2_000,
+        default="100ms",
+        needs=("echo",),
+        help="from when the reply is heard until it comes back",
+    ),
 )
 
 PARAMETERS: Mapping[str, ImpairmentParameter] = MappingProxyType({each.name: each for each in _ALL})

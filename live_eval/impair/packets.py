@@ -43,7 +43,7 @@ class _Losses:
     draw: random.Random
     starts: float  # probability that a packet is lost after one that was not
     goes_on: float  # and after one that was
-    losing: bool = False
+    losing: bool
 
     def next(self) -> bool:
         self.losing = self.draw.random() < (self.goes_on if self.losing else self.starts)
@@ -72,7 +72,10 @@ class PacketPath:
         starts = loss if burst is None else loss / (1 - loss) / burst
         goes_on = loss if burst is None else 1 - 1 / burst
         # Reports and messages come at moments of their own: they may not change which media is lost.
-        self._losses = {media: _Losses(draws(f"loss/{media}"), starts, goes_on) for media in (True, False)}
+        self._losses = {}
+        for media in (True, False):
+            draw = draws(f"loss/{media}")
+            self._losses[media] = _Losses(draw, starts, goes_on, losing=draw.random() < loss)
         self._delay_ns, self._jitter_ns = time_ns("delay"), time_ns("jitter")
         self._delays = draws("jitter")
         self._reordered, self._reordered_by_ns = share("reorder"), time_ns("reorder_by")

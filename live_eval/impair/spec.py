@@ -115,6 +115,8 @@ class Impairment:
             if kind in tuple(ImpairedLayer):
                 why = _WHY_NOT[parameter.layers[0], ImpairedLayer(kind)]
             raise UsageError(f"impairment {parameter.name!r}: not possible over {kind}: {why}")
+        if kind == "http" and "echo" in self.values:
+            raise UsageError("impairment 'echo': not possible over http: no audio is sent during a reply")
 
     def as_json(self) -> dict[str, Any]:
         """Return it for a manifest."""

@@ -18,6 +18,7 @@ from live_eval.impair import Impairment
 from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
+from live_eval.session.echo import Echo
 from live_eval.session.event_loop import Collector, LoopProbe, Priority, undisturbed
 from live_eval.session.limits import TurnLimits
 from live_eval.session.speaker import Speaker
@@ -65,11 +66,19 @@ class SessionOrder:
             return transport
         return functools.partial(transport, impairment=self.impairment)
 
-    def surroundings(self) -> Callable[[Speaker], Speaker] | None:
+    def surroundings(self) -> Callable[[Speaker], Surroundings] | None:
         """Return what puts the user into their surroundings; None where nothing but them is heard."""
-        if not any(utterance.background for utterance in self.utterances):
+        level_db = self.impairment.number("echo") if self.impairment is not None else None
+        if level_db is None and not any(utterance.background for utterance in self.utterances):
             return None
-        return functools.partial(Surroundings, utterances=self.utterances)
+        echo = None
+        if level_db is not None:
+            assert self.impairment is not None
+            delay_ms = self.impairment.number("echo_delay") or 0.0
+            first = self.utterances[0]
+            rate_hz = len(first.frames[0]) // 2 * 1_000_000_000 // first.frame_ns
+            echo = Echo(level_db, round(delay_ms * 1e6), rate_hz)
+        return functools.partial(Surroundings, utterances=self.utterances, echo=echo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

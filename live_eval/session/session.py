@@ -25,6 +25,7 @@ from live_eval.session.limits import TurnLimits
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
 from live_eval.session.script import ScriptPlayback
 from live_eval.session.speaker import Frame, Speaker
+from live_eval.session.surroundings import Surroundings
 from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
 from live_eval.session.turn import TurnState
 from live_eval.transport import Transport
@@ -94,7 +95,7 @@ class Session:
         probe: LoopProbe | None = None,
         slots: FrameSlots | None = None,
         records_wire: bool = False,
-        around: Callable[[Speaker], Speaker] | None = None,
+        around: Callable[[Speaker], Surroundings] | None = None,
     ) -> None:
         self._dialect = dialect
         self._new_transport = transport
@@ -103,6 +104,7 @@ class Session:
         self._limits = limits or TurnLimits()
         self._probe = probe
         self._around = around
+        self._surroundings: Surroundings | None = None
         self._slot = slots.slot if slots is not None else _any_moment
         self._wire = WireRecord(keeps=records_wire)
         self._new_state = functools.partial(  # no method: it would tie the session to its timeline
@@ -189,7 +191,7 @@ class Session:
         wall_ns, dial_ns = clock.wall_ns(), clock.now_ns()
         self._on_turn = on_turn
         if self._around is not None:
-            speaker = self._around(speaker)
+            speaker = self._surroundings = self._around(speaker)
         timeline = self._timeline = Timeline(self._wire, self._new_state, listens=speaker.listens)
         self._connection = Connection(
             self._dialect, self._new_transport, clock, self._limits.connect_s, timeline
@@ -273,7 +275,8 @@ class Session:
         self._timeline.failed(
             FailureKind.STALLED,
             f"{what}, and no limit of it was reached: "
-            f"after {self._timeline.sent_frames} frames the endpoint took no more",
+            f"after {self._timeline.sent_frames} frames the endpoint took no more, "
+            "or its responses keep cutting each other off",
             clock.now_ns(),
         )
         await self._connection.close()
@@ -292,6 +295,8 @@ class Session:
             self._alive_ns = now_ns = clock.now_ns()
             for heard in timeline.look(now_ns):
                 speaker.hear(heard)
+            if self._surroundings is not None:
+                self._surroundings.overhear(timeline.sounding())
             if timeline.failure is not None:
                 return
             if not self._on_grid:

@@ -1,20 +1,22 @@
-"""What reaches the microphone beside the user: background noise while they are silent. Pure."""
+"""What reaches the microphone along with the user: background noise, and the echo of replies. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from live_eval.session.echo import Echo
 from live_eval.session.playback import Utterance
+from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import Frame, Heard, Speaker
 
 __all__ = ["Surroundings"]
 
 
 class Surroundings:
-    """A speaker in a noisy place; a `Speaker`.
+    """A speaker in a noisy place, or in front of a loudspeaker; a `Speaker`.
 
     The recordings hold their own noise. In between, that behind the recording before goes on, and before the
     first one, that behind the first.
@@ -22,10 +24,12 @@ class Surroundings:
     Args:
         speaker: Who speaks.
         utterances: What they say, with its background, in order.
+        echo: The reply's echo; None for none.
     """
 
-    def __init__(self, speaker: Speaker, utterances: Sequence[Utterance]) -> None:
+    def __init__(self, speaker: Speaker, utterances: Sequence[Utterance], echo: Echo | None = None) -> None:
         self._speaker = speaker
+        self._echo = echo
         self._backgrounds = [utterance.background for utterance in utterances]
         self._utterance = -1
         self._at = 0
@@ -36,11 +40,22 @@ class Surroundings:
         """Pass on what the user hears."""
         self._speaker.hear(heard)
 
+    def overhear(self, responses: Iterable[OpenResponse]) -> None:
+        """Take note of the responses that sound now."""
+        if self._echo is not None:
+            self._echo.listen(responses)
+
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return the speaker's next frame, with the background where they are silent."""
+        """Return the speaker's next frame, with the background where they are silent, and the echo."""
         frame = self._speaker.frame(now_ns, start_ns)
         if frame is None:
             return None
+        frame = self._with_background(frame)
+        if self._echo is None:
+            return frame
+        return replace(frame, pcm=self._echo.mix(frame.pcm, start_ns))
+
+    def _with_background(self, frame: Frame) -> Frame:
         before = max(0, self._utterance)
         if frame.began is not None:
             self._utterance += 1

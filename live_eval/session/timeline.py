@@ -21,6 +21,7 @@ from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session.audibility import Audibility
 from live_eval.session.event_loop import ProbeReading
+from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (
     EndpointEvent,
     Heard,
@@ -237,6 +238,11 @@ class Timeline:
         if self.over:  # all of it may have come at once
             return at_ns < self._heard_until_ns
         return self.current.state.replying
+
+    def sounding(self) -> Iterator[OpenResponse]:
+        """Yield the responses of the turn under way, and of earlier ones that go on."""
+        for replies in self._replies:
+            yield from replies.state.open_responses
 
     @property
     def spoken(self) -> bool:

@@ -104,8 +104,6 @@ async def test_an_utterance_begins_at_its_anchor(
     sides = zip((onset_ns, heard_ns), both[0].T, strict=True)
     for at_ns, side in sides:
         at = round((at_ns - conversation.start_ns) * rate_hz / 1e9)
-        before = side[
-            at - rate_hz // 10 : at - rate_hz // 1_000
-        ]  # a filter rings
+        before = side[at - rate_hz // 10 : at - rate_hz // 1_000]  # a filter rings
         assert np.abs(before).max() < 32_768 * 10 ** (AUDIBLE_DBFS / 20)
         assert side[at : at + rate_hz // 100].any()

@@ -1,0 +1,155 @@
+"""The reply that comes back through the user's microphone, as from a loudspeaker without cancellation. Pure.
+
+A sample that is heard at one moment is in the microphone a delay later. Chunks are decoded when they are due
+and not when they arrive, since a reply may come at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from live_eval.audio.codecs import Decoder
+from live_eval.errors import AudioError
+from live_eval.session.responses import OpenResponse
+
+__all__ = ["Echo"]
+
+_AHEAD_NS = 40_000_000
+"""What is decoded ahead: a resampler holds back the end of what it was given."""
+_SECOND_NS = 1_000_000_000
+
+
+class Echo:
+    """Mixes what is heard of replies into the frames of the user.
+
+    Args:
+        level_db: Level of the echo relative to the reply, in decibels.
+        delay_ns: From when a sample is heard until it is in the microphone; 40 ms at least, since a frame is
+            made before its last sample is spoken.
+        rate_hz: Rate of the user's frames.
+    """
+
+    def __init__(self, level_db: float, delay_ns: int, rate_hz: int) -> None:
+        self._factor = np.float32(10 ** (level_db / 20))
+        self._delay_ns = delay_ns
+        self._rate_hz = rate_hz
+        self._replies: dict[int, _Playout] = {}  # by the identity of the response
+
+    def listen(self, responses: Iterable[OpenResponse]) -> None:
+        """Take note of the responses that may be heard now."""
+        for response in responses:
+            if id(response) not in self._replies and response.codec is not None:
+                self._replies[id(response)] = _Playout(response, self._rate_hz)
+
+    def mix(self, pcm: bytes, start_ns: int) -> bytes:
+        """Return a frame with the echo of what was heard.
+
+        Args:
+            pcm: int16 little-endian mono.
+            start_ns: When its first sample is spoken.
+        """
+        heard_ns = start_ns - self._delay_ns
+        samples = len(pcm) // 2
+        mixed: NDArray[np.float32] | None = None
+        for reply in self._replies.values():
+            echo = reply.heard(heard_ns, samples)
+            if echo is not None:
+                mixed = echo if mixed is None else mixed + echo
+        if mixed is None:
+            return pcm
+        total = np.frombuffer(pcm, "<i2") + self._factor * mixed
+        return bytes(np.clip(np.rint(total), -32_768, 32_767).astype("<i2"))
+
+
+class _Playout:
+    """One response as it is heard without a buffer, at the rate of the microphone."""
+
+    def __init__(self, response: OpenResponse, rate_hz: int) -> None:
+        assert response.codec is not None
+        self._response = response
+        self._codec = response.codec
+        self._decoder: Decoder | None = Decoder(response.codec)
+        self._rate_hz = rate_hz
+        self._resampler: soxr.ResampleStream | None = None
+        self._chunks = 0
+        self._restarts = True
+        self._end_ns = 0  # when the last decoded sample has been heard
+        self._at = 0  # the place of the next resampled one
+        self._pieces: deque[tuple[int, NDArray[np.float32]]] = deque()
+
+    def heard(self, from_ns: int, samples: int) -> NDArray[np.float32] | None:
+        """Return what is heard from a moment on, on the scale of int16; None for nothing."""
+        self._decode(from_ns + samples * _SECOND_NS // self._rate_hz + _AHEAD_NS)
+        begin = self._place(from_ns)
+        stop = begin + samples
+        if self._at < min(
+            stop, self._place(self._end_ns)
+        ):  # due, and no chunk follows that would drive it out
+            self._flush()
+        found: NDArray[np.float32] | None = None
+        if self._response.interrupted_ns is not None:  # the rest is dropped
+            stop = min(stop, self._place(self._response.interrupted_ns))
+        while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= begin:
+            self._pieces.popleft()
+        for at, piece in self._pieces:
+            first, last = max(at, begin), min(at + len(piece), stop)
+            if first >= last:
+                break
+            found = np.zeros(samples, np.float32) if found is None else found
+            found[first - begin : last - begin] = piece[first - at : last - at]
+        return found
+
+    def _place(self, at_ns: int) -> int:
+        return at_ns * self._rate_hz // _SECOND_NS
+
+    def _decode(self, until_ns: int) -> None:
+        """Decode the chunks that begin to be heard before a moment."""
+        response = self._response
+        while self._decoder is not None and self._chunks < len(response.chunks):
+            at = self._chunks
+            fresh = at in response.fresh
+            begin_ns = response.arrivals[at] if fresh else max(response.arrivals[at], self._end_ns)
+            if begin_ns >= until_ns:
+                return
+            self._chunks += 1
+            chunk = response.chunks[at]
+            try:
+                pcm = self._decoder.decode(chunk) if isinstance(chunk, bytes) else chunk
+            except AudioError:  # the turn fails when it is decoded for the record
+                self._decoder = None
+                return
+            sound = np.concatenate((np.zeros(response.concealed[at], np.float32), pcm.astype(np.float32)))
+            if self._restarts or begin_ns != self._end_ns:
+                self._restart(begin_ns)
+            self._end_ns = begin_ns + len(sound) * _SECOND_NS // self._codec.rate_hz
+            self._add(sound)
+
+    def _restart(self, begin_ns: int) -> None:
+        """Begin at another moment: nothing is heard in between."""
+        self._flush()
+        if self._codec.rate_hz != self._rate_hz:
+            self._resampler = soxr.ResampleStream(
+                self._codec.rate_hz, self._rate_hz, 1, dtype="float32", quality="LQ"
+            )
+        self._at = self._place(begin_ns)
+        self._restarts = False
+
+    def _flush(self) -> None:
+        """Take what the resampler holds back; another one follows."""
+        if self._resampler is not None:
+            self._keep(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+            self._resampler = None
+            self._restarts = True
+
+    def _add(self, sound: NDArray[np.float32]) -> None:
+        self._keep(sound if self._resampler is None else self._resampler.resample_chunk(sound))
+
+    def _keep(self, sound: NDArray[np.float32]) -> None:
+        if len(sound):
+            self._pieces.append((self._at, sound))
+            self._at += len(sound)
