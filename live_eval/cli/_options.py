@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import click
 from live_eval.errors import UsageError
 
 __all__ = [
+    "PROCESSES",
     "RUN",
     "STDOUT",
     "Decorator",
@@ -37,6 +39,9 @@ __all__ = [
 _RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PROCESSES = 1 if hasattr(socket, "AF_UNIX") else 0
+"""How many processes hold the sessions whose latency is measured; none where orders cannot reach them."""
 
 STDOUT = Path("-")
 """Stands for standard output."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
-from live_eval.cli import FAILED
+from live_eval.cli import FAILED, _options
 from live_eval.cli._listing import output_console
 
 __all__ = ["command"]
@@ -34,9 +34,9 @@ __all__ = ["command"]
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
-    default=0,
+    default=_options.PROCESSES,
     show_default=True,
-    help="Processes that hold the sessions; 0 to hold them in this one.",
+    help="Processes that hold the sessions; 0 to hold them in this one, as `live-eval run` does by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -61,7 +61,7 @@ def command(
 
     The result is kept if no turn failed, there are at least 50, and --endpoint is not given (or names the
     transport's default client): later runs on this machine note the error that was measured for their
-    transport and the nearest load, with its date.
+    transport, the same number of processes and the nearest load, with its date.
 
     Exit status: 0 if every turn was compared, 3 if some failed.
     """

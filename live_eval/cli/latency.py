@@ -33,7 +33,14 @@ T = TypeVar("T")
 _PRICES = ("input", "output")
 _OTHER_PRICES = ("audio_input", "cached_input")
 
-_OWN = ("endpoint.name", "endpoint.turn_detection", "turns.concurrency", "turns.repeat", "turns.retries")
+_OWN = (
+    "endpoint.name",
+    "endpoint.turn_detection",
+    "turns.concurrency",
+    "turns.processes",
+    "turns.repeat",
+    "turns.retries",
+)
 """Keys of the run file that the command sets itself."""
 
 
@@ -207,6 +214,13 @@ command = click.Command(
             metavar="closed|poisson:RATE|constant:RATE",
             help="Begin a session when one ends (closed loop), or RATE times a second whatever the "
             "endpoint does (open loop): delays also count from when a session was due.",
+        ),
+        click.Option(
+            ["--processes", "turns__processes"],
+            type=click.IntRange(0, 64),
+            default=_options.PROCESSES,
+            show_default=True,
+            help="Processes that hold the sessions; 0 to hold them in this one.",
         ),
         click.Option(
             ["--input-s"],
