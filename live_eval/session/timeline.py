@@ -435,7 +435,8 @@ class Timeline:
         if state.continuous:
             state = self._sounding(packet.at_ns)
         elif not state.playing:
-            earlier = (replies.state for replies in reversed(self._replies) if replies.state.playing)
+            at_ns = packet.at_ns
+            earlier = (each.state for each in reversed(self._replies[:-1]) if each.state.carries(at_ns))
             state = next(earlier, state)
         state.on_packet(packet)
 

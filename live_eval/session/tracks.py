@@ -78,6 +78,12 @@ class Track:
         if response is self.playing:
             self.playing, self._ended, self._ended_ns = None, response, at_ns
 
+    def carries(self, at_ns: int) -> bool:
+        """Return whether a packet at `at_ns` is of the response that is playing, or just stopped."""
+        if self._ended is None or self._last_ns is None:
+            return self.playing is not None
+        return at_ns - self._ended_ns <= _POSTROLL_NS and at_ns - self._last_ns <= _IDLE_NS
+
     def packet(self, packet: RtpPacket, placed: Placed) -> None:
         """Take a packet that is to be played."""
         idle = self._last_ns is None or packet.at_ns - self._last_ns > _IDLE_NS

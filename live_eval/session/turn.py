@@ -187,6 +187,10 @@ class TurnState:
         """Whether the track carries a response of this turn."""
         return self._track.playing is not None
 
+    def carries(self, at_ns: int) -> bool:
+        """Return whether a packet of the track at `at_ns` is one of this turn's responses."""
+        return self._track.carries(at_ns)
+
     @property
     def answer_due(self) -> bool:
         """Whether an answer is expected and has not begun."""

@@ -165,6 +165,21 @@ def test_what_follows_an_idle_gap_is_not_the_end_of_the_reply_before() -> None:
     assert [len(response.chunks) for response in turn.responses] == [5, 3]
 
 
+@pytest.mark.parametrize(
+    ("until_ms", "carried"), [(1_400, [1_420, 1_480]), (1_440, [1_450, 1_520]), (1_560, [1_570, 1_600])]
+)
+def test_the_last_packets_of_a_reply_may_come_after_its_end(until_ms: int, carried: list[int]) -> None:
+    """For 200 ms, and until the track is idle for 100."""
+    turn = on_track()
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    assert turn.carries(9_000 * MS)
+    packets(turn, 1_000, until_ms)
+    turn.on_event(PlaybackStopped("r1"), 1_400 * MS)
+    assert [turn.carries(at_ms * MS) for at_ms in carried] == [True, True]
+    late_ms = min(1_601, until_ms - 20 + 101)
+    assert not turn.carries(late_ms * MS)
+
+
 def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() -> None:
     turn = on_track()
     turn.user_done(0)
