@@ -158,7 +158,7 @@ class DuplexCampaign:
             observer: Follows the campaign.
             stop: The signals of the command; None to handle them while playing only.
         """
-        self._write(complete=False)
+        await asyncio.to_thread(self._write, complete=False)
         failed = 0
         async with running_endpoint(self._plans[CLEAN], self.folder) as base_url:
             for name, plan in self._plans.items():
@@ -166,7 +166,7 @@ class DuplexCampaign:
                 failed += ended.failed
                 if ended.interrupted or ended.stopped:
                     return replace(ended, failed=failed)
-        self._write(complete=True)
+        await asyncio.to_thread(self._write, complete=True)
         return DuplexOutcome(failed, interrupted=False)
 
     async def _play(
@@ -174,7 +174,7 @@ class DuplexCampaign:
     ) -> DuplexOutcome:
         """Play one run."""
         folder = self.folder / name
-        writer = await asyncio.to_thread(RunWriter.create, folder, plan.manifest())
+        writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
         run = _Run(plan, writer, folder, self._facts, base_url, observer, stop)
         ended: DuplexOutcome | None = None
         try:

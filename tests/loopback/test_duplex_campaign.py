@@ -1,0 +1,168 @@
+"""Duplex campaigns over real sockets, against the reference endpoint in its own process, without models."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import soundfile
+from click.testing import CliRunner
+
+from live_eval.cli.duplex import command
+from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.duplex.summary import compare_campaigns, duplex_summary
+from live_eval.errors import StoreError, UsageError
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.server.process import ReferenceProcess
+from live_eval.run.run_file import validate
+from live_eval.run.runner import SilentObserver
+from live_eval.run.stop_signals import StopSignals
+
+RATE = 24_000
+
+
+class Silent(SilentObserver):
+    """An observer that keeps how many void trials were played again."""
+
+    def __init__(self) -> None:
+        self.again: list[int] = []
+
+    def run(self, name: str, void: int) -> None:
+        if void:
+            self.again.append(void)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    async with ReferenceProcess(calibrate=True, log_folder=tmp_path_factory.mktemp("endpoint")) as process:
+        yield process.base_url
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    """A dialogue whose second utterance interrupts the reply 150 ms into it, in marked speech of 0.2 s."""
+    speech = calibration_speech(200, RATE)
+    soundfile.write(tmp_path / "speech.wav", speech.audio.int16(), RATE)
+    turn = {
+        "audio": "speech.wav",
+        "text": "ahem",
+        "onset_ms": 0,
+        "voice_end_ms": speech.voice_end_sample * 1000 / RATE,
+    }
+    row = {"id": "d", "turns": [turn, {**turn, "anchor": "reply_audible+150ms"}]}
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps(row), "utf-8")
+    return path
+
+
+async def held(
+    base_url: str,
+    manifest: Path,
+    folder: Path,
+    *impairments: str,
+    observer: Silent | None = None,
+    **turns: Any,
+) -> DuplexOutcome:
+    def campaign() -> DuplexCampaign:
+        config = validate(
+            {
+                "endpoint": {"name": "reference", "base_url": base_url},
+                "data": {"path": str(manifest)},
+                "turns": {"word_times": "off", "reply_timeout": 0.5} | turns,
+                "impair": {"specs": list(impairments)},
+            }
+        )
+        return DuplexCampaign(DuplexPlan(config=config, probes=("own",), repeat=1, sentinel_turns=0), folder)
+
+    return await (await asyncio.to_thread(campaign)).hold(observer or Silent(), StopSignals())
+
+
+async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
+    """The outcomes of each run of a campaign, condition by condition."""
+    summary = await asyncio.to_thread(duplex_summary, folder)
+    assert summary["complete"]
+    found: dict[str, list[dict[str, int]]] = {}
+    for entry in summary["probes"]:
+        assert (entry["probe"], entry["condition"]) == ("own", "interruption, reply_audible+150ms")
+        found.setdefault(entry["run"], []).append(entry["outcomes"])
+    return found
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_endpoint_does_what_its_script_says(endpoint: str, manifest: Path, tmp_path: Path) -> None:
+    behaviours = {
+        "yielded": "stop_ms=100&reply_ms=2000",
+        "kept_talking": "stop_ms=never&reply_ms=2600",
+        "no_reply": "fault=silent",
+        "natural_end": "stop_ms=never&reply_ms=400",
+    }
+    observers = {name: Silent() for name in behaviours}
+    await asyncio.gather(
+        *(
+            held(f"{endpoint}?{query}", manifest, tmp_path / name, observer=observers[name])
+            for name, query in behaviours.items()
+        )
+    )
+    for name in behaviours:
+        assert await outcomes(tmp_path / name) == {"clean": [{name: 1}]}
+    assert observers["natural_end"].again == [1, 1], "a void trial is played again, twice"
+    assert not observers["kept_talking"].again
+    summary = await asyncio.to_thread(duplex_summary, tmp_path / "yielded")
+    (trial,) = summary["probes"][0]["trials"]
+    assert trial["durations_ms"]["audible_stop"] > 0
+    assert trial["durations_ms"]["discarded"] > 0
+    assert trial["marks"]["reply_onset"] < trial["marks"]["user_start"] < trial["marks"]["reply_silent"]
+    (void,) = (await asyncio.to_thread(duplex_summary, tmp_path / "natural_end"))["probes"]
+    assert (len(void["trials"]), void["void"], void["passed"]["n"]) == (3, 3, 0)
+    compared = await asyncio.to_thread(compare_campaigns, tmp_path / "yielded", tmp_path / "kept_talking")
+    (row,) = compared["paired"]
+    assert row["outcomes"] == {"yielded → kept_talking": 1}
+    assert row["passed"]["value"] == -100
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_same_trials_are_played_again_with_an_impairment(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    url = f"{endpoint}?stop_ms=100&reply_ms=2000"
+    await held(url, manifest, tmp_path / "c", "delay=30ms")
+    assert await outcomes(tmp_path / "c") == {"clean": [{"yielded": 1}], "impaired": [{"yielded": 1}]}
+    summary = await asyncio.to_thread(duplex_summary, tmp_path / "c")
+    assert (summary["impairment"], summary["runs"]["impaired"]) == ("delay=30ms", "impaired")
+    (pair,) = summary["paired"]
+    assert pair["pairs"] == 1
+    with pytest.raises(StoreError, match="holds a campaign already"):
+        await held(url, manifest, tmp_path / "c")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_campaign_stops_where_no_session_can_be_held(manifest: Path, tmp_path: Path) -> None:
+    ended = await held("ws://127.0.0.1:9/v1", manifest, tmp_path / "c", "delay=30ms", retries=0)
+    assert "no session could be held (connection_refused" in ended.stopped
+    summary = await asyncio.to_thread(duplex_summary, tmp_path / "c")
+    assert not summary["complete"]
+    assert [entry["outcomes"] for entry in summary["probes"]] == [{"failed": 1}], (
+        "and not once more, impaired"
+    )
+
+
+def test_what_cannot_be_spoken_over_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    def played(*arguments: str) -> Any:
+        return CliRunner().invoke(command, [*arguments, "--out", str(tmp_path / "c")])
+
+    for arguments, message in (
+        (("reference", "--turn-mode", "manual"), "hears the user only when a turn is committed"),
+        (("openai-chat-audio", "--base-url", "http://127.0.0.1:9/v1"), "one request for each turn"),
+        (("reference", "--probe", "hum"), "unknown probe 'hum'"),
+        (("reference", "--probe", "own"), "needs --data"),
+        (("reference", "--impair", "loss=5%"), "loss"),
+        (("reference", "openai"), "expected one endpoint"),
+        (("compare", str(tmp_path)), "expected two folders"),
+    ):
+        result = played(*arguments)
+        assert isinstance(result.exception, UsageError), arguments
+        assert message in str(result.exception)
+    assert not (tmp_path / "c").exists()
