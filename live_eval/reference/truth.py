@@ -72,14 +72,15 @@ class TrueTurn:
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: How that is known: ``constructed``, ``given`` or ``detector``.
         stopped_ns: The client was told to drop what it had not played; None if it was not.
+        heard_from_ns: The first audible sample as heard: playout of the chunks at their send times with a
+            buffer of zero depth; None for silence.
         heard_until_ns: The last audible sample as heard: of what was sent, less what the client dropped at
             `stopped_ns`; None for silence.
         ended_ns: The end of the response was announced; None if it never was.
         status: How it ended.
         reason: Why it was cut off or failed.
         first_byte_ns: Duration from `voice_end_ns` to the first chunk.
-        voice_to_voice_ns: Duration from `voice_end_ns` to the onset as heard: playout of the chunks at
-            their send times with a buffer of zero depth.
+        voice_to_voice_ns: Duration from `voice_end_ns` to `heard_from_ns`.
         lag_ns: Largest lateness of the server's event loop, from 200 ms before the end of speech to the
             onset: the error bar of these times.
     """
@@ -101,6 +102,7 @@ class TrueTurn:
     onset_sample: int | None = None
     onset_by: str = ""
     stopped_ns: int | None = None
+    heard_from_ns: int | None = None
     heard_until_ns: int | None = None
     ended_ns: int | None = None
     status: str = ResponseStatus.OPEN.value
@@ -288,6 +290,7 @@ class TruthKeeper:
             onset_sample=turn.onset_sample,
             onset_by=turn.onset_by,
             stopped_ns=turn.stopped_ns,
+            heard_from_ns=heard_ns,
             heard_until_ns=_heard_until_ns(turn),
             ended_ns=ended.at_ns if ended is not None else None,
             status=(ended.status if ended is not None else ResponseStatus.OPEN).value,

@@ -10,7 +10,7 @@ import os
 import secrets
 import signal
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from itertools import groupby
 
 import orjson
@@ -47,6 +47,8 @@ _log = logging.getLogger(__name__)
 _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _CLOSE_TIMEOUT_S = 2.0
+# Encoding one takes the interpreter from the sessions under way.
+_FIXED_REPLIES = 16
 
 
 class Endpoint:
@@ -81,6 +83,7 @@ class Endpoint:
         self._stored_sessions = SessionStore()
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
+        self._fixed_replies: dict[tuple[Hashable, ...], WireReply] = {}
         self._webrtc_sessions = WebRtcSessions(self)
         self.connections = Connections(self.clock)
 
@@ -214,8 +217,19 @@ class Endpoint:
         return socket
 
     def _packed(self, protocol: ServerProtocol) -> WireReply | None:
-        reply = self._responder.fixed(protocol.engine.settings)
-        return None if reply is None else packed(reply, protocol, protocol.engine.config.output_codec)
+        engine = protocol.engine
+        settings, codec = engine.settings, engine.config.output_codec
+        reply = self._responder.fixed(settings)
+        if reply is None:
+            return None
+        timing = (settings.reply_ms, settings.lead_silence_ms, engine.chunk_ms, engine.config.frame_ms)
+        key = (type(protocol), codec, *timing)
+        known = self._fixed_replies.get(key)
+        if known is None:
+            known = self._fixed_replies[key] = packed(reply, protocol, codec)
+            for oldest in list(self._fixed_replies)[:-_FIXED_REPLIES]:
+                self._fixed_replies.pop(oldest, None)
+        return known
 
     def _keep(self, turn: TrueTurn | TrueUtterance) -> None:
         if self._truth is None:

@@ -1,0 +1,439 @@
+"""What live-eval measures of overlapping speech, held against the truth of the reference endpoint.
+
+The endpoint is scripted: it stops so many milliseconds after the user's first sample, never, on
+backchannels, answers in a pause, talks over the user, resumes. Its truth says when the user's audio arrived,
+and until when each reply was heard. Trials are played as ordinary runs, over WebSocket and WebRTC, by one
+session at a time and by 20, and judged as `live-eval duplex` judges them.
+
+Printed for each duration: the error, measured minus true, next to the lateness of a bare timer loop in the
+same minutes; and the outcomes, true against measured. Two trials of each script and session are played;
+``python benchmarks/duplex_truth.py openai --sessions 20 --trials 100`` plays 100 on one transport.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import write_flac
+from live_eval.calibrate import timer_lateness
+from live_eval.clock import SystemClock
+from live_eval.duplex.conversation import Conversation
+from live_eval.duplex.from_turns import conversation_of
+from live_eval.duplex.outcomes import YIELD_WITHIN_NS, Judgement, Outcome, Rule, judge, rule_of, unspoken
+from live_eval.duplex.stimuli import Line, Recorded, StimulusTrial, write_stimuli
+from live_eval.recording import RunReader, RunWriter, TurnRecord
+from live_eval.reference.emulation import address, emulation_of
+from live_eval.reference.engine.events import Reaction
+from live_eval.reference.engine.signals import calibration_utterance
+from live_eval.reference.server.process import ReferenceProcess
+from live_eval.reference.truth import TrueTurn, TrueUtterance, read_truth
+from live_eval.registry import client
+from live_eval.run.plan import make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import SilentObserver, play
+from live_eval.session.event_loop import run, undisturbed
+from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart
+
+AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0}
+"""The clients, and by how much their p99 may exceed the timer's."""
+
+MS = 1_000_000
+FAR_NS = 5 * MS
+
+
+class Trial(NamedTuple):
+    """A trial as it was measured.
+
+    Args:
+        name: Its name.
+        turns: Its turns, in order.
+        rule: What is asked of the endpoint.
+        conversation: What happened; None if the user did not speak.
+        judgement: What came of it.
+    """
+
+    name: str
+    turns: Sequence[TurnRecord]
+    rule: Rule
+    conversation: Conversation | None
+    judgement: Judgement
+
+
+class Script(NamedTuple):
+    """What the user says in a trial, and what the endpoint does.
+
+    Args:
+        name: Its name.
+        query: The endpoint's settings.
+        sounds_ms: Shortest and longest sound of the last utterance.
+        pause_ms: Pause within it; 0 for none.
+        anchor_ms: Earliest and latest beginning after the reply is audible; None where it is the only one.
+        speech: What it is to the endpoint.
+    """
+
+    name: str
+    query: str
+    sounds_ms: tuple[int, int] = (700, 1_200)
+    pause_ms: int = 0
+    anchor_ms: tuple[int, int] | None = None
+    speech: SpeechKind = SpeechKind.TURN
+
+
+OVER = (300, 1_600)
+SCRIPTS = (
+    Script("answers", "delay_ms=350&reply_ms=500&lead_silence_ms=130"),
+    Script("stays silent", "fault=silent"),
+    Script("waits in a pause", "delay_ms=650&patience_ms=600&reply_ms=500", pause_ms=400),
+    Script("answers in a pause", "delay_ms=150&patience_ms=600&stop_ms=200&reply_ms=900", pause_ms=1_200),
+    Script("talks over", "talk_over_ms=280&reply_ms=900"),
+    Script("stops after 80 ms", "stop_ms=80&reply_ms=4000", anchor_ms=OVER),
+    Script("stops after 430 ms", "stop_ms=430&reply_ms=4000&cadence=realtime", anchor_ms=OVER),
+    Script("stops after 1,300 ms", "stop_ms=1300&reply_ms=4000", anchor_ms=OVER),
+    Script("stops too late", "stop_ms=2300&reply_ms=5000", anchor_ms=OVER),
+    Script("never stops", "stop_ms=never&reply_ms=4500", anchor_ms=OVER),
+    Script("ends by itself", "stop_ms=1500&reply_ms=1500", anchor_ms=(700, 1_100)),
+    Script("has ended", "stop_ms=300&reply_ms=600", anchor_ms=(750, 900)),
+    Script("resumes", "stop_ms=300&after_stop=resume&reply_ms=2500", anchor_ms=OVER),
+    Script(
+        "ignores a backchannel",
+        "stop_ms=1000&on_backchannel=ignore&reply_ms=3000",
+        (250, 600),
+        anchor_ms=(300, 1_000),
+        speech=SpeechKind.BACKCHANNEL,
+    ),
+    Script(
+        "stops for a backchannel",
+        "stop_ms=250&reply_ms=3000",
+        (250, 600),
+        anchor_ms=OVER,
+        speech=SpeechKind.BACKCHANNEL,
+    ),
+    Script("is triggered", "delay_ms=200&reply_ms=400", (250, 600), speech=SpeechKind.NON_DIRECTED),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What the endpoint knows of a trial.
+
+    Args:
+        outcome: How it ended.
+        durations_ns: Its durations.
+    """
+
+    outcome: Outcome
+    durations_ns: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Errors:
+    """What is compared.
+
+    Args:
+        durations_ns: Measured minus true, by duration.
+        outcomes: How often each true and measured outcome met.
+        floor_ns: How late a bare timer loop was.
+        failed: Trials that cannot be compared, and why.
+        wrong: Trials with a wrong outcome, or with a duration on one side only.
+        far: Durations that are off by more than `FAR_NS`.
+        lag_ns: How late we were ourselves in each trial.
+    """
+
+    durations_ns: dict[str, list[int]] = field(default_factory=dict)
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    floor_ns: list[int] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    far: list[str] = field(default_factory=list)
+    lag_ns: list[int] = field(default_factory=list)
+
+
+# -- Playing -------------------------------------------------------------------------------------------
+
+
+def stimuli(script: Script, endpoint: str, trials: int, seed: int, folder: Path) -> Path:
+    """Write the trials of a script as a data set; return its manifest."""
+    pick = random.Random(f"{seed}/{script.name}")
+    opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if script.anchor_ms else []
+    written = []
+    for number in range(trials):
+        sound_ms, after_ms = pick.randint(*script.sounds_ms), pick.randint(300, 700)
+        said = recording(endpoint, folder / f"{number}.flac", sound_ms, script.pause_ms, after_ms)
+        anchor: Anchor | None = None
+        if script.anchor_ms is not None:
+            anchor = Anchor(AnchorKind.REPLY_AUDIBLE, pick.randint(*script.anchor_ms) * MS)
+        last = Line(pieces=(said,), speech=script.speech, anchor=anchor)
+        written.append(StimulusTrial(trial_id=f"trial-{number}", topic=script.name, lines=[*opener, last]))
+    return write_stimuli(written, folder / "data")
+
+
+def recording(endpoint: str, path: Path, sound_ms: int, pause_ms: int = 0, after_ms: int = 0) -> Recorded:
+    """Write an utterance whose edges are known; with a pause, `after_ms` of sound follow it."""
+    spec = client(endpoint)
+    rate_hz = spec.input_rate_hz
+    sounds, pauses = ((sound_ms, after_ms), (pause_ms,)) if pause_ms else ((sound_ms,), ())
+    utterance = calibration_utterance(
+        sounds, pauses, rate_hz, spec.frame_ms, lossy=emulation_of(endpoint).lossy_input
+    )
+    write_flac(path, utterance.audio.int16(), rate_hz)
+    parts = tuple(
+        SpokenPart(stretch.onset_sample * 10**9 // rate_hz, stretch.end_sample * 10**9 // rate_hz)
+        for stretch in utterance.stretches
+    )
+    return Recorded(path, parts=parts)
+
+
+async def hold(script: Script, endpoint: str, sessions: int, trials: int, seed: int, errors: Errors) -> None:
+    """Play the trials of a script and compare them."""
+    with TemporaryDirectory(prefix="live-eval-duplex-") as name:
+        folder = Path(name)
+        manifest = stimuli(script, endpoint, trials, seed, folder)
+        truth = folder / "truth.jsonl"
+        async with ReferenceProcess(calibrate=True, truth=truth, log_folder=folder) as process:
+            port = int(process.origin.rpartition(":")[2])
+            plan = make_plan(
+                validate(
+                    {
+                        "endpoint": {
+                            "name": endpoint,
+                            "base_url": f"{address(endpoint, '127.0.0.1', port)}?{script.query}",
+                        },
+                        "data": {"path": str(manifest)},
+                        "turns": {"concurrency": sessions, "retries": 0, "reply_timeout": 4},
+                    }
+                )
+            )
+            writer = RunWriter.create(folder / "run", plan.manifest())
+            clock = SystemClock()
+            with undisturbed():
+                errors.floor_ns += (await timer_lateness(clock)).tolist()
+            await play(plan, writer, folder, SilentObserver())
+            with undisturbed():
+                errors.floor_ns += (await timer_lateness(clock)).tolist()
+            writer.end(finished=True)
+        known = read_truth(truth)
+        for trial in played(folder / "run"):
+            lossy = emulation_of(endpoint).lossy_input
+            compare(trial, script, known.turns, known.utterances, errors, lossy=lossy)
+
+
+def played(folder: Path) -> Iterator[Trial]:
+    """Yield the trials of a run as they were measured."""
+    with RunReader.open(folder) as run:
+        by_trial: dict[str, list[TurnRecord]] = {}
+        for turn in run.turns():
+            by_trial.setdefault(turn.case.dialogue_id or "", []).append(turn)
+        for name, turns in by_trial.items():
+            turns.sort(key=lambda turn: turn.case.turn_index)
+            rule = rule_of([turn.case for turn in turns])
+            spoken = [turn for turn in turns if turn.trace.onset_ns is not None]
+            conversation = conversation_of(run, spoken) if spoken else None
+            if conversation is None or len(spoken) < len(turns):
+                judgement = unspoken(conversation)
+            else:
+                judgement = judge(conversation, rule)
+            yield Trial(name, turns, rule, conversation, judgement)
+
+
+# -- Comparing -----------------------------------------------------------------------------------------
+
+
+def compare(
+    trial: Trial,
+    script: Script,
+    turns: Sequence[TrueTurn],
+    utterances: Sequence[TrueUtterance],
+    errors: Errors,
+    *,
+    lossy: bool,
+) -> None:
+    """Compare a trial with what the endpoint knows of its session."""
+    where = f"{script.name}, {trial.name}"
+    measured = trial.judgement.outcome
+    session_id = next((turn.session_id for turn in trial.turns if turn.session_id), None)
+    mine = [turn for turn in turns if turn.session_id == session_id]
+    heard = [utterance for utterance in utterances if utterance.session_id == session_id]
+    if trial.conversation is None or len(heard) < len(trial.turns):
+        failure = next((turn.failure for turn in trial.turns if turn.failure), None)
+        errors.failed.append(f"{where}: {failure or 'no truth'}")
+        return
+    errors.lag_ns.append(trial.conversation.lag_ns)
+    true = true_outcome(trial, mine, heard)
+    errors.outcomes[true.outcome, measured] += 1
+    if true.outcome is not measured:
+        errors.wrong.append(f"{where}: {measured} instead of {true.outcome}: {trial.judgement.reason}")
+        return
+    resumed = any(turn.resumes for turn in mine)
+    for name, true_ns in true.durations_ns.items():
+        if name == "new_reply" and resumed and lossy:
+            continue  # a decoder fades in what was encoded in the middle of a stream
+        measured_ns = trial.judgement.durations_ns.get(name)
+        if measured_ns is None:
+            errors.wrong.append(f"{where}: {name} was not measured")
+        else:
+            errors.durations_ns.setdefault(name, []).append(measured_ns - true_ns)
+            if abs(measured_ns - true_ns) > FAR_NS:
+                errors.far.append(
+                    f"{where}: {name} {measured_ns / 1e6:.1f} ms, true {true_ns / 1e6:.1f}, "
+                    f"lag {trial.conversation.lag_ns / 1e6:.1f}"
+                )
+
+
+def true_outcome(trial: Trial, turns: Sequence[TrueTurn], heard: Sequence[TrueUtterance]) -> Truth:
+    """Return the outcome and the durations of a trial by what the endpoint stamped.
+
+    When the user's sound is spoken is known by construction. It counts as later by how much its frame arrived
+    later than it was due.
+    """
+    assert trial.conversation is not None
+    user = trial.conversation.user[-1]
+    parts = heard[len(trial.turns) - 1 :]  # the utterances before the last one have no pauses
+    due_ns = np.concatenate([turn.trace.frame_deadline_ns for turn in trial.turns])
+    start_ns = user.start_ns + lateness_ns(parts[0].onset_ns, due_ns)
+    end_ns = user.end_ns + lateness_ns(parts[-1].end_ns, due_ns)
+    answers = [turn for turn in turns if (turn.utterance or 0) >= parts[0].utterance]
+    created_ns = min((turn.created_ns or 0 for turn in answers), default=None)
+    audible_ns = min((turn.heard_from_ns for turn in answers if turn.heard_from_ns is not None), default=None)
+    match trial.rule:
+        case Rule.ANSWER | Rule.PAUSE:
+            if created_ns is None or audible_ns is None:
+                return Truth(outcome=Outcome.NO_REPLY)
+            durations = {"response_latency": audible_ns - end_ns}
+            pauses = len(user.sounds) > 1
+            if created_ns >= end_ns:
+                return Truth(outcome=Outcome.WAITED if pauses else Outcome.ANSWERED, durations_ns=durations)
+            if pauses:
+                paused_ns = user.sounds[0].end_ns + lateness_ns(parts[0].end_ns, due_ns)
+                durations["patience"] = created_ns - paused_ns
+            return Truth(outcome=Outcome.PREMATURE, durations_ns=durations)
+        case Rule.FALSE_TRIGGER:
+            if created_ns is None:
+                return Truth(outcome=Outcome.IGNORED)
+            return Truth(outcome=Outcome.TRIGGERED, durations_ns={"trigger": created_ns - start_ns})
+        case _:
+            reply = next((turn for turn in turns if turn.response_id == parts[0].over), None)
+            return true_overlap(trial.rule, reply, parts[0].reaction, start_ns, end_ns, audible_ns)
+
+
+def true_overlap(
+    rule: Rule, reply: TrueTurn | None, reaction: str, start_ns: int, end_ns: int, next_ns: int | None
+) -> Truth:
+    """Return the truth of a user who speaks over a reply from `start_ns` to `end_ns`.
+
+    `next_ns` is when the reply after it is audible.
+    """
+    if reply is None or reply.heard_from_ns is None or (reply.heard_until_ns or 0) <= start_ns:
+        return Truth(outcome=Outcome.NOT_OVERLAPPING)
+    silent_ns = reply.heard_until_ns or 0
+    stopped = reaction == Reaction.STOPPED
+    durations = {
+        "anchor": start_ns - reply.heard_from_ns,
+        "overlap": min(end_ns, silent_ns) - start_ns,
+    }
+    if next_ns is not None:
+        durations["new_reply"] = next_ns - end_ns
+        durations["overlap"] += max(0, end_ns - max(next_ns, silent_ns))
+    if stopped:
+        durations["audible_stop"] = silent_ns - start_ns
+        samples = sum(reply.chunk_samples) - (reply.onset_sample or 0)
+        unheard_ns = samples * 10**9 // (reply.rate_hz or 1) - (silent_ns - reply.heard_from_ns)
+        if unheard_ns > 40 * MS:  # less may be too short to be audible
+            durations["discarded"] = unheard_ns
+        if reply.stopped_ns is not None:
+            durations["provider_stop"] = reply.stopped_ns - start_ns
+    if rule is Rule.INTERRUPTION:
+        ended = Outcome.YIELDED if stopped else Outcome.NATURAL_END
+        outcome = Outcome.KEPT_TALKING if silent_ns - start_ns >= YIELD_WITHIN_NS else ended
+    elif stopped:
+        outcome = Outcome.YIELDED
+    elif silent_ns < end_ns:
+        outcome = Outcome.NATURAL_END
+    else:
+        outcome = Outcome.TRIGGERED if next_ns is not None else Outcome.KEPT_TALKING
+    if outcome is not Outcome.YIELDED:
+        durations.pop("audible_stop", None)
+    return Truth(outcome=outcome, durations_ns=durations)
+
+
+def lateness_ns(arrived_ns: int | None, due_ns: NDArray[np.int64]) -> int:
+    """Return how much later a frame arrived than the nearest one was due."""
+    if arrived_ns is None:
+        return 0
+    late_ns: NDArray[np.int64] = arrived_ns - due_ns
+    return int(late_ns[np.argmin(np.abs(late_ns))])
+
+
+# -- Printing ------------------------------------------------------------------------------------------
+
+
+def figures(values_ns: Sequence[int]) -> str:
+    """Return bias, p50, p99 and the largest of durations, in ms."""
+    ms = np.asarray(values_ns) / 1e6
+    size = np.abs(ms)
+    return (
+        f"{len(ms):6} {ms.mean():+8.3f} {np.percentile(size, 50):8.3f} "
+        f"{np.percentile(size, 99):8.3f} {size.max():8.3f}"
+    )
+
+
+def show(errors: Errors, endpoint: str, sessions: int) -> bool:
+    """Print what was found; return whether the aims are met."""
+    print(f"\n{endpoint}, {sessions} at a time; ms         n     bias      p50      p99      max")
+    print(f"{'bare timer, lateness':30} {figures(errors.floor_ns)}")
+    print(f"{'our own lag':30} {figures(errors.lag_ns)}")
+    for name, values_ns in errors.durations_ns.items():
+        print(f"{name:30} {figures(values_ns)}")
+    print("\ntrue outcome -> measured")
+    for (true, measured), times in sorted(errors.outcomes.items()):
+        print(f"  {true:16} -> {measured:16} {times}")
+    for line in (*errors.failed, *errors.wrong, *errors.far):
+        print(f"  {line}")
+    bound_ms = np.percentile(errors.floor_ns, 99) / 1e6 + AIMS_MS[endpoint]
+    worst_ms = max(np.percentile(np.abs(each), 99) for each in errors.durations_ns.values()) / 1e6
+    trials = sum(errors.outcomes.values())
+    met = worst_ms <= bound_ms and not errors.wrong
+    print(
+        f"{endpoint}, {sessions} at a time: worst p99 {worst_ms:.3f} ms (aim: {bound_ms:.3f}), "
+        f"{len(errors.wrong)} wrong of {trials} (aim: 0), {len(errors.failed)} failed"
+    )
+    return met
+
+
+async def measure(endpoint: str, sessions: int, trials: int, seed: int, names: Sequence[str]) -> Errors:
+    """Play every script and compare it."""
+    errors = Errors()
+    for script in SCRIPTS:
+        if not names or any(name in script.name for name in names):
+            await hold(script, endpoint, sessions, trials, seed, errors)
+    return errors
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("endpoints", nargs="*", default=list(AIMS_MS), help="clients to measure")
+    parser.add_argument("--sessions", type=int, nargs="+", default=[1, 20], help="sessions at a time")
+    parser.add_argument("--trials", type=int, help="trials of each script; default: 2 for each session")
+    parser.add_argument("--scripts", nargs="+", default=(), help="only scripts with one of these names")
+    parser.add_argument("--seed", type=int, default=0, help="seed of what differs between trials")
+    asked = parser.parse_args()
+    met = True
+    for endpoint in asked.endpoints:
+        for sessions in asked.sessions:
+            trials = asked.trials or 2 * sessions
+            errors = run(measure(endpoint, sessions, trials, asked.seed, asked.scripts))
+            met = show(errors, endpoint, sessions) and met
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
