@@ -6,7 +6,7 @@ and until when each reply was heard. Trials are played as ordinary runs, over We
 session at a time and by 20, and judged as `live-eval duplex` judges them.
 
 Printed for each duration: the error, measured minus true, next to the lateness of a bare timer loop in the
-same minutes; and the outcomes, true against measured. Two trials of each script and session are played;
+same minutes; and the outcomes, true against measured. Two trials of each scenario and session are played;
 ``python benchmarks/duplex_truth.py openai --sessions 20 --trials 100`` plays 100 on one transport.
 """
 
@@ -51,7 +51,7 @@ MS = 1_000_000
 FAR_NS = 5 * MS
 
 
-class Trial(NamedTuple):
+class PlayedScenario(NamedTuple):
     """A trial as it was measured.
 
     Args:
@@ -69,7 +69,7 @@ class Trial(NamedTuple):
     judgement: Judgement
 
 
-class Script(NamedTuple):
+class Scenario(NamedTuple):
     """What the user says in a trial, and what the endpoint does.
 
     Args:
@@ -90,40 +90,40 @@ class Script(NamedTuple):
 
 
 OVER = (300, 1_600)
-SCRIPTS = (
-    Script("answers", "delay_ms=350&reply_ms=500&lead_silence_ms=130"),
-    Script("stays silent", "fault=silent"),
-    Script("waits in a pause", "delay_ms=650&patience_ms=600&reply_ms=500", pause_ms=400),
-    Script("answers in a pause", "delay_ms=150&patience_ms=600&stop_ms=200&reply_ms=900", pause_ms=1_200),
-    Script("talks over", "talk_over_ms=280&reply_ms=900"),
-    Script("stops after 80 ms", "stop_ms=80&reply_ms=4000", anchor_ms=OVER),
-    Script("stops after 430 ms", "stop_ms=430&reply_ms=4000&cadence=realtime", anchor_ms=OVER),
-    Script("stops after 1,300 ms", "stop_ms=1300&reply_ms=4000", anchor_ms=OVER),
-    Script("stops too late", "stop_ms=2300&reply_ms=5000", anchor_ms=OVER),
-    Script("never stops", "stop_ms=never&reply_ms=4500", anchor_ms=OVER),
-    Script("ends by itself", "stop_ms=1500&reply_ms=1500", anchor_ms=(700, 1_100)),
-    Script("has ended", "stop_ms=300&reply_ms=600", anchor_ms=(750, 900)),
-    Script("resumes", "stop_ms=300&after_stop=resume&reply_ms=2500", anchor_ms=OVER),
-    Script(
+SCENARIOS = (
+    Scenario("answers", "delay_ms=350&reply_ms=500&lead_silence_ms=130"),
+    Scenario("stays silent", "fault=silent"),
+    Scenario("waits in a pause", "delay_ms=650&patience_ms=600&reply_ms=500", pause_ms=400),
+    Scenario("answers in a pause", "delay_ms=150&patience_ms=600&stop_ms=200&reply_ms=900", pause_ms=1_200),
+    Scenario("talks over", "talk_over_ms=280&reply_ms=900"),
+    Scenario("stops after 80 ms", "stop_ms=80&reply_ms=4000", anchor_ms=OVER),
+    Scenario("stops after 430 ms", "stop_ms=430&reply_ms=4000&cadence=realtime", anchor_ms=OVER),
+    Scenario("stops after 1,300 ms", "stop_ms=1300&reply_ms=4000", anchor_ms=OVER),
+    Scenario("stops too late", "stop_ms=2300&reply_ms=5000", anchor_ms=OVER),
+    Scenario("never stops", "stop_ms=never&reply_ms=4500", anchor_ms=OVER),
+    Scenario("ends by itself", "stop_ms=1500&reply_ms=1500", anchor_ms=(700, 1_100)),
+    Scenario("has ended", "stop_ms=300&reply_ms=600", anchor_ms=(750, 900)),
+    Scenario("resumes", "stop_ms=300&after_stop=resume&reply_ms=2500", anchor_ms=OVER),
+    Scenario(
         "ignores a backchannel",
         "stop_ms=1000&on_backchannel=ignore&reply_ms=3000",
         (250, 600),
         anchor_ms=(300, 1_000),
         speech=SpeechKind.BACKCHANNEL,
     ),
-    Script(
+    Scenario(
         "stops for a backchannel",
         "stop_ms=250&reply_ms=3000",
         (250, 600),
         anchor_ms=OVER,
         speech=SpeechKind.BACKCHANNEL,
     ),
-    Script("is triggered", "delay_ms=200&reply_ms=400", (250, 600), speech=SpeechKind.NON_DIRECTED),
+    Scenario("is triggered", "delay_ms=200&reply_ms=400", (250, 600), speech=SpeechKind.NON_DIRECTED),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
+class TrueTrial:
     """What the endpoint knows of a trial.
 
     Args:
@@ -161,19 +161,19 @@ class Errors:
 # -- Playing -------------------------------------------------------------------------------------------
 
 
-def stimuli(script: Script, endpoint: str, trials: int, seed: int, folder: Path) -> Path:
-    """Write the trials of a script as a data set; return its manifest."""
-    pick = random.Random(f"{seed}/{script.name}")
-    opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if script.anchor_ms else []
+def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: Path) -> Path:
+    """Write the trials of a scenario as a data set; return its manifest."""
+    pick = random.Random(f"{seed}/{scenario.name}")
+    opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if scenario.anchor_ms else []
     written = []
     for number in range(trials):
-        sound_ms, after_ms = pick.randint(*script.sounds_ms), pick.randint(300, 700)
-        said = recording(endpoint, folder / f"{number}.flac", sound_ms, script.pause_ms, after_ms)
+        sound_ms, after_ms = pick.randint(*scenario.sounds_ms), pick.randint(300, 700)
+        said = recording(endpoint, folder / f"{number}.flac", sound_ms, scenario.pause_ms, after_ms)
         anchor: Anchor | None = None
-        if script.anchor_ms is not None:
-            anchor = Anchor(AnchorKind.REPLY_AUDIBLE, pick.randint(*script.anchor_ms) * MS)
-        last = Line(pieces=(said,), speech=script.speech, anchor=anchor)
-        written.append(StimulusTrial(trial_id=f"trial-{number}", topic=script.name, lines=[*opener, last]))
+        if scenario.anchor_ms is not None:
+            anchor = Anchor(AnchorKind.REPLY_AUDIBLE, pick.randint(*scenario.anchor_ms) * MS)
+        last = Line(pieces=(said,), speech=scenario.speech, anchor=anchor)
+        written.append(StimulusTrial(trial_id=f"trial-{number}", topic=scenario.name, lines=[*opener, last]))
     return write_stimuli(written, folder / "data")
 
 
@@ -193,11 +193,13 @@ def recording(endpoint: str, path: Path, sound_ms: int, pause_ms: int = 0, after
     return Recorded(path, parts=parts)
 
 
-async def hold(script: Script, endpoint: str, sessions: int, trials: int, seed: int, errors: Errors) -> None:
-    """Play the trials of a script and compare them."""
+async def hold(
+    scenario: Scenario, endpoint: str, sessions: int, trials: int, seed: int, errors: Errors
+) -> None:
+    """Play the trials of a scenario and compare them."""
     with TemporaryDirectory(prefix="live-eval-duplex-") as name:
         folder = Path(name)
-        manifest = stimuli(script, endpoint, trials, seed, folder)
+        manifest = stimuli(scenario, endpoint, trials, seed, folder)
         truth = folder / "truth.jsonl"
         async with ReferenceProcess(calibrate=True, truth=truth, log_folder=folder) as process:
             port = int(process.origin.rpartition(":")[2])
@@ -206,7 +208,7 @@ async def hold(script: Script, endpoint: str, sessions: int, trials: int, seed: 
                     {
                         "endpoint": {
                             "name": endpoint,
-                            "base_url": f"{address(endpoint, '127.0.0.1', port)}?{script.query}",
+                            "base_url": f"{address(endpoint, '127.0.0.1', port)}?{scenario.query}",
                         },
                         "data": {"path": str(manifest)},
                         "turns": {"concurrency": sessions, "retries": 0, "reply_timeout": 4},
@@ -224,10 +226,10 @@ async def hold(script: Script, endpoint: str, sessions: int, trials: int, seed: 
         known = read_truth(truth)
         for trial in played(folder / "run"):
             lossy = emulation_of(endpoint).lossy_input
-            compare(trial, script, known.turns, known.utterances, errors, lossy=lossy)
+            compare(trial, scenario, known.turns, known.utterances, errors, lossy=lossy)
 
 
-def played(folder: Path) -> Iterator[Trial]:
+def played(folder: Path) -> Iterator[PlayedScenario]:
     """Yield the trials of a run as they were measured."""
     with RunReader.open(folder) as run:
         by_trial: dict[str, list[TurnRecord]] = {}
@@ -242,15 +244,15 @@ def played(folder: Path) -> Iterator[Trial]:
                 judgement = unspoken(conversation)
             else:
                 judgement = judge(conversation, rule)
-            yield Trial(name, turns, rule, conversation, judgement)
+            yield PlayedScenario(name, turns, rule, conversation, judgement)
 
 
 # -- Comparing -----------------------------------------------------------------------------------------
 
 
 def compare(
-    trial: Trial,
-    script: Script,
+    trial: PlayedScenario,
+    scenario: Scenario,
     turns: Sequence[TrueTurn],
     utterances: Sequence[TrueUtterance],
     errors: Errors,
@@ -258,7 +260,7 @@ def compare(
     lossy: bool,
 ) -> None:
     """Compare a trial with what the endpoint knows of its session."""
-    where = f"{script.name}, {trial.name}"
+    where = f"{scenario.name}, {trial.name}"
     measured = trial.judgement.outcome
     session_id = next((turn.session_id for turn in trial.turns if turn.session_id), None)
     mine = [turn for turn in turns if turn.session_id == session_id]
@@ -289,7 +291,9 @@ def compare(
                 )
 
 
-def true_outcome(trial: Trial, turns: Sequence[TrueTurn], heard: Sequence[TrueUtterance]) -> Truth:
+def true_outcome(
+    trial: PlayedScenario, turns: Sequence[TrueTurn], heard: Sequence[TrueUtterance]
+) -> TrueTrial:
     """Return the outcome and the durations of a trial by what the endpoint stamped.
 
     When the user's sound is spoken is known by construction. It counts as later by how much its frame arrived
@@ -307,19 +311,21 @@ def true_outcome(trial: Trial, turns: Sequence[TrueTurn], heard: Sequence[TrueUt
     match trial.rule:
         case Rule.ANSWER | Rule.PAUSE:
             if created_ns is None or audible_ns is None:
-                return Truth(outcome=Outcome.NO_REPLY)
+                return TrueTrial(outcome=Outcome.NO_REPLY)
             durations = {"response_latency": audible_ns - end_ns}
             pauses = len(user.sounds) > 1
             if created_ns >= end_ns:
-                return Truth(outcome=Outcome.WAITED if pauses else Outcome.ANSWERED, durations_ns=durations)
+                return TrueTrial(
+                    outcome=Outcome.WAITED if pauses else Outcome.ANSWERED, durations_ns=durations
+                )
             if pauses:
                 paused_ns = user.sounds[0].end_ns + lateness_ns(parts[0].end_ns, due_ns)
                 durations["patience"] = created_ns - paused_ns
-            return Truth(outcome=Outcome.PREMATURE, durations_ns=durations)
+            return TrueTrial(outcome=Outcome.PREMATURE, durations_ns=durations)
         case Rule.FALSE_TRIGGER:
             if created_ns is None:
-                return Truth(outcome=Outcome.IGNORED)
-            return Truth(outcome=Outcome.TRIGGERED, durations_ns={"trigger": created_ns - start_ns})
+                return TrueTrial(outcome=Outcome.IGNORED)
+            return TrueTrial(outcome=Outcome.TRIGGERED, durations_ns={"trigger": created_ns - start_ns})
         case _:
             reply = next((turn for turn in turns if turn.response_id == parts[0].over), None)
             return true_overlap(trial.rule, reply, parts[0].reaction, start_ns, end_ns, audible_ns)
@@ -327,13 +333,13 @@ def true_outcome(trial: Trial, turns: Sequence[TrueTurn], heard: Sequence[TrueUt
 
 def true_overlap(
     rule: Rule, reply: TrueTurn | None, reaction: str, start_ns: int, end_ns: int, next_ns: int | None
-) -> Truth:
+) -> TrueTrial:
     """Return the truth of a user who speaks over a reply from `start_ns` to `end_ns`.
 
     `next_ns` is when the reply after it is audible.
     """
     if reply is None or reply.heard_from_ns is None or (reply.heard_until_ns or 0) <= start_ns:
-        return Truth(outcome=Outcome.NOT_OVERLAPPING)
+        return TrueTrial(outcome=Outcome.NOT_OVERLAPPING)
     silent_ns = reply.heard_until_ns or 0
     stopped = reaction == Reaction.STOPPED
     durations = {
@@ -362,7 +368,7 @@ def true_overlap(
         outcome = Outcome.TRIGGERED if next_ns is not None else Outcome.KEPT_TALKING
     if outcome is not Outcome.YIELDED:
         durations.pop("audible_stop", None)
-    return Truth(outcome=outcome, durations_ns=durations)
+    return TrueTrial(outcome=outcome, durations_ns=durations)
 
 
 def lateness_ns(arrived_ns: int | None, due_ns: NDArray[np.int64]) -> int:
@@ -410,11 +416,11 @@ def show(errors: Errors, endpoint: str, sessions: int) -> bool:
 
 
 async def measure(endpoint: str, sessions: int, trials: int, seed: int, names: Sequence[str]) -> Errors:
-    """Play every script and compare it."""
+    """Play every scenario and compare it."""
     errors = Errors()
-    for script in SCRIPTS:
-        if not names or any(name in script.name for name in names):
-            await hold(script, endpoint, sessions, trials, seed, errors)
+    for scenario in SCENARIOS:
+        if not names or any(name in scenario.name for name in names):
+            await hold(scenario, endpoint, sessions, trials, seed, errors)
     return errors
 
 
@@ -422,15 +428,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("endpoints", nargs="*", default=list(AIMS_MS), help="clients to measure")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 20], help="sessions at a time")
-    parser.add_argument("--trials", type=int, help="trials of each script; default: 2 for each session")
-    parser.add_argument("--scripts", nargs="+", default=(), help="only scripts with one of these names")
+    parser.add_argument("--trials", type=int, help="trials of each scenario; default: 2 for each session")
+    parser.add_argument("--scenarios", nargs="+", default=(), help="only scenarios with one of these names")
     parser.add_argument("--seed", type=int, default=0, help="seed of what differs between trials")
     asked = parser.parse_args()
     met = True
     for endpoint in asked.endpoints:
         for sessions in asked.sessions:
             trials = asked.trials or 2 * sessions
-            errors = run(measure(endpoint, sessions, trials, asked.seed, asked.scripts))
+            errors = run(measure(endpoint, sessions, trials, asked.seed, asked.scenarios))
             met = show(errors, endpoint, sessions) and met
     return 0 if met else 1
 

@@ -126,7 +126,7 @@ async def test_replies_are_heard_until_the_truth_of_a_scripted_endpoint_says(tmp
 
 async def stops_on_time(folder: Path, family: Family) -> None:
     await asyncio.to_thread(folder.mkdir)
-    first, _ = await interrupt(folder, family, family.spec.turn_modes[0], stop_ms=100, reply_ms=1_200)
+    first, _ = await interrupt(folder, family, family.spec.turn_modes[0], stop_ms=100, reply_ms=2_500)
     known = await asyncio.to_thread(read_truth, folder / "truth.jsonl")
     spoken, over = known.utterances
     stopped, answer = known.turns
