@@ -11,7 +11,10 @@ from live_eval.recording._encoding import case_from, case_json
 from live_eval.types import Anchor, AnchorKind, Case, SpeechKind, SpokenPart, Task
 
 MS = 1_000_000
-PARTS = [{"onset_ms": 120, "end_ms": 870.5, "text": "I would like"}, {"onset_ms": 1_870, "end_ms": 2_400}]
+PARTS: list[dict[str, Any]] = [
+    {"onset_ms": 120, "end_ms": 870.5, "text": "I would like"},
+    {"onset_ms": 1_870, "end_ms": 2_400},
+]
 
 
 def script(tmp_path: Path, *turns: dict[str, Any]) -> tuple[Case, ...]:
