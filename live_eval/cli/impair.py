@@ -55,7 +55,7 @@ def _row(parameter: ImpairmentParameter) -> dict[str, Any]:
         "high": parameter.high if bounded else None,
         "choices": list(parameter.choices),
         "default": parameter.default,
-        "needs": list(parameter.needs),
+        "needs": parameter.needs or None,
         "excludes": list(parameter.excludes),
         "help": parameter.help,
         "source": parameter.source,

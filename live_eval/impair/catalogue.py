@@ -48,7 +48,7 @@ class ImpairmentParameter:
         high: The greatest value.
         choices: The values of a choice.
         default: Its value where what it belongs to is given without it; None for none.
-        needs: The parameters without which it has no meaning, in a list of which one is enough.
+        needs: The parameter without which it has no meaning; empty if there is none.
         excludes: The parameters that contradict it.
         source: The model or standard that it follows.
     """
@@ -61,7 +61,7 @@ class ImpairmentParameter:
     high: float = 0.0
     choices: tuple[str, ...] = ()
     default: str | None = None
-    needs: tuple[str, ...] = ()
+    needs: str = ""
     excludes: tuple[str, ...] = ()
     source: str = ""
 
@@ -94,7 +94,7 @@ _ALL = (
         unit=ValueUnit.PACKETS,
         low=1,
         high=1_000,
-        needs=("loss",),
+        needs="loss",
         help="mean number of packets that are lost one after the other",
         source=_GILBERT,
     ),
@@ -129,7 +129,7 @@ _ALL = (
         low=1,
         high=1_000,
         default="30ms",
-        needs=("reorder",),
+        needs="reorder",
         help="for how long they are held back",
     ),
     ImpairmentParameter(
@@ -155,7 +155,7 @@ _ALL = (
         unit=ValueUnit.MILLISECONDS,
         high=10_000,
         default=f"{QUEUE_MS:g}ms",
-        needs=("bandwidth",),
+        needs="bandwidth",
         help="longest wait for the link; a packet that would wait longer is lost (drop-tail)",
     ),
     ImpairmentParameter(
@@ -163,7 +163,7 @@ _ALL = (
         layers=_STREAM,
         unit=ValueUnit.MILLISECONDS,
         high=60_000,
-        needs=("every",),
+        needs="every",
         help="length of periods in which nothing passes, as while TCP repairs a loss",
     ),
     ImpairmentParameter(
@@ -172,7 +172,7 @@ _ALL = (
         unit=ValueUnit.MILLISECONDS,
         low=1,
         high=600_000,
-        needs=("stall",),
+        needs="stall",
         help="from the beginning of one stall to that of the next; the first begins at a random moment of it",
     ),
     ImpairmentParameter(
@@ -181,7 +181,7 @@ _ALL = (
         unit=ValueUnit.BYTES,
         low=1,
         high=1_000_000,
-        needs=("gap",),
+        needs="gap",
         help="longest piece of the stream that travels at once",
     ),
     ImpairmentParameter(
@@ -189,7 +189,7 @@ _ALL = (
         layers=_STREAM,
         unit=ValueUnit.MILLISECONDS,
         high=10_000,
-        needs=("chunk",),
+        needs="chunk",
         help="least time between two pieces",
     ),
     ImpairmentParameter(
@@ -207,7 +207,7 @@ _ALL = (
         unit=ValueUnit.CHOICE_OR_PATH,
         choices=("pink", "white", "babble"),
         default="pink",
-        needs=("noise",),
+        needs="noise",
         help="pink (−3 dB per octave from 50 Hz), white, babble (eight voices of the bundled sample), or a "
         "folder of recordings, one of which is chosen and looped",
     ),
@@ -228,7 +228,7 @@ _ALL = (
         low=-40,
         high=60,
         default="0dB",
-        needs=("reverb",),
+        needs="reverb",
         help="energy of the direct sound relative to the reverberation's",
     ),
     ImpairmentParameter(
@@ -283,7 +283,7 @@ _ALL = (
         unit=ValueUnit.CHOICE,
         choices=("resample", "stretch"),
         default="resample",
-        needs=("speed",),
+        needs="speed",
         help="resample (pitch moves with the speed) or stretch (pitch stays; speech boundaries are off by up "
         "to 25 ms)",
         source="WSOLA, ffmpeg's atempo",
@@ -303,7 +303,7 @@ _ALL = (
         low=40,
         high=2_000,
         default="100ms",
-        needs=("echo",),
+        needs="echo",
         help="from when the reply is heard until it comes back",
     ),
 )

@@ -238,18 +238,14 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
         clash = names.intersection(parameter.excludes)
         if clash:
             raise UsageError(f"impairments {parameter.name} and {clash.pop()}: expected one of them")
-        if parameter.needs and not names.intersection(parameter.needs):
-            wanted = " or ".join(parameter.needs)
-            raise UsageError(f"impairment {_key(parameter.name, direction)}: expected {wanted} along with it")
+        if parameter.needs and parameter.needs not in names:
+            key = _key(parameter.name, direction)
+            raise UsageError(f"impairment {key}: expected {parameter.needs} along with it")
     for parameter in PARAMETERS.values():
         key = _key(parameter.name, direction)
-        owners = [PARAMETERS[name] for name in names.intersection(parameter.needs)]
-        # What only one of the owner's transports has is left to that transport.
-        if (
-            parameter.default is not None
-            and key not in given
-            and any(owner.layers == parameter.layers for owner in owners)
-        ):
+        if parameter.default is None or parameter.needs not in names or key in given:
+            continue
+        if PARAMETERS[parameter.needs].layers == parameter.layers:  # else only one of its transports has it
             given[key] = _value(parameter.default, parameter, parameter.name)
     loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):

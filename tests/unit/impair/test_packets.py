@@ -53,7 +53,7 @@ def test_without_damage_a_packet_is_delivered_when_it_comes() -> None:
 def test_losses_have_the_share_and_the_mean_burst_that_were_set(
     spec: str, share: float, burst: float
 ) -> None:
-    losses = lost(spec, 100_000)
+    losses = lost(spec, 40_000)
     spread = np.sqrt(share * (1 - share) * 2 * burst / len(losses))
     assert abs(losses.mean() - share) < 4 * spread
     assert mean_burst(losses) == pytest.approx(burst, rel=0.05)
