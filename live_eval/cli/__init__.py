@@ -27,6 +27,7 @@ COMMANDS = {
     "show": "Print the summary of a run.",
     "replay": "Replay recorded sessions and compare them with the stored turns.",
     "report": "Write a report of runs: an HTML page, Markdown, CSV or JSON.",
+    "studio": "Look at runs, listen to them and compare them, in the browser.",
     "leaderboard": "Compare runs with the paper's published tables.",
     "compare": "Compare runs with the first one, with significance tests.",
     "plan": "Estimate the sample size a comparison needs.",

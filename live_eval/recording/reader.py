@@ -128,6 +128,11 @@ class RunReader:
     def __len__(self) -> int:
         return int(self._fetch("SELECT count(*) FROM turns")[0][0])
 
+    @property
+    def failed_turns(self) -> int:
+        """How many of the turns failed."""
+        return int(self._fetch("SELECT count(*) FROM turns WHERE failure IS NOT NULL")[0][0])
+
     def __contains__(self, turn_id: object) -> bool:
         return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
 

@@ -1,0 +1,63 @@
+"""``live-eval studio``: look at runs, listen to them and compare them, in the browser."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8770,
+    show_default=True,
+    help="Port; 0 picks a free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to bind. On any other than this machine's own, what is sent can be read on the network, "
+    "and browsers give the page no microphone.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
+def command(folders: tuple[Path, ...], port: int, host: str, no_browser: bool) -> None:
+    """Look at runs, listen to them and compare them, in the browser.
+
+    FOLDERS are folders of runs and campaigns, or folders that hold them. Default: recordings.
+
+    Serves a web application on this machine, prints its link and opens it. The link carries a token without
+    which nothing is answered; it is a new one each time. No request leaves the machine. Ctrl-C stops it.
+    """
+    import webbrowser
+    from urllib.parse import urlencode
+
+    from live_eval.reference.server.authentication import is_loopback
+    from live_eval.session.event_loop import run
+    from live_eval.studio.application import application, serve
+    from live_eval.studio.security import TOKEN_PARAMETER, Guard
+    from live_eval.types import Secret
+
+    token = secrets.token_urlsafe(32)
+
+    def announce(bound: int) -> None:
+        name = f"[{host}]" if ":" in host else host
+        link = f"http://{name}:{bound}/?{urlencode({TOKEN_PARAMETER: token})}"
+        click.echo(f"studio: {link}")
+        click.get_text_stream("stdout").flush()
+        if not no_browser:
+            webbrowser.open(link)
+
+    if not is_loopback(host):
+        click.echo(
+            f"warning: {host} may be reached from other machines, and the connection is not encrypted",
+            err=True,
+        )
+    app = application(folders or (Path("recordings"),), Guard(Secret(token), host))
+    run(serve(app, host, port, announce))

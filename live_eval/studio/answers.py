@@ -1,0 +1,93 @@
+"""Answers of the studio: JSON made off the event loop, files, and errors in words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import orjson
+from aiohttp import web
+
+from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
+from live_eval.redaction import SECRETS
+
+__all__ = ["NotFoundError", "answer", "explain_errors", "json_text", "number_in", "refusal"]
+
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = logging.getLogger(__name__)
+
+
+class NotFoundError(LiveEvalError):
+    """What a request names does not exist, or no longer."""
+
+
+async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
+    """Return JSON that a function makes off the event loop.
+
+    Args:
+        make: Called in a thread; returns JSON values.
+        arguments: Its arguments.
+    """
+    body = await asyncio.to_thread(lambda: json_text(make(*arguments)).encode())
+    return web.Response(body=body, content_type="application/json")
+
+
+def json_text(value: Any) -> str:
+    """Return JSON without secrets; numbers that are not finite become null."""
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
+    return orjson.dumps(SECRETS.values(value), default=str).decode() if SECRETS.suspects(text) else text
+
+
+def number_in(request: web.Request, name: str, default: float, low: float, high: float) -> float:
+    """Return a number of the request's query.
+
+    Raises:
+        UsageError: It is no number from `low` to `high`.
+    """
+    text = request.query.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise UsageError(f"{name}: expected a number from {low:g} to {high:g}, found {text[:40]!r}")
+    return value
+
+
+def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:
+    """Return an error in words: JSON for the API, plain text for people."""
+    if request.path.startswith("/api/"):
+        body = json_text({"error": {"kind": kind, "message": message}})
+        return web.Response(status=status, text=body, content_type="application/json")
+    return web.Response(status=status, text=f"{SECRETS.text(message)}\n")
+
+
+@web.middleware
+async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Answer errors with a status, a kind and a message.
+
+    The kinds: ``missing`` (404), ``request`` (400), ``schema`` (409: another version of live-eval wrote it),
+    ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500) and those of HTTP itself.
+    """
+    try:
+        return await handler(request)
+    except NotFoundError as error:
+        return refusal(request, 404, "missing", str(error))
+    except UsageError as error:
+        return refusal(request, 400, "request", str(error))
+    except SchemaVersionError as error:
+        return refusal(request, 409, "schema", str(error))
+    except (StoreError, OSError) as error:
+        return refusal(request, 422, "unreadable", str(error))
+    except LiveEvalError as error:
+        return refusal(request, 500, "failed", str(error))
+    except web.HTTPException as error:
+        return refusal(request, error.status, "http", error.reason)
+    except Exception:
+        _log.exception("%s %s: a bug in live-eval", request.method, request.path)
+        return refusal(request, 500, "failed", "a bug in live-eval; the terminal shows more")

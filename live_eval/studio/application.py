@@ -1,0 +1,71 @@
+"""The studio as one aiohttp application, and serving it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from live_eval.errors import LiveEvalError
+from live_eval.studio.answers import explain_errors
+from live_eval.studio.library import Library
+from live_eval.studio.parts import PARTS, Part
+from live_eval.studio.security import Guard, set_headers
+from live_eval.studio.shared import LIBRARY
+
+__all__ = ["MAX_BODY_BYTES", "application", "serve"]
+
+MAX_BODY_BYTES = 256 * 1024
+"""Largest body of a request."""
+
+_CLOSE_TIMEOUT_S = 2.0
+
+
+def application(folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = PARTS) -> web.Application:
+    """Return the studio.
+
+    Args:
+        folders: Folders of runs and campaigns, or such folders with others in them.
+        guard: Who may use it.
+        parts: What it consists of.
+    """
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
+    app.on_response_prepare.append(set_headers)
+    app[LIBRARY] = Library(folders)
+    for part in parts:
+        part(app)
+    return app
+
+
+async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        app: What `application` returned.
+        host: Address to bind.
+        port: Port to bind; 0 picks a free one.
+        announce: Called with the port once the server accepts connections.
+
+    Raises:
+        LiveEvalError: The address cannot be bound.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise LiveEvalError(
+                f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 picks a free port"
+            ) from None
+        announce(int(runner.addresses[0][1]))
+        await stop.wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,54 @@
+"""The front end: a page, and the scripts and styles that it loads."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from aiohttp import web
+
+from live_eval.studio.answers import NotFoundError
+
+__all__ = ["add_routes"]
+
+_STATIC = Path(__file__).with_name("static")
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve the page and its files."""
+    app.router.add_get("/", _page)
+    app.router.add_get("/static/{name:.+}", _file)
+
+
+async def _page(_request: web.Request) -> web.FileResponse:
+    return _response(_STATIC / "index.html")
+
+
+async def _file(request: web.Request) -> web.FileResponse:
+    name = request.match_info["name"]
+    file = (await asyncio.to_thread(_files)).get(name)
+    if file is None:
+        raise NotFoundError(f"the studio has no file {name[:100]!r}")
+    return _response(file)
+
+
+def _files() -> dict[str, Path]:
+    """Return the files of the front end, by name."""
+    return {
+        file.relative_to(_STATIC).as_posix(): file
+        for file in _STATIC.rglob("*")
+        if file.is_file() and file.suffix in _TYPES
+    }
+
+
+def _response(file: Path) -> web.FileResponse:
+    headers = {"Content-Type": _TYPES[file.suffix], "Cache-Control": "no-cache"}
+    return web.FileResponse(file, headers=headers)

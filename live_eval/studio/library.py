@@ -1,0 +1,117 @@
+"""The folders that the studio shows: runs, and campaigns with their runs. Each has an id."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from live_eval.profile.campaign_file import CAMPAIGN_FILE
+from live_eval.recording import AUDIO_FOLDER, RUN_FILE, SCORES_FILE
+from live_eval.studio.answers import NotFoundError
+
+__all__ = ["FolderKind", "Library", "ListedFolder"]
+
+FolderKind: TypeAlias = Literal["run", "campaign", "duplex"]
+
+_CAMPAIGNS: dict[str, FolderKind] = {CAMPAIGN_FILE: "campaign", "duplex.json": "duplex"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFolder:
+    """A folder that the studio shows.
+
+    Args:
+        id: What requests name it by.
+        path: Where it is.
+        kind: What it holds.
+        campaign: The id of the campaign whose run it is; None for others.
+    """
+
+    id: str
+    path: Path
+    kind: FolderKind
+    campaign: str | None = None
+
+
+class Library:
+    """Finds runs and campaigns. Call its methods off the event loop.
+
+    Requests name folders by id alone: an id is looked up among the folders found, never joined to a path.
+
+    Args:
+        folders: Folders of runs and campaigns, or such folders with others in them.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._roots = tuple(folders)
+        self._known: dict[str, ListedFolder] = {}
+
+    def folders(self) -> list[ListedFolder]:
+        """Return what there is now, the last folder by name first."""
+        found = {each.id: each for root in self._roots for each in _search(root.resolve())}
+        self._known = found
+        return list(found.values())
+
+    def find(self, folder_id: str, *kinds: FolderKind) -> ListedFolder:
+        """Return the folder with an id.
+
+        Args:
+            folder_id: The id.
+            kinds: What it may hold; anything if empty.
+
+        Raises:
+            NotFoundError: There is none, or none of that kind.
+        """
+        if folder_id not in self._known:
+            self.folders()
+        found = self._known.get(folder_id)
+        if found is None or not found.path.is_dir():
+            raise NotFoundError(f"there is no run or campaign {folder_id[:40]!r}; it may have been deleted")
+        if kinds and found.kind not in kinds:
+            raise NotFoundError(f"{found.path}: expected a {' or '.join(kinds)}, found a {found.kind}")
+        return found
+
+
+def _search(root: Path) -> Iterator[ListedFolder]:
+    """Yield the runs and campaigns in a folder, or the folder itself."""
+    kind = _kind_of(root)
+    if kind is not None:
+        yield from _listed(root, kind)
+        return
+    for folder in _folders_in(root):
+        kind = _kind_of(folder)
+        if kind is not None:
+            yield from _listed(folder, kind)
+
+
+def _listed(folder: Path, kind: FolderKind) -> Iterator[ListedFolder]:
+    found = ListedFolder(_id_of(folder), folder, kind)
+    yield found
+    if kind != "run":
+        for run in _folders_in(folder):
+            if (run / RUN_FILE).exists():
+                yield ListedFolder(_id_of(run), run, "run", found.id)
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        return sorted((each for each in folder.iterdir() if each.is_dir()), reverse=True)
+    except OSError:
+        return []
+
+
+def _kind_of(folder: Path) -> FolderKind | None:
+    """Return what a folder holds; what is left of a run is one, so that the list can say what is wrong."""
+    for name, kind in _CAMPAIGNS.items():
+        if (folder / name).is_file() and not (folder / RUN_FILE).exists():
+            return kind
+    traces = (RUN_FILE, SCORES_FILE, AUDIO_FOLDER)
+    return "run" if any(os.path.lexists(folder / name) for name in traces) else None
+
+
+def _id_of(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]

@@ -1,0 +1,20 @@
+"""What the studio consists of: each part adds its routes to the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from aiohttp import web
+
+from live_eval.studio import front_end, runs_api
+
+__all__ = ["PARTS", "Part"]
+
+Part: TypeAlias = Callable[[web.Application], None]
+"""Adds routes, and what is to be closed with the application. ``app[LIBRARY]`` finds runs."""
+
+PARTS: tuple[Part, ...] = (
+    front_end.add_routes,
+    runs_api.add_routes,
+)

@@ -1,0 +1,124 @@
+"""Who may use the studio: only the holder of the token, only from pages of the studio itself.
+
+Every request must name this server as its host, so that no other site's name can be rebound to it; every
+request needs the token, which the link carries and a cookie keeps; and a request from a page of another
+origin is refused. What is served loads nothing from other hosts.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import TypeAlias
+
+from aiohttp import web
+
+from live_eval.reference.server.authentication import is_loopback
+from live_eval.studio.answers import refusal
+from live_eval.types import Secret
+
+__all__ = ["TOKEN_PARAMETER", "Guard", "cookie_name", "set_headers"]
+
+TOKEN_PARAMETER = "token"
+"""Parameter of the link that carries the token."""
+
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_NEVER_CHANGES = ("GET", "HEAD")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; media-src 'self' blob:; frame-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(self)",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+def cookie_name(port: int) -> str:
+    """Return the name of the cookie: browsers share cookies between the ports of a host."""
+    return f"live-eval-studio-{port}"
+
+
+class Guard:
+    """Admits requests that carry the token and come from the studio itself.
+
+    Args:
+        token: What the link carries.
+        host: The address that the studio is bound to.
+    """
+
+    def __init__(self, token: Secret, host: str = "127.0.0.1") -> None:
+        self._token = token.reveal().encode()
+        self._host = f"[{host}]" if ":" in host else host
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Answer a request, or refuse it."""
+        port = _port_of(request)
+        if not self._is_ours(request.headers.get("Host", ""), port):
+            return refusal(
+                request,
+                403,
+                "host",
+                f"expected the address that live-eval studio printed, with port {port}; to reach it through "
+                "a tunnel, forward the same port",
+            )
+        origin = request.headers.get("Origin")
+        changes = request.method not in _NEVER_CHANGES
+        if (origin is not None or changes) and origin != f"{request.scheme}://{request.headers['Host']}":
+            return refusal(
+                request, 403, "origin", "only the studio's own pages may use it, this is another's"
+            )
+        if request.path == "/" and TOKEN_PARAMETER in request.query:
+            return self._welcome(request, port)
+        if not self._knows(request.cookies.get(cookie_name(port), "")):
+            return refusal(request, 401, "token", "open the link that live-eval studio printed")
+        return await handler(request)
+
+    def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
+        """Keep the token of the link in a cookie and take it out of the browser's address."""
+        token = request.query[TOKEN_PARAMETER]
+        if not self._knows(token):
+            return refusal(request, 401, "token", "this link is of another studio, or of an earlier one")
+        response = web.Response(status=303, headers={"Location": "/"})
+        response.set_cookie(cookie_name(port), token, httponly=True, samesite="Strict", path="/")
+        return response
+
+    def _knows(self, given: str) -> bool:
+        # Headers are decoded as UTF-8 with surrogate escapes.
+        return hmac.compare_digest(given.encode(errors="surrogatepass"), self._token)
+
+    def _is_ours(self, host: str, port: int) -> bool:
+        name, _, number = host.rpartition(":")
+        if number != str(port):
+            return False
+        if is_loopback(self._host.strip("[]")):
+            return name in _LOCAL_NAMES
+        # Only a name can be rebound to this address, a number cannot.
+        return name in (*_LOCAL_NAMES, self._host) or _is_number(name.strip("[]"))
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _port_of(request: web.Request) -> int:
+    transport = request.transport
+    name = None if transport is None else transport.get_extra_info("sockname")
+    return int(name[1]) if name else 0
+
+
+async def set_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Add the headers that every answer has, unless it sets its own."""
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)

@@ -1,0 +1,126 @@
+"""The studio over real requests: who is let in, and what is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from live_eval.recording import RUN_FILE, RunWriter
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Failure, FailureKind, Variant
+from tests.support.studio import TOKEN, studio
+
+
+def a_case(name: str = "id_1/target", **fields: Any) -> Case:
+    return Case(case_id=name, script_id="id_1", variant=Variant.TARGET, audio_path=Path("a.wav"), **fields)
+
+
+def write_run(folder: Path) -> Path:
+    with RunWriter.create(folder, {"endpoint": {"name": "made up"}, "turns": 2}) as writer:
+        writer.commit(spoken_turn(a_case(text="Hello there.")))
+        failure = Failure(FailureKind.NO_RESPONSE, "no response came")
+        writer.commit(spoken_turn(a_case("id_2"), TurnPlan(first_byte_ms=None, failure=failure)))
+        writer.end()
+    return folder
+
+
+async def told(response: aiohttp.ClientResponse) -> tuple[int, str]:
+    """The status of an answer, and the kind of its error."""
+    return response.status, (await response.json())["error"]["kind"]
+
+
+async def test_the_link_opens_the_studio_and_leaves_the_token_in_a_cookie_alone(tmp_path: Path) -> None:
+    async with studio(tmp_path, opened=False) as browser:
+        async with browser.get("/", params={"token": TOKEN}, allow_redirects=False) as welcome:
+            assert (welcome.status, welcome.headers["Location"]) == (303, "/")
+            [cookie] = welcome.cookies.values()
+            assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", "/")
+        async with browser.get("/") as page:
+            assert page.status == 200
+            assert TOKEN not in await page.text()
+            assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+            assert "http" not in page.headers["Content-Security-Policy"]  # no other host
+
+
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/static/studio.js", "/nothing", "/?token=wrong"])
+async def test_nothing_is_answered_without_the_token(tmp_path: Path, path: str) -> None:
+    async with studio(tmp_path, opened=False) as browser:
+        for cookies in ({}, {f"live-eval-studio-{browser._base_url.port}": "wrong"}):
+            async with browser.get(path, cookies=cookies) as refused:
+                assert refused.status == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", ""])
+async def test_a_foreign_host_is_refused(tmp_path: Path, host: str) -> None:
+    async with studio(tmp_path) as browser:
+        headers = {"Host": host.format(port=browser._base_url.port)}
+        async with browser.get("/api/runs", headers=headers) as refused:
+            assert await told(refused) == (403, "host")
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null", ""])
+async def test_a_foreign_origin_is_refused(tmp_path: Path, origin: str) -> None:
+    headers = {"Origin": origin}
+    async with studio(tmp_path) as browser, browser.get("/api/runs", headers=headers) as refused:
+        assert await told(refused) == (403, "origin")
+
+
+async def test_what_changes_something_needs_our_own_origin(tmp_path: Path) -> None:
+    async def receive(request: web.Request) -> web.Response:
+        return web.Response(text=await request.text())
+
+    def echo(app: web.Application) -> None:
+        app.router.add_post("/api/echo", receive)
+
+    async with studio(tmp_path, parts=[echo], opened=False) as browser:
+        own = {"Origin": str(browser._base_url).rstrip("/")}
+        cookies = {f"live-eval-studio-{browser._base_url.port}": TOKEN}
+        async with browser.post("/api/echo", data="a", cookies=cookies) as refused:
+            assert await told(refused) == (403, "origin")
+        async with browser.post("/api/echo", data="a", headers=own, cookies=cookies) as taken:
+            assert await taken.text() == "a"
+        async with browser.post("/api/echo", data="a" * 300_000, headers=own, cookies=cookies) as large:
+            assert await told(large) == (413, "http")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../security.py",
+        "/static/..%2Fsecurity.py",
+        "/static/%2e%2e/security.py",
+        "/static//etc/passwd",
+        "/api/../../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+    ],
+)
+async def test_a_path_that_climbs_out_finds_nothing(tmp_path: Path, path: str) -> None:
+    async with studio(tmp_path) as browser:
+        port = browser._base_url.port
+        # A client would tidy the path up: the request is written as it is.
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        cookie = f"Cookie: live-eval-studio-{port}={TOKEN}"
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{cookie}\r\n".encode())
+        writer.write(b"Connection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        assert b"root:" not in answer
+
+
+async def test_runs_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> None:
+    await asyncio.to_thread(write_run, tmp_path / "good")
+    for name, content in (("damaged", b"no database"), ("empty", b"")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / RUN_FILE).write_bytes(content)
+    async with studio(tmp_path) as browser, browser.get("/api/runs") as answer:
+        rows = {row["name"]: row for row in await answer.json()}
+    assert (rows["good"]["turns"], rows["good"]["failed"], rows["good"]["finished"]) == (2, 1, True)
+    assert rows["good"]["problem"] is None
+    assert "expected" in rows["damaged"]["problem"]
+    assert rows["empty"]["problem"]

@@ -1,0 +1,43 @@
+"""The studio on a free port, and a browser's session that has opened its link."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from live_eval.studio.application import application
+from live_eval.studio.parts import PARTS, Part
+from live_eval.studio.security import Guard
+from live_eval.types import Secret
+
+TOKEN = "the-token-of-this-studio"
+
+
+@asynccontextmanager
+async def studio(
+    *folders: Path, parts: Sequence[Part] = PARTS, opened: bool = True
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """Serve the studio and yield a session whose requests are relative to it.
+
+    Args:
+        folders: What it shows.
+        parts: What it consists of.
+        opened: Whether the session has opened the link.
+    """
+    runner = web.AppRunner(application(folders, Guard(Secret(TOKEN)), parts), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    jar = aiohttp.CookieJar(unsafe=True)  # cookies of addresses, not only of names
+    address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with aiohttp.ClientSession(address, cookie_jar=jar) as browser:
+            if opened:
+                async with browser.get("/", params={"token": TOKEN}, allow_redirects=False) as welcome:
+                    assert welcome.status == 303
+            yield browser
+    finally:
+        await runner.cleanup()
