@@ -25,4 +25,4 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int) -> NDArray[np.uint8]:
     padded = np.pad(both_sides, ((0, -len(both_sides) % step), (0, 0))).reshape(-1, step, 2)
     # Not abs(): it has no answer for −32768.
     peak = np.maximum(padded.max(axis=1).astype(np.int32), -padded.min(axis=1).astype(np.int32))
-    return np.rint(255 * np.sqrt(peak / 32768)).astype(np.uint8)
+    return np.asarray(np.rint(255 * np.sqrt(peak / 32768)), np.uint8)

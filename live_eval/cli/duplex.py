@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,14 @@ def _duplex(
     else:
         print_duplex(summary)
     click.echo(f"campaign: {folder}", err=as_json)
+    click.echo(f"page to open: {_page(folder, summary)}", err=as_json)
     sys.exit(_status(outcome))
+
+
+def _page(folder: Path, summary: Mapping[str, Any]) -> Path:
+    from live_eval.report.duplex import write_duplex_page
+
+    return write_duplex_page(folder, summary)
 
 
 def _list(as_json: bool) -> None:

@@ -42,13 +42,18 @@ def command(
     RUNS are folders of runs. Several runs are shown side by side and compared with the first one, paired by
     case. The page is a single file that opens offline. It embeds parts of the recordings: mind their licence.
 
-    For the folder of a latency campaign, write latency.html, and report.html for each of its runs.
+    For the folder of a latency campaign, write latency.html, and report.html for each of its runs. For that
+    of a duplex campaign, write duplex.html likewise; for two of them, a page that compares them.
     """
     from live_eval.profile.campaign_file import is_campaign
     from live_eval.report import write_report
+    from live_eval.report.duplex import is_duplex_campaign
 
     if len(runs) == 1 and is_campaign(runs[0]):
         _campaign(runs[0], form, output)
+        return
+    if all(map(is_duplex_campaign, runs)):
+        _duplex(runs, form, output)
         return
     for run in runs:
         _options.check_is_run(run)
@@ -79,6 +84,31 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
             "expected neither --output nor a format other than html"
         )
     click.echo(f"report: {write_campaign_page(folder, campaign_summary(folder))}", err=True)
+
+
+def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> None:
+    """Write the page of a duplex campaign, or of two side by side.
+
+    Raises:
+        UsageError: Another format or another place is asked for, or there are more than two.
+    """
+    from live_eval.duplex.summary import compare_campaigns, duplex_summary
+    from live_eval.report.duplex import DUPLEX_PAGE, write_comparison_page, write_duplex_page
+
+    one = len(folders) == 1
+    if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
+        raise UsageError(
+            f"{folders[0]}: the report of a duplex campaign is {DUPLEX_PAGE} in its folder, and that of two "
+            "is a page with both: expected at most two campaigns, no format other than html, and --output "
+            "with a file's name for two only"
+        )
+    if one:
+        page = write_duplex_page(folders[0], duplex_summary(folders[0]))
+    else:
+        first, second = (folder.resolve() for folder in folders)
+        default = first.with_name(f"duplex-{first.name}-{second.name}.html")
+        page = write_comparison_page(output or default, compare_campaigns(*folders))
+    click.echo(f"report: {page}", err=True)
 
 
 def _page_of(runs: Sequence[Path]) -> Path:

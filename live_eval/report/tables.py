@@ -120,7 +120,7 @@ def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str
     """Return a figure with so many decimals and a true minus sign; a dash if there is none."""
     if value is None:
         return NONE
-    text = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
+    text = f"{value:+z.{digits}f}" if signed else f"{value:z.{digits}f}"
     return text.replace("-", "−")
 
 

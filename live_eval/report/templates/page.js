@@ -7,7 +7,10 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-const round = (value, digits) => value.toFixed(digits).replace("-", "−");
+function round(value, digits) {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+}
 
 function bytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -1,0 +1,10 @@
+"""The page of a duplex campaign: outcomes, durations, and every trial on two tracks with its sound."""
+
+from live_eval.report.duplex.page import (
+    DUPLEX_PAGE,
+    is_duplex_campaign,
+    write_comparison_page,
+    write_duplex_page,
+)
+
+__all__ = ["DUPLEX_PAGE", "is_duplex_campaign", "write_comparison_page", "write_duplex_page"]

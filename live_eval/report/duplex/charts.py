@@ -1,0 +1,271 @@
+"""The charts of a probe: outcomes, durations, and every trial on two tracks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from live_eval.duplex.conversation import Conversation
+from live_eval.duplex.outcomes import Outcome, Rule
+from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
+from live_eval.report.charts import Axis
+from live_eval.report.duplex.sides import ConditionView
+from live_eval.report.duplex.trials import TrialView, telling
+from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, spelt
+from live_eval.report.tables import Cell, number, ranged
+
+__all__ = ["duration_chart", "outcome_chart", "timeline_legend", "timelines"]
+
+_NO_VALUES: Mapping[str, Any] = {"n": 0, "p50": None, "interval": None, "p95": None, "reason": {}}
+_FURTHER = {
+    ("correction", "reply"): "correction in the reply, %",
+    ("correction", "heard"): "correction heard, %",
+    ("false_triggers_per_minute",): "false triggers a minute",
+    ("talk_ratio",): "talk ratio",
+}
+_BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
+"""What a timeline shows at most, from the moment that the trials are aligned at."""
+
+
+def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
+    """Draw what share of the trials that are not void ended how, condition by condition."""
+    present = [outcome for outcome in Outcome if any(condition.count(outcome) for condition in conditions)]
+    axis = Axis(0.0, 100.0, 20.0)
+    return BarChart(
+        what="condition",
+        axis="per cent of the trials that are not void",
+        columns=("passed, %", "trials", *(spelt(each) for each in present), *_shares(conditions).values()),
+        rows=tuple(_outcomes(condition, present, _shares(conditions), axis) for condition in conditions),
+        ticks=axis.ticks(),
+        zero=0.0,
+        legend=tuple(
+            (_kind(outcome, conditions[0]), spelt(outcome)) for outcome in present if not outcome.void
+        ),
+    )
+
+
+def _shares(conditions: Sequence[ConditionView]) -> dict[tuple[str, ...], str]:
+    """Return what else the summary says of how trials ended, by its path in an entry, with its heading."""
+    return {
+        path: title
+        for path, title in _FURTHER.items()
+        if any(path[0] in condition.figures for condition in conditions)
+    }
+
+
+def _share(condition: ConditionView, path: tuple[str, ...]) -> Cell:
+    found: Any = condition.figures
+    for name in path:
+        found = found.get(name, {})
+    digits = 0 if path[0] == "correction" else 1
+    return Cell(ranged(found.get("value"), found.get("interval"), digits), note=found.get("reason", ""))
+
+
+def _kind(outcome: Outcome, condition: ConditionView) -> str:
+    return f"o-{outcome}" + (" passed" if outcome.value in condition.figures["passes"] else "")
+
+
+def _outcomes(
+    condition: ConditionView, present: Sequence[Outcome], shares: Iterable[tuple[str, ...]], axis: Axis
+) -> BarRow:
+    counted = [(outcome, condition.count(outcome)) for outcome in present]
+    valid = sum(count for outcome, count in counted if not outcome.void)
+    bars, left = [], 0.0
+    for outcome, count in counted:
+        if count and not outcome.void:
+            right = left + 100 * count / valid
+            words = f"{spelt(outcome)}: {count} of {valid}"
+            bars.append(bar(_kind(outcome, condition), left, right, axis, words))
+            left = right
+    counts = [Cell(str(count), href=condition.link(outcome) if count else "") for outcome, count in counted]
+    passed = condition.figures["passed"]
+    return BarRow(
+        condition.label,
+        tuple(bars),
+        (),
+        (
+            Cell(ranged(passed["value"], passed["interval"]), strong=True, note=passed["reason"]),
+            Cell(str(valid), href=condition.link()),
+            *counts,
+            *(_share(condition, path) for path in shares),
+        ),
+    )
+
+
+def duration_chart(name: str, conditions: Sequence[ConditionView]) -> BarChart | None:
+    """Draw a duration of every trial as a dot, with the median and its interval, condition by condition.
+
+    Returns:
+        The chart; None if no trial has the duration.
+    """
+    drawn = [(condition, condition.values(name)) for condition in conditions]
+    values = [ms for _, found in drawn for ms, _ in found]
+    if not values:
+        return None
+    axis = Axis.around(min(values), max(values))
+    return BarChart(
+        what="condition",
+        axis="milliseconds",
+        columns=("n", "p50", "p95"),
+        rows=tuple(_durations(name, condition, found, axis) for condition, found in drawn),
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
+        legend=(
+            *(
+                (f"trial {verdict}", words)
+                for verdict, words in _VERDICTS.items()
+                if any(view.verdict == verdict for _, found in drawn for _, view in found)
+            ),
+            ("p50", "p50"),
+            ("interval", "its interval"),
+            ("p95", "p95"),
+        ),
+    )
+
+
+_VERDICTS = {"pass": "passed", "fail": "not passed", "failed": "session failed"}
+
+
+def _durations(
+    name: str, condition: ConditionView, found: Sequence[tuple[float, TrialView]], axis: Axis
+) -> BarRow:
+    figures = condition.figures["durations"].get(name, _NO_VALUES)
+    title, side = DURATION_TITLES[name], condition.side.index
+    bars: tuple[Bar, ...] = ()
+    if figures["interval"] is not None:
+        low, high = figures["interval"]
+        bars = (bar(f"interval c{side}", low, high, axis, f"p50: {number(low)} to {number(high)} ms"),)
+    marks = [
+        Mark(f"trial {view.verdict}", axis.percent(ms), f"{view.name}: {title} {number(ms)} ms", view.href)
+        for ms, view in found
+    ]
+    marks += [
+        Mark(f"{share} c{side}", axis.percent(figures[share]), f"{share}: {number(figures[share])} ms")
+        for share in ("p50", "p95")
+        if figures[share] is not None
+    ]
+    reasons = figures["reason"]
+    return BarRow(
+        condition.label,
+        bars,
+        tuple(marks),
+        (
+            Cell(str(figures["n"])),
+            Cell(ranged(figures["p50"], figures["interval"]), strong=True, note=reasons.get("p50", "")),
+            Cell(number(figures["p95"]), note="" if figures["p95"] is not None else reasons.get("p95", "")),
+        ),
+    )
+
+
+def timelines(condition: ConditionView) -> BarChart | None:
+    """Draw every trial of a condition on two tracks: the user above, the endpoint as heard below.
+
+    The trials are aligned at the moment that the probe is about: where the user begins to speak over the
+    reply or makes a sound, where the first pause begins, or where the user has finished.
+
+    Returns:
+        The chart; None if nothing was recorded.
+    """
+    held = [(view, view.played.conversation) for view in condition.trials]
+    drawn = [(view, conversation) for view, conversation in held if conversation is not None]
+    if not drawn:
+        return None
+    ends = [
+        _ms_from(zero, at)
+        for view, conversation in drawn
+        for zero in [_zero_ns(view.played.rule, conversation)]
+        for sound in _sounds(conversation)
+        for at in sound
+    ]
+    axis = Axis.around(max(_BEFORE_MS, min(ends)) / 1e3, min(_AFTER_MS, max(ends)) / 1e3)
+    rule = drawn[0][0].played.rule
+    names = list(dict.fromkeys(view.played.facts.trial_id for view in condition.trials))
+    return BarChart(
+        what="trial",
+        axis=" · ".join(filter(None, ["" if condition.alone else condition.side.label, _ALIGNED[rule]])),
+        columns=("outcome", f"{DURATION_TITLES[telling(rule)[0]]}, ms"),
+        rows=tuple(
+            _tracks(names.index(view.played.facts.trial_id) + 1, view, conversation, axis)
+            for view, conversation in drawn
+        ),
+        ticks=axis.ticks(),
+        zero=axis.percent(0),
+    )
+
+
+def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]]:
+    """Return the style and the name of what the timelines of some conditions show."""
+    marked = {
+        name
+        for condition in conditions
+        for view in condition.trials
+        for name in view.played.judgement.marks_ns
+    }
+    return [
+        ("t-user", "user"),
+        ("t-endpoint", "endpoint, as heard"),
+        *((_style(name), title) for name, title in MARK_TITLES.items() if name in marked & _SAID),
+    ]
+
+
+_ALIGNED = {
+    Rule.ANSWER: "seconds after the user has finished",
+    Rule.PAUSE: "seconds after the first pause begins",
+    Rule.INTERRUPTION: "seconds after the user begins to speak over the reply",
+    Rule.BACKCHANNEL: "seconds after the user begins to speak over the reply",
+    Rule.FALSE_TRIGGER: "seconds after the sound begins",
+}
+_SAID = {"provider_stop", "gave_up", "trigger"}
+"""Marks that the tracks do not show by themselves: what the endpoint says or begins."""
+
+
+def _zero_ns(rule: Rule, conversation: Conversation) -> int:
+    last = conversation.user[-1]
+    match rule:
+        case Rule.ANSWER:
+            return last.end_ns
+        case Rule.PAUSE:
+            return last.sounds[0].end_ns
+        case _:
+            return last.start_ns
+
+
+def _ms_from(zero_ns: int, at_ns: int) -> float:
+    return (at_ns - zero_ns) / 1e6
+
+
+def _sounds(conversation: Conversation) -> Iterator[tuple[int, int]]:
+    for user in conversation.user:
+        yield from user.sounds
+    for agent in conversation.agent:
+        yield from agent.sounds
+
+
+def _style(mark: str) -> str:
+    return f"m-{mark.replace('_', '-')}"
+
+
+def _tracks(number_: int, view: TrialView, conversation: Conversation, axis: Axis) -> BarRow:
+    zero = _zero_ns(view.played.rule, conversation)
+    tracks = [("t-user", "user", sound) for speech in conversation.user for sound in speech.sounds]
+    tracks += [("t-endpoint", "endpoint", sound) for speech in conversation.agent for sound in speech.sounds]
+    bars = []
+    for kind, who, sound in tracks:
+        start, end = (_ms_from(zero, at) / 1e3 for at in sound)
+        if end > axis.low and start < axis.high:
+            bars.append(bar(kind, start, end, axis, f"{who}: {number(start, 2)} to {number(end, 2)} s"))
+    marks = [
+        Mark(_style(name), axis.percent(at), f"{MARK_TITLES[name]}: {number(at, 2)} s")
+        for name, at_ns in view.played.judgement.marks_ns.items()
+        if name in _SAID and axis.low <= (at := _ms_from(zero, at_ns) / 1e3) <= axis.high
+    ]
+    played = view.played
+    return BarRow(
+        Cell(f"trial {number_}" + (" again" if played.playing else ""), href=view.href),
+        tuple(bars),
+        tuple(marks),
+        (
+            Cell(spelt(played.outcome), note=played.judgement.reason, strong=view.verdict == "fail"),
+            Cell(number(view.milliseconds(telling(played.rule)[0]))),
+        ),
+    )

@@ -1,0 +1,259 @@
+"""Write the page of a duplex campaign, of one endpoint or of two, and the sound that it plays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from live_eval import __version__
+from live_eval.duplex.campaign import CLEAN, DUPLEX_FILE
+from live_eval.duplex.from_turns import both_sides_of
+from live_eval.duplex.outcomes import Outcome
+from live_eval.duplex.probes import PROBES
+from live_eval.duplex.summary import DuplexRecord, figures_of, read_duplex
+from live_eval.duplex.trials import PlayedTrial
+from live_eval.recording import RUN_FILE, RunReader
+from live_eval.report.build import write_report
+from live_eval.report.drift import drift_table
+from live_eval.report.duplex.sections import probe_section
+from live_eval.report.duplex.sides import Side, probes_of, sentinel_link
+from live_eval.report.duplex.sounds import write_sounds
+from live_eval.report.duplex.tables import metric_rows, pair_table, tiles
+from live_eval.report.duplex.trials import RUN_PAGE, TrialRow, TrialView, trial_row
+from live_eval.report.duplex.words import DUPLEX_DEFINITIONS, spelt
+from live_eval.report.pages import inline_script, own_page, page_template, write_page
+from live_eval.report.tables import Table, number
+from live_eval.report.words import LAG_NOTE
+from live_eval.text.files import flattened
+from live_eval.text.wording import counted, natural_order
+
+__all__ = ["DUPLEX_PAGE", "is_duplex_campaign", "write_comparison_page", "write_duplex_page"]
+
+DUPLEX_PAGE = "duplex.html"
+"""The page of a campaign, in its folder."""
+
+_TEMPLATES = Path(__file__).parents[1] / "templates"
+_SCRIPTS = ("page.js", "listing.js", "waves.js", "duplex.js")
+_COLOURS = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """A run, and the summary of its campaign.
+
+    Args:
+        campaign: The campaign.
+        run: The folder of the run, in the campaign's.
+        label: Its name on the page.
+        note: What is special about it.
+        base: The campaign's folder, as a link from the page; empty, or with a slash at its end.
+        summary: The campaign's figures.
+    """
+
+    campaign: DuplexRecord
+    run: str
+    label: str
+    note: str
+    base: str
+    summary: Mapping[str, Any]
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run."""
+        return self.campaign.folder / self.run
+
+
+def is_duplex_campaign(folder: Path) -> bool:
+    """Return whether a folder holds a duplex campaign and no run."""
+    return (folder / DUPLEX_FILE).is_file() and not (folder / RUN_FILE).exists()
+
+
+def write_duplex_page(folder: Path, summary: Mapping[str, Any]) -> Path:
+    """Write the page of a campaign into its folder, with its sound, and the reports of its runs into theirs.
+
+    The page opens offline. Its links are relative, so that the folder can be moved as a whole.
+
+    Args:
+        folder: The campaign's folder.
+        summary: Its figures, as `live_eval.duplex.summary.duplex_summary` returns them.
+
+    Returns:
+        The page.
+
+    Raises:
+        StoreError: The folder holds no campaign, or a link in the place of a file.
+        UsageError: A file cannot be written.
+    """
+    campaign = read_duplex(folder)
+    sources = [
+        _Source(campaign, run, run, "" if run == CLEAN else str(summary["impairment"]), "", summary)
+        for run in campaign.trials
+    ]
+    return _write(folder, DUPLEX_PAGE, folder.resolve().name, sources, summary["paired"])
+
+
+def write_comparison_page(page: Path, comparison: Mapping[str, Any]) -> Path:
+    """Write a page with the clean runs of two campaigns side by side.
+
+    Args:
+        page: The page. It plays the sound in the campaigns' folders, which it links to.
+        comparison: Their differences, as `live_eval.duplex.summary.compare_campaigns` returns them.
+
+    Returns:
+        The page.
+
+    Raises:
+        StoreError: A folder holds no campaign, or a link in the place of a file.
+        UsageError: A file cannot be written.
+    """
+    folders = [Path(folder) for folder in comparison["campaigns"]]
+    names = [folder.resolve().name for folder in folders]
+    endpoints = [str(name) for name in comparison["endpoints"]]
+    labels = endpoints if len(set(endpoints)) > 1 else names
+    campaigns = [read_duplex(folder) for folder in folders]
+    sources = [
+        _Source(campaign, CLEAN, label, name, _link(page.parent, campaign.folder), figures_of(campaign))
+        for campaign, name, label in zip(campaigns, names, labels, strict=True)
+    ]
+    return _write(page.parent, page.name, " and ".join(names), sources, comparison["paired"])
+
+
+def _link(here: Path, folder: Path) -> str:
+    """Return a folder as a relative link from another."""
+    parts = Path(os.path.relpath(folder.resolve(), here.resolve())).parts
+    return "".join(f"{quote(part, safe='')}/" for part in parts)
+
+
+def _write(
+    folder: Path, name: str, title: str, sources: Sequence[_Source], pairs: Sequence[Mapping[str, Any]]
+) -> Path:
+    for source in sources:
+        write_report([source.path], own_page(source.path, RUN_PAGE), audio_mb=0)
+    with ExitStack() as stack:
+        readers = [stack.enter_context(RunReader.open(source.path)) for source in sources]
+        return write_page(folder, name, _page(title, sources, readers, pairs))
+
+
+def _page(
+    title: str,
+    sources: Sequence[_Source],
+    readers: Sequence[RunReader],
+    pairs: Sequence[Mapping[str, Any]],
+) -> Iterator[str]:
+    views = _views(sources)
+    sides = [
+        Side(
+            index=index,
+            label=source.label,
+            note=source.note,
+            trials=[view for view in views if view.side == index],
+            figures=[entry for entry in source.summary["probes"] if entry["run"] == source.run],
+            profile=source.summary["profile"][source.run],
+        )
+        for index, source in enumerate(sources)
+    ]
+    summaries = [source.summary for source in sources]
+    return page_template(_TEMPLATES / "duplex.html", number=number).generate(
+        title=title,
+        version=__version__,
+        colours=_COLOURS,
+        script=inline_script([_TEMPLATES / name for name in _SCRIPTS]),
+        sides=sides,
+        facts=_facts(sources),
+        notes=list(dict.fromkeys(note for summary in summaries for note in summary["notes"])),
+        complete=all(summary["complete"] for summary in summaries),
+        tiles=[(side, tiles(side)) for side in sides],
+        probes=[probe_section(name, sides, pairs) for name in probes_of(sides)],
+        pairs=pair_table(pairs),
+        metrics=metric_rows(sides, [each.summary["metrics"].get(each.run, {}) for each in sources]),
+        drift=_drift(sources),
+        rows=_rows(views, sources, readers),
+        outcomes=[each for each in Outcome if any(view.played.outcome is each for view in views)],
+        asked=list(dict.fromkeys((view.played.facts.probe, view.played.facts.condition) for view in views)),
+        spelt=spelt,
+        lag_note=LAG_NOTE,
+        definitions=DUPLEX_DEFINITIONS,
+        reports=[(each.label, f"{each.base}{quote(each.run)}/{RUN_PAGE}") for each in sources],
+        settings=_settings(sources),
+    )
+
+
+def _views(sources: Sequence[_Source]) -> list[TrialView]:
+    """Return every playing of every trial, the same trial of both sides next to each other."""
+    order = [(each["probe"], each["condition"]) for source in sources for each in source.summary["probes"]]
+    order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
+    places = {asked: place for place, asked in reversed(list(enumerate(order)))}
+
+    def place(each: tuple[int, int, PlayedTrial]) -> tuple[Any, ...]:
+        side, _, trial = each
+        facts = trial.facts
+        asked = places.get((facts.probe, facts.condition), len(order))
+        return asked, natural_order(facts.trial_id), side, trial.playing
+
+    played = [
+        (side, number, trial)
+        for side, source in enumerate(sources)
+        for number, trial in enumerate(source.campaign.trials[source.run], 1)
+    ]
+    return [
+        TrialView(f"t{at}", side, number, sources[side].run, sources[side].base, trial)
+        for at, (side, number, trial) in enumerate(sorted(played, key=place))
+    ]
+
+
+def _rows(
+    views: Sequence[TrialView], sources: Sequence[_Source], readers: Sequence[RunReader]
+) -> Iterator[TrialRow]:
+    """Yield the rows of the trials, and write their sound."""
+    for view in views:
+        both = both_sides_of(readers[view.side], view.played.turns)
+        sounds: list[tuple[str, str]] = []
+        if both is not None:
+            name = f"{view.run}-{view.number:04}-{view.played.facts.trial_id}"
+            sounds = write_sounds(sources[view.side].campaign.folder, name, *both)
+        yield trial_row(view, both, sounds)
+
+
+def _facts(sources: Sequence[_Source]) -> list[str]:
+    """Return what was measured, a line for each side."""
+    return [
+        " · ".join(
+            str(part)
+            for part in (
+                source.summary["endpoint"],
+                source.note,
+                source.summary["created"],
+                counted(len(source.campaign.last(source.run)), "trial"),
+            )
+            if part
+        )
+        for source in sources
+    ]
+
+
+def _drift(sources: Sequence[_Source]) -> list[tuple[int, Table]]:
+    return [
+        (side, drift_table(sentinels, partial(sentinel_link, side)))
+        for side, source in enumerate(sources)
+        if (sentinels := source.summary["sentinel"].get(source.run))
+    ]
+
+
+def _settings(sources: Sequence[_Source]) -> list[tuple[str, list[str]]]:
+    """Return what the campaigns' own files say of them as a whole."""
+    flat = [
+        {
+            name: str(value)
+            for name, value in flattened(source.campaign.facts)
+            if name not in ("trials", "notes") and value not in (None, "", [])
+        }
+        for source in {id(source.campaign): source for source in sources}.values()
+    ]
+    names = dict.fromkeys(name for settings in flat for name in settings)
+    return [(name, [settings.get(name, "–") for settings in flat]) for name in names]

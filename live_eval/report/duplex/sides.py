@@ -1,0 +1,124 @@
+"""What a page puts side by side: a clean and an impaired run, or two endpoints, condition by condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from live_eval.duplex.outcomes import Outcome
+from live_eval.duplex.probes import PROBES, SENTINEL
+from live_eval.report.duplex.trials import TrialView
+from live_eval.report.tables import Cell
+
+__all__ = ["ConditionView", "Side", "conditions_of", "probes_of", "sentinel_link"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Side:
+    """A run of a campaign.
+
+    Args:
+        index: Its place on the page, and its colour.
+        label: Its name on the page.
+        note: What is special about it, such as its impairment; empty for nothing.
+        trials: Every playing of its trials.
+        figures: Its entries of the summary's ``probes``.
+        profile: Its entry of the summary's ``profile``.
+    """
+
+    index: int
+    label: str
+    note: str
+    trials: Sequence[TrialView]
+    figures: Sequence[Mapping[str, Any]]
+    profile: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionView:
+    """A probe in one of its conditions, on one side.
+
+    Args:
+        side: The side.
+        figures: Its entry of the summary's ``probes``.
+        alone: Whether the page has one side, which then needs no name.
+    """
+
+    side: Side
+    figures: Mapping[str, Any]
+    alone: bool
+
+    @property
+    def probe(self) -> str:
+        """The probe's name."""
+        return str(self.figures["probe"])
+
+    @property
+    def name(self) -> str:
+        """The condition's name."""
+        return str(self.figures["condition"])
+
+    @property
+    def label(self) -> Cell:
+        """Its name, with that of its side if there are several."""
+        return Cell(
+            self.name,
+            run=None if self.alone else self.side.index,
+            note="" if self.alone else self.side.label,
+            href=self.link(),
+        )
+
+    @property
+    def trials(self) -> list[TrialView]:
+        """Every playing of its trials."""
+        return [
+            view
+            for view in self.side.trials
+            if (view.played.facts.probe, view.played.facts.condition) == (self.probe, self.name)
+        ]
+
+    def count(self, outcome: Outcome) -> int:
+        """Return how many playings ended so."""
+        return sum(view.played.outcome is outcome for view in self.trials)
+
+    def link(self, outcome: Outcome | None = None) -> str:
+        """Return the link that lists its trials, or those with an outcome."""
+        only = {} if outcome is None else {"outcome": outcome.value}
+        return _listed(probe=self.probe, condition=self.name, side=str(self.side.index), **only)
+
+    def values(self, duration: str) -> list[tuple[float, TrialView]]:
+        """Return a duration of each trial that has it, in ms; void trials are left out."""
+        return [
+            (ms, view)
+            for view in self.trials
+            if view.played.passed is not None and (ms := view.milliseconds(duration)) is not None
+        ]
+
+
+def sentinel_link(side: int, part: str) -> str:
+    """Return the link that lists the trials of a sentinel."""
+    return _listed(probe=SENTINEL, condition=part, side=str(side))
+
+
+def _listed(**asked: str) -> str:
+    return f"#{urlencode(asked, quote_via=quote)}"
+
+
+def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
+    """Return the conditions of a probe in the order of the summary, those of the sides next to each other."""
+    found = [
+        ConditionView(side, figures, len(sides) == 1)
+        for side in sides
+        for figures in side.figures
+        if figures["probe"] == probe
+    ]
+    names = list(dict.fromkeys(condition.name for condition in found))
+    return sorted(found, key=lambda condition: (names.index(condition.name), condition.side.index))
+
+
+def probes_of(sides: Iterable[Side]) -> list[str]:
+    """Return the probes that were played, in the order in which they are listed; a user's own come last."""
+    played = dict.fromkeys(str(figures["probe"]) for side in sides for figures in side.figures)
+    return sorted(played, key=[*PROBES, *played].index)

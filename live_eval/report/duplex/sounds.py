@@ -1,0 +1,56 @@
+"""The sound of trials, in files next to the page: both sides, or either."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from live_eval.errors import StoreError, UsageError
+from live_eval.report.pages import own_page
+from live_eval.text.files import atomic_write
+
+__all__ = ["SOUNDS", "write_sounds"]
+
+SOUNDS = "sounds"
+"""The folder of the files, in the campaign's."""
+
+_LONGEST_SLUG = 60
+
+
+def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int) -> list[tuple[str, str]]:
+    """Write both sides of a trial as FLAC: in stereo, and each alone.
+
+    Args:
+        folder: The campaign's folder.
+        name: A name, unique in the campaign.
+        both: int16, shape (samples, 2): left the user, right the endpoint as heard.
+        rate_hz: Its rate.
+
+    Returns:
+        What each file holds, and its link from the campaign's folder.
+
+    Raises:
+        StoreError: There is a link in the place of the folder or a file.
+        UsageError: A file cannot be written.
+    """
+    sounds = folder / SOUNDS
+    if sounds.is_symlink():
+        raise StoreError(f"{sounds}: expected a folder, found a link")
+    stem = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_SLUG]
+    sides = {"both": both, "user": both[:, 0], "endpoint": both[:, 1]}
+    links = []
+    for side, pcm in sides.items():
+        file = f"{stem}.{side}.flac"
+        try:
+            sounds.mkdir(exist_ok=True)
+            with atomic_write(own_page(sounds, file)) as place:
+                soundfile.write(place, pcm, rate_hz, format="FLAC", subtype="PCM_16")
+        except (OSError, soundfile.LibsndfileError) as error:
+            raise UsageError(f"{sounds / file}: cannot be written: {error}") from None
+        links.append((side, f"{SOUNDS}/{quote(file)}"))
+    return links

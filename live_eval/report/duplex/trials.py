@@ -1,0 +1,270 @@
+"""A trial on the page: what happened on one axis, and the details that the page opens on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from live_eval.audio.peaks import peaks
+from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch
+from live_eval.duplex.outcomes import Rule
+from live_eval.duplex.trials import PlayedTrial
+from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
+from live_eval.report.pages import script_json
+from live_eval.report.tables import number
+from live_eval.report.waveforms import drawn_envelope, length_s
+
+__all__ = ["RUN_PAGE", "TrialRow", "TrialView", "telling", "trial_row"]
+
+RUN_PAGE = "report.html"
+"""The page of a run, in its folder."""
+
+_TELLING = {
+    Rule.ANSWER: ("response_latency",),
+    Rule.PAUSE: ("response_latency", "patience"),
+    Rule.INTERRUPTION: ("audible_stop", "new_reply"),
+    Rule.BACKCHANNEL: ("audible_stop",),
+    Rule.FALSE_TRIGGER: ("trigger",),
+}
+_NEAR_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrialView:
+    """One playing of a trial.
+
+    Args:
+        key: Its row on the page.
+        side: The number of its side, and of its colour.
+        number: Its place among the playings of its run.
+        run: The folder of its run, in the campaign's.
+        base: The campaign's folder, as a link from the page; empty, or with a slash at its end.
+        played: What happened.
+    """
+
+    key: str
+    side: int
+    number: int
+    run: str
+    base: str
+    played: PlayedTrial
+
+    @property
+    def name(self) -> str:
+        """Its name; one that was played again says so."""
+        again = self.played.playing
+        return self.played.facts.trial_id + (f", played again {again}" if again else "")
+
+    @property
+    def href(self) -> str:
+        """The link that opens it."""
+        return f"#{self.key}"
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``fail``, ``void`` or ``failed``."""
+        if self.played.failure is not None:
+            return "failed"
+        passed = self.played.passed
+        return "void" if passed is None else "pass" if passed else "fail"
+
+    def milliseconds(self, duration: str) -> float | None:
+        """Return a duration, or None where the trial has none."""
+        ns = self.played.judgement.durations_ns.get(duration)
+        return None if ns is None else ns / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow:
+    """A trial as the table shows it.
+
+    Args:
+        badges: Its remarks.
+        figures: The duration that says most, and the lag, as text and as numbers to sort by.
+        measured: What the first of them is.
+        search: What a search looks through, in lower case.
+        sounds: What each file of its sound holds, and its link.
+        details: The rest, as JSON that is safe within a page.
+    """
+
+    view: TrialView
+    badges: tuple[tuple[str, str], ...]
+    figures: tuple[tuple[str, float | None], ...]
+    measured: str
+    search: str
+    sounds: tuple[tuple[str, str], ...]
+    details: Markup
+
+
+def telling(rule: Rule) -> tuple[str, ...]:
+    """Return the durations that say most about a trial, the first before all."""
+    return _TELLING[rule]
+
+
+def trial_row(
+    view: TrialView, both: tuple[NDArray[np.int16], int] | None, sounds: Sequence[tuple[str, str]] = ()
+) -> TrialRow:
+    """Return the row of a trial.
+
+    Args:
+        view: The trial.
+        both: Both sides on the trial's axis, int16, shape (samples, 2), and their rate; None without audio.
+        sounds: What each file of its sound holds, and its link from the campaign's folder.
+    """
+    played = view.played
+    name = telling(played.rule)[0]
+    value, lag = view.milliseconds(name), played.lag_ns / 1e6
+    said = [text for _, text in _texts(played)]
+    linked = tuple((side, view.base + href) for side, href in sounds)
+    return TrialRow(
+        view=view,
+        badges=tuple(_badges(view)),
+        figures=((number(value), value), (number(lag, 1), lag)),
+        measured=DURATION_TITLES[name],
+        search=" ".join([view.name, played.judgement.reason, *said]).lower(),
+        sounds=linked,
+        details=script_json(_details(view, both, linked)),
+    )
+
+
+def _badges(view: TrialView) -> Iterator[tuple[str, str]]:
+    if any(turn.timing.flagged for turn in view.played.turns):
+        yield "flagged", "lag"
+    if view.played.playing:
+        yield "again", "played again"
+    for where, found in view.played.correction.items():
+        if found is not None:
+            yield ("taken" if found else "missed"), f"correction {'' if found else 'not '}in {where}"
+
+
+def _details(
+    view: TrialView, both: tuple[NDArray[np.int16], int] | None, sounds: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    played = view.played
+    conversation = played.conversation
+    loudness = None if both is None else peaks(*both)
+    moments = [] if conversation is None else _marks(played, conversation)
+    return {
+        "reason": played.judgement.reason,
+        "verdict": view.verdict,
+        "texts": _texts(played),
+        "durations": [
+            [DURATION_TITLES.get(name, spelt(name)), None if ns is None else ns / 1e6]
+            for name, ns in played.judgement.durations_ns.items()
+        ],
+        "facts": _facts(view),
+        "turns": [
+            [turn.turn_id, f"{view.base}{quote(view.run)}/{RUN_PAGE}#turn={quote(turn.turn_id, safe='')}"]
+            for turn in played.turns
+        ],
+        "marks": moments,
+        "shades": [] if conversation is None else _shades(conversation),
+        "zoom": _zoom(moments),
+        "said": "" if conversation is None else _in_words(conversation),
+        "seconds": 0.0 if loudness is None else length_s(loudness),
+        "envelope": None if loudness is None else drawn_envelope(loudness),
+        "sounds": [list(sound) for sound in sounds],
+    }
+
+
+def _marks(played: PlayedTrial, conversation: Conversation) -> list[list[Any]]:
+    """Return the moments that decided, in seconds on the trial's axis, in the order of time."""
+    moments = sorted(played.judgement.marks_ns.items(), key=lambda mark: mark[1])
+    return [
+        [name.replace("_", "-"), MARK_TITLES.get(name, spelt(name)), _seconds(conversation, at)]
+        for name, at in moments
+    ]
+
+
+def _seconds(conversation: Conversation, at_ns: int) -> float:
+    """Return a moment on the trial's axis."""
+    return (at_ns - conversation.start_ns) / 1e9
+
+
+def _zoom(moments: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
+    if not moments:
+        return None
+    title = "Zoom to the marks"
+    return {"title": title, "from": moments[0][2] - _NEAR_S, "to": moments[-1][2] + _NEAR_S}
+
+
+def _shades(conversation: Conversation) -> list[list[Any]]:
+    """Return what sounds when: each side's stretches, and where both sound at once."""
+
+    def shade(lane: int | None, kind: str, sound: Stretch) -> list[Any]:
+        start, end = (_seconds(conversation, at) for at in sound)
+        return [lane, kind, start, end]
+
+    user = [sound for speech in conversation.user for sound in speech.sounds]
+    agent = [sound for speech in conversation.agent for sound in speech.sounds]
+    return [
+        *(shade(None, "overlap", both) for both in _overlaps(user, agent)),
+        *(shade(0, "user-sound", sound) for sound in user),
+        *(shade(1, "endpoint-sound", sound) for sound in agent),
+    ]
+
+
+def _overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:
+    for mine in user:
+        for theirs in agent:
+            start_ns, end_ns = max(mine.start_ns, theirs.start_ns), min(mine.end_ns, theirs.end_ns)
+            if start_ns < end_ns:
+                yield Stretch(start_ns, end_ns)
+
+
+def _in_words(conversation: Conversation) -> str:
+    """Return who sounds when, for those who cannot see the drawing."""
+
+    def stretches(sounds: Sequence[Stretch]) -> str:
+        spans = (" to ".join(f"{_seconds(conversation, at):.2f}" for at in sound) for sound in sounds)
+        return ", ".join(spans)
+
+    said = [("the user speaks", speech.sounds) for speech in conversation.user]
+    said += [("the endpoint is heard", speech.sounds) for speech in conversation.agent if speech.sounds]
+    parts = [f"{who} {stretches(sounds)}" for who, sounds in sorted(said, key=lambda each: each[1])]
+    return f"In seconds: {'; '.join(parts)}." if parts else ""
+
+
+def _texts(played: PlayedTrial) -> list[list[str]]:
+    """Return what was said, in the order of time, and what the endpoint heard."""
+    conversation = played.conversation
+    said: list[tuple[int, str, str]]
+    if conversation is None:
+        said = [(0, SPEECH_TITLES[turn.case.speech], turn.case.text or "") for turn in played.turns]
+    else:
+        said = [(speech.start_ns, SPEECH_TITLES[speech.kind], speech.text) for speech in conversation.user]
+        said += [
+            (_began_ns(speech, conversation), f"Endpoint, response {place}", speech.text)
+            for place, speech in enumerate(conversation.agent, 1)
+        ]
+    heard = [
+        ["Heard by the endpoint's transcriber", turn.heard_text] for turn in played.turns if turn.heard_text
+    ]
+    return [*([title, text] for _, title, text in sorted(said, key=lambda each: each[0]) if text), *heard]
+
+
+def _began_ns(speech: AgentSpeech, conversation: Conversation) -> int:
+    signs = (speech.created_ns, speech.sounds[0].start_ns if speech.sounds else None)
+    return min((at for at in signs if at is not None), default=conversation.end_ns)
+
+
+def _facts(view: TrialView) -> list[list[str]]:
+    played = view.played
+    ratio = played.judgement.talk_ratio
+    triggers = played.judgement.triggers
+    facts = {
+        "asked": spelt(played.rule),
+        "talk ratio, endpoint to user": "" if ratio is None else number(ratio, 2),
+        "responses nothing called for": "" if triggers is None else str(triggers),
+        "error bar (lag)": f"{number(played.lag_ns / 1e6, 1)} ms",
+        "run": view.run,
+    }
+    if played.failure is not None:
+        facts["failure"] = f"{played.failure.kind.value}: {played.failure.message}"
+    return [[name, text] for name, text in facts.items() if text]
