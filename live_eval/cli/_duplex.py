@@ -39,7 +39,7 @@ def print_duplex(summary: Mapping[str, Any]) -> None:
             )
         console.print(table)
         console.print()
-        for line in _profile(summary["profile"][run]):
+        for line in (*_details(entries), *_profile(summary["profile"][run])):
             console.print(line, markup=False)
         console.print()
     _print_pairs(summary["paired"], ("clean", "impaired"))
@@ -49,12 +49,32 @@ def print_comparison(comparison: Mapping[str, Any]) -> None:
     """Print a comparison, as `compare_campaigns` returns it."""
     console = output_console()
     first, second = comparison["endpoints"]
+    for note in comparison["notes"]:
+        console.print(f"note: {note}", markup=False)
     for name, profile in zip((first, second), comparison["profiles"], strict=True):
         console.print(f"{name}:", markup=False)
         for line in _profile(profile):
             console.print(f"  {line}", markup=False)
     console.print()
     _print_pairs(comparison["paired"], (first, second))
+
+
+def _details(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what only some conditions have."""
+    lines = []
+    for entry in entries:
+        name = f"{entry['probe']} {entry['condition']}"
+        for where, share in entry.get("correction", {}).items():
+            if share["n"]:
+                what = "replies take up" if where == "reply" else "transcripts hold"
+                lines.append(
+                    f"{name}: {figure(share['value'], digits=0)} % of {share['n']} {what} the correction"
+                )
+        triggers = entry.get("false_triggers_per_minute")
+        if triggers is not None and triggers["value"]:
+            rate = figure(triggers["value"], triggers["interval"], digits=1)
+            lines.append(f"{name}: {rate} false triggers a minute")
+    return lines
 
 
 def _profile(profile: Mapping[str, Any]) -> list[str]:

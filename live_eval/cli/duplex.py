@@ -15,7 +15,7 @@ from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import RunProgress
 from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
-from live_eval.duplex.probes import PROBES
+from live_eval.duplex.probes import OWN, PROBES
 from live_eval.duplex.summary import compare_campaigns, duplex_summary
 from live_eval.errors import UsageError
 from live_eval.run.run_file import validate
@@ -80,7 +80,7 @@ def _page(folder: Path, summary: Mapping[str, Any]) -> Path:
 
 
 def _list(as_json: bool) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": probe.name,
             "what": probe.what,
@@ -88,6 +88,7 @@ def _list(as_json: bool) -> None:
         }
         for probe in PROBES.values()
     ]
+    rows.append({"name": OWN, "what": "Your annotated recordings (--data).", "conditions": []})
     print_listing(rows, {"name": "probe", "what": "plays", "conditions": "conditions"}, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ its turns.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from live_eval.data import DataOptions, DataSet, load, locate
+from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.duplex.outcomes import Outcome
 from live_eval.duplex.probes import SENTINEL, Trial, probes_for, sentinel, trials_of
@@ -94,6 +95,11 @@ class DuplexOutcome:
     interrupted: bool
     stopped: str = ""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether nothing stopped it."""
+        return not (self.interrupted or self.stopped)
+
 
 class DuplexCampaign:
     """Plays a campaign into a folder.
@@ -160,12 +166,13 @@ class DuplexCampaign:
         """
         await asyncio.to_thread(self._write, complete=False)
         failed = 0
-        async with running_endpoint(self._plans[CLEAN], self.folder) as base_url:
-            for name, plan in self._plans.items():
-                ended = await self._play(name, plan, base_url, observer, stop)
-                failed += ended.failed
-                if ended.interrupted or ended.stopped:
-                    return replace(ended, failed=failed)
+        with contextlib.nullcontext() if stop is None else stop.gently():
+            async with running_endpoint(self._plans[CLEAN], self.folder) as base_url:
+                for name, plan in self._plans.items():
+                    ended = await self._play(name, plan, base_url, observer, stop)
+                    failed += ended.failed
+                    if not ended.goes_on:
+                        return replace(ended, failed=failed)
         await asyncio.to_thread(self._write, complete=True)
         return DuplexOutcome(failed, interrupted=False)
 
@@ -180,7 +187,7 @@ class DuplexCampaign:
         try:
             ended = await run.play(name)
         finally:
-            finished = ended is not None and not (ended.interrupted or ended.stopped)
+            finished = ended is not None and ended.goes_on
             await asyncio.to_thread(writer.end, finished=finished)
         return ended
 
@@ -240,16 +247,18 @@ class _Run:
         self._observer.run(name, 0)
         jobs = list(self._plan.jobs)
         opening = [job for job in jobs if str(job.case.dialogue_id).startswith(_OPENING)]
-        ended = await self._play_jobs(opening) if opening else None
+        if opening:
+            ended = await self._play_jobs(opening)
+            if not ended.goes_on:
+                return ended
         for playing in range(1, MOST_PLAYINGS + 1):
-            if ended is None or not (ended.interrupted or ended.stopped):
-                ended = await self._play_jobs(jobs)
+            ended = await self._play_jobs(jobs)
             void = {trial_id for trial_id, trial in self._last.items() if trial.outcome.void}
-            if ended.interrupted or ended.stopped or not void or playing == MOST_PLAYINGS:
+            if not (ended.goes_on and void):
                 break
-            self._observer.run(name, len(void))
-            jobs += [Job(job.case, playing) for job in self._plan.jobs if job.case.dialogue_id in void]
-        assert ended is not None
+            if playing < MOST_PLAYINGS:
+                self._observer.run(name, len(void))
+                jobs += [Job(job.case, playing) for job in self._plan.jobs if job.case.dialogue_id in void]
         return ended
 
     async def _play_jobs(self, jobs: Sequence[Job]) -> DuplexOutcome:
@@ -280,7 +289,16 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
     if "path" not in table.model_fields_set:
         return None
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
-    return load(locate(table.path), options)
+    data = load(locate(table.path), options)
+    cases = select(
+        data.cases,
+        cues=table.cues,
+        topics=table.topics,
+        variants=table.variants,
+        case_ids=table.cases,
+        limit=table.limit,
+    )
+    return replace(data, cases=tuple(cases))
 
 
 def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
@@ -291,7 +309,7 @@ def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:
         changes["concurrency"] = 1
     return plan.config.model_copy(
         update={
-            "data": DataTable(path=str(manifest)),
+            "data": DataTable(path=str(manifest), max_recording=plan.config.data.max_recording),
             "judges": JudgesTable(names=()),
             "turns": turns.model_copy(update=changes),
         }

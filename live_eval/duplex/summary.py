@@ -6,49 +6,35 @@ Its keys are stable: new ones may be added.
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.analysis.statistics import (
-    Estimate,
-    estimate_mean,
-    estimate_quantile,
-    estimate_share,
-    interval_json,
-    paired_difference,
-    quantile,
-    rounded,
-)
 from live_eval.duplex.campaign import CLEAN, DUPLEX_FILE, DUPLEX_SCHEMA
-from live_eval.duplex.metrics import DEFINITIONS, all_metrics
-from live_eval.duplex.outcomes import DURATIONS, Outcome, Rule
-from live_eval.duplex.probes import PROBES, SENTINEL
-from live_eval.duplex.probes.pauses import PAUSE
+from live_eval.duplex.figures import (
+    condition_figures,
+    differences,
+    listing_order,
+    metrics,
+    profile,
+    sentinel_drift,
+)
+from live_eval.duplex.outcomes import DURATIONS
+from live_eval.duplex.probes import SENTINEL
 from live_eval.duplex.trials import PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError
-from live_eval.profile.figures.drift import sentinel_figures
 
 __all__ = [
     "SUMMARY_SCHEMA",
     "DuplexRecord",
     "compare_campaigns",
-    "differences",
     "duplex_summary",
     "figures_of",
     "read_duplex",
 ]
 
 SUMMARY_SCHEMA = 1
-
-TRIALS = "trials"
-"""What intervals draw: they speak about these stimuli."""
-_WHOLE = 100.0
-_MS = 3
-"""Decimals of a duration in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +115,13 @@ def figures_of(campaign: DuplexRecord) -> dict[str, Any]:
         "runs": facts["runs"],
         "impairment": facts.get("impairment"),
         "definitions": dict(DURATIONS),
-        "probes": [_condition(run, *group) for run in campaign.trials for group in _grouped(campaign, run)],
+        "probes": [
+            condition_figures(run, *group) for run in campaign.trials for group in _grouped(campaign, run)
+        ],
         "paired": _paired(campaign),
-        "metrics": {run: _metrics(campaign.trials[run]) for run in campaign.trials},
-        "profile": {run: _profile(campaign.last(run)) for run in campaign.trials},
-        "sentinel": {run: _sentinel(campaign.last(run)) for run in campaign.trials},
-        "compare": None,
+        "metrics": {run: metrics(campaign.trials[run]) for run in campaign.trials},
+        "profile": {run: profile(campaign.last(run)) for run in campaign.trials},
+        "sentinel": {run: sentinel_drift(campaign.last(run)) for run in campaign.trials},
     }
 
 
@@ -149,284 +136,28 @@ def compare_campaigns(first: Path, second: Path) -> dict[str, Any]:
         StoreError: A folder holds no campaign, or a damaged one.
     """
     campaigns = [read_duplex(folder) for folder in (first, second)]
+    seeds = [campaign.facts.get("seed") for campaign in campaigns]
+    other_words = f"the campaigns have the seeds {seeds[0]} and {seeds[1]}: their trials say other words"
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoints": [campaign.facts.get("endpoint") for campaign in campaigns],
         "campaigns": [str(first), str(second)],
+        "notes": [other_words] if seeds[0] != seeds[1] else [],
         "paired": differences(campaigns[0].last(CLEAN), campaigns[1].last(CLEAN)),
-        "profiles": [_profile(campaign.last(CLEAN)) for campaign in campaigns],
+        "profiles": [profile(campaign.last(CLEAN)) for campaign in campaigns],
     }
-
-
-# -- One condition -------------------------------------------------------------------------------------
 
 
 def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[PlayedTrial]]]:
     """Return the trials of a run by probe and condition, in the order of the probes."""
     groups: dict[tuple[str, str], list[PlayedTrial]] = {}
-    for trial in sorted(campaign.trials[run], key=_order):
+    for trial in sorted(campaign.trials[run], key=listing_order):
         if trial.facts.probe != SENTINEL:
             groups.setdefault((trial.facts.probe, trial.facts.condition), []).append(trial)
     return [(probe, condition, trials) for (probe, condition), trials in groups.items()]
-
-
-def _order(trial: PlayedTrial) -> tuple[int, list[tuple[int, str]], list[tuple[int, str]], int]:
-    names = list(PROBES)
-    place = names.index(trial.facts.probe) if trial.facts.probe in names else len(names)
-    return place, _natural(trial.facts.condition), _natural(trial.facts.trial_id), trial.playing
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts the numbers in names by value."""
-    return [(int(part) if part.isdecimal() else 0, part) for part in re.split("[ -]", name)]
-
-
-def _condition(run: str, probe: str, condition: str, trials: Sequence[PlayedTrial]) -> dict[str, Any]:
-    kept = list({trial.facts.trial_id: trial for trial in trials}.values())
-    names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
-    counted = [trial for trial in kept if trial.passed is not None]
-    entry = {
-        "probe": probe,
-        "condition": condition,
-        "run": run,
-        "rule": kept[0].rule.value,
-        "passes": [outcome.value for outcome in kept[0].rule.passes],
-        "trials": [_trial(run, trial) for trial in trials],
-        "outcomes": dict(Counter(trial.outcome.value for trial in kept).most_common()),
-        "void": sum(trial.outcome.void for trial in trials),
-        "passed": _share(counted, lambda trial: bool(trial.passed)).as_json(_MS),
-        "durations": {name: _distribution(_values(kept, name)) for name in names},
-        "talk_ratio": _mean({trial.facts.trial_id: trial.judgement.talk_ratio for trial in counted}),
-    }
-    if kept[0].rule is Rule.FALSE_TRIGGER:
-        entry["false_triggers_per_minute"] = _mean(
-            {trial.facts.trial_id: _per_minute(trial) for trial in counted}
-        )
-    if kept[0].facts.meant:
-        entry["correction"] = {
-            where: _share(
-                [trial for trial in counted if trial.correction.get(where) is not None],
-                lambda trial, where=where: bool(trial.correction[where]),  # type: ignore[misc]
-            ).as_json(_MS)
-            for where in ("reply", "heard")
-        }
-    return entry
-
-
-def _trial(run: str, trial: PlayedTrial) -> dict[str, Any]:
-    conversation, judgement = trial.conversation, trial.judgement
-    start_ns = conversation.start_ns if conversation is not None else 0
-    return {
-        "trial": trial.facts.trial_id,
-        "playing": trial.playing,
-        "run": run,
-        "turns": [turn.turn_id for turn in trial.turns],
-        "outcome": judgement.outcome.value,
-        "passed": trial.passed,
-        "reason": judgement.reason,
-        "void_reason": judgement.reason if judgement.outcome.void else None,
-        "failure": trial.failure.kind.value if trial.failure is not None else None,
-        "durations_ms": {
-            name: None if ns is None else round(ns / 1e6, _MS) for name, ns in judgement.durations_ns.items()
-        },
-        "marks": {name: round((at_ns - start_ns) / 1e6, _MS) for name, at_ns in judgement.marks_ns.items()},
-        "talk_ratio": rounded(judgement.talk_ratio, _MS),
-        "triggers": judgement.triggers,
-        "correction": dict(trial.correction) or None,
-        "lag_ms": round(trial.lag_ns / 1e6, _MS),
-        "flagged": any(turn.timing.flagged for turn in trial.turns),
-    }
-
-
-def _values(trials: Iterable[PlayedTrial], name: str) -> dict[str, float]:
-    """Return a duration in ms, by trial; void trials have none."""
-    return {
-        trial.facts.trial_id: ns / 1e6
-        for trial in trials
-        if trial.passed is not None and (ns := trial.judgement.durations_ns.get(name)) is not None
-    }
-
-
-def _distribution(values: Mapping[str, float]) -> dict[str, Any]:
-    p50, p90, p95 = (
-        estimate_quantile(list(values.values()), list(values), share, drawn_as=TRIALS)
-        for share in (0.5, 0.9, 0.95)
-    )
-    return {
-        "n": len(values),
-        "p50": rounded(p50.value, _MS),
-        "interval": interval_json(p50.interval, _MS),
-        "p90": rounded(p90.value, _MS),
-        "p95": rounded(p95.value, _MS),
-        "max": rounded(max(values.values(), default=None), _MS),
-        "reason": {
-            key: each.reason for key, each in (("p50", p50), ("p90", p90), ("p95", p95)) if each.reason
-        },
-    }
-
-
-def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
-    known = {name: value for name, value in values.items() if value is not None}
-    return estimate_mean(list(known.values()), list(known), drawn_as=TRIALS).as_json(_MS)
-
-
-def _share(trials: Sequence[PlayedTrial], holds: Callable[[PlayedTrial], bool]) -> Estimate:
-    """Return of how many per cent of trials something holds."""
-    names = [trial.facts.trial_id for trial in trials]
-    return estimate_share([_WHOLE * holds(trial) for trial in trials], names)
-
-
-def _per_minute(trial: PlayedTrial) -> float | None:
-    """Return responses that nothing called for, per minute since the sound began."""
-    conversation, triggers = trial.conversation, trial.judgement.triggers
-    if conversation is None or triggers is None:
-        return None
-    return triggers / ((conversation.end_ns - conversation.user[-1].start_ns) / 60e9)
-
-
-# -- Pairs ---------------------------------------------------------------------------------------------
 
 
 def _paired(campaign: DuplexRecord) -> list[dict[str, Any]]:
     """Return the differences of the impaired run from the clean one."""
     impaired = [run for run in campaign.trials if run != CLEAN]
     return differences(campaign.last(CLEAN), campaign.last(impaired[0])) if impaired else []
-
-
-def differences(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> list[dict[str, Any]]:
-    """Return for each condition how the trials of two runs differ, the second minus the first.
-
-    Args:
-        first: The last playing of each trial in one run.
-        second: The same in the other; trials are paired by their names, and void ones are left out.
-    """
-    others = {trial.facts.trial_id: trial for trial in second}
-    groups: dict[tuple[str, str], list[tuple[PlayedTrial, PlayedTrial]]] = {}
-    for trial in sorted(first, key=_order):
-        other = others.get(trial.facts.trial_id)
-        if trial.facts.probe != SENTINEL and other is not None:
-            groups.setdefault((trial.facts.probe, trial.facts.condition), []).append((trial, other))
-    return [
-        {"probe": probe, "condition": condition, **_differences(pairs)}
-        for (probe, condition), pairs in groups.items()
-    ]
-
-
-def _differences(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]]) -> dict[str, Any]:
-    judged = [pair for pair in pairs if None not in (pair[0].passed, pair[1].passed)]
-    passed = paired_difference(
-        [_WHOLE * bool(one.passed) for one, _ in judged],
-        [_WHOLE * bool(other.passed) for _, other in judged],
-        [one.facts.trial_id for one, _ in judged],
-        drawn_as=TRIALS,
-    )
-    names = dict.fromkeys(name for one, _ in pairs for name in one.judgement.durations_ns)
-    return {
-        "pairs": len(judged),
-        "outcomes": dict(Counter(f"{one.outcome} → {other.outcome}" for one, other in judged).most_common()),
-        "passed": passed.as_json(_MS),
-        "durations": {name: _difference(pairs, name) for name in names},
-    }
-
-
-def _difference(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]], name: str) -> dict[str, Any]:
-    """Return the medians of a duration over the trials that have it in both runs, and the mean difference."""
-    ones = _values((one for one, _ in pairs), name)
-    others = _values((other for _, other in pairs), name)
-    both = [trial_id for trial_id in ones if trial_id in others]
-    first, second = [ones[each] for each in both], [others[each] for each in both]
-    difference = paired_difference(first, second, both, drawn_as=TRIALS)
-    return {
-        "first_p50": rounded(quantile(first, 0.5), _MS),
-        "second_p50": rounded(quantile(second, 0.5), _MS),
-        "difference": difference.as_json(_MS),
-    }
-
-
-def _metrics(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
-    """Return the field's metrics over every trial that was held, void ones included, as their sources do."""
-    conversations = [
-        trial.conversation
-        for trial in trials
-        if trial.conversation is not None and trial.failure is None and trial.facts.probe != SENTINEL
-    ]
-    return {
-        name: {
-            **each.as_json(),
-            "means": DEFINITIONS[name].means,
-            "unit": DEFINITIONS[name].unit,
-            "better": DEFINITIONS[name].better,
-            "corrects": DEFINITIONS[name].corrects,
-        }
-        for name, each in all_metrics(conversations).items()
-    }
-
-
-# -- The endpoint --------------------------------------------------------------------------------------
-
-
-def _profile(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
-    """Return how patient, how quick and how selective an endpoint is."""
-    judged = [
-        trial
-        for trial in trials
-        if trial.passed is not None
-        and trial.facts.probe != SENTINEL
-        and trial.outcome not in (Outcome.NO_REPLY, Outcome.FAILED)  # they say nothing about manners
-    ]
-    of_rule = {rule: [trial for trial in judged if trial.rule is rule] for rule in Rule}
-    quick = {
-        name: _distribution(_values(judged, name))
-        for name in ("response_latency", "audible_stop", "new_reply")
-    }
-    return {
-        "patience": _patience(judged),
-        "quickness": quick,
-        "selectivity": _share(
-            [*of_rule[Rule.BACKCHANNEL], *of_rule[Rule.FALSE_TRIGGER]], lambda trial: bool(trial.passed)
-        ).as_json(_MS),
-        "yielding": _share(of_rule[Rule.INTERRUPTION], lambda trial: bool(trial.passed)).as_json(_MS),
-    }
-
-
-def _patience(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
-    """Return the share of each gap of the ladder that was survived, and the longest one that was.
-
-    A gap is survived where at least half of its trials are, and those of every shorter gap.
-    """
-    gaps: dict[str, list[PlayedTrial]] = {}
-    for condition in PAUSE.conditions:
-        played = [
-            trial
-            for trial in trials
-            if trial.facts.probe == PAUSE.name and trial.facts.condition == condition.name
-        ]
-        if played:
-            gaps[condition.name] = played
-    longest: int | None = None
-    survived: dict[str, Any] = {}
-    unbroken = True
-    for name, played in gaps.items():
-        share = _share(played, lambda trial: bool(trial.passed))
-        survived[name] = share.as_json(_MS)
-        unbroken = unbroken and share.value is not None and share.value >= _WHOLE / 2
-        if unbroken:
-            longest = int(name.split()[0])
-    return {"longest_pause_ms": longest, "survived": survived}
-
-
-def _sentinel(trials: Sequence[PlayedTrial]) -> list[dict[str, Any]]:
-    """Return the drift of the same question through a run."""
-    parts: dict[str, list[PlayedTrial]] = {}
-    for trial in trials:
-        if trial.facts.probe == SENTINEL:
-            parts.setdefault(trial.facts.condition, []).append(trial)
-    # Each question has the same name in every part, so that parts can be paired.
-    turns = {
-        name: [
-            replace(turn, turn_id=str(number)) for number, trial in enumerate(played) for turn in trial.turns
-        ]
-        for name, played in parts.items()
-    }
-    first = next(iter(turns.values()), [])
-    return [{"name": name, **sentinel_figures(each, first)} for name, each in turns.items()]

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from live_eval.duplex.conversation import AgentSpeech, Conversation
+from live_eval.duplex.figures import differences
 from live_eval.duplex.outcomes import Rule, judge
-from live_eval.duplex.summary import DuplexRecord, differences, figures_of, read_duplex
+from live_eval.duplex.summary import DuplexRecord, figures_of, read_duplex
 from live_eval.duplex.trials import PlayedTrial, TrialFacts
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
