@@ -195,3 +195,26 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
     (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [1], "runs": {}}', "utf-8")
     with pytest.raises(StoreError, match="expected a list of trials"):
         read_duplex(tmp_path)
+
+
+def test_the_keys_that_scripts_rely_on_stay() -> None:
+    found = figures(interrupted(1, 300), impaired=[interrupted(1, 400)])
+    assert {
+        *("schema", "endpoint", "campaign", "created", "complete", "seed", "notes", "runs", "impairment"),
+        *("definitions", "probes", "paired", "metrics", "profile", "sentinel"),
+    } <= found.keys()
+    entry = found["probes"][0]
+    assert {
+        *("probe", "condition", "run", "rule", "passes", "trials", "outcomes", "void", "passed"),
+        *("durations", "talk_ratio"),
+    } <= entry.keys()
+    assert {
+        *("trial", "playing", "run", "turns", "outcome", "passed", "reason", "void_reason", "failure"),
+        *("durations_ms", "marks", "talk_ratio", "triggers", "correction", "lag_ms", "flagged"),
+    } <= entry["trials"][0].keys()
+    assert {"n", "p50", "interval", "p90", "p95", "max", "reason"} == entry["durations"][
+        "audible_stop"
+    ].keys()
+    assert {"as_defined", "corrected", "difference"} <= found["metrics"]["clean"]["tau2.R_Y"].keys()
+    assert {"patience", "quickness", "selectivity", "yielding"} == found["profile"]["clean"].keys()
+    assert {"probe", "condition", "pairs", "outcomes", "passed", "durations"} == found["paired"][0].keys()
