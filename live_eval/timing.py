@@ -149,6 +149,8 @@ class TurnTrace:
             clock to the monotonic one.
         clock_steps: How often the wall clock was set during the session; this process stamped the arrival
             that came next.
+        device_spread_ns: How far the delay of the user's devices varied when it was measured; 0 where the
+            user is no person at a device.
     """
 
     dial_ns: int
@@ -173,6 +175,7 @@ class TurnTrace:
     stamps: StampKind = StampKind.USER
     stamp_error_ns: int = 0
     clock_steps: int = 0
+    device_spread_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,7 +548,8 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
 
     That of the frames that could have decided when the endpoint answered: from 200 ms before the end of
     speech, and at least the one that holds it, until the response began. And, where the kernel did not stamp
-    what arrived, that of the probed event loop until the reply was audible.
+    what arrived, that of the probed event loop until the reply was audible. What the user's devices add is
+    uncertain by their spread.
     """
     late = np.zeros(1, np.int64)
     if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
@@ -559,8 +563,8 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
         decides[holds] = True
         late = np.append(late, (trace.frame_sent_ns - due)[decides])
     if trace.stamps is StampKind.KERNEL:
-        return max(int(late.max()), trace.stamp_error_ns)
+        return max(int(late.max()), trace.stamp_error_ns) + trace.device_spread_ns
     probed = trace.probe_lag_ns
     if audible_ns is not None:
         probed = probed[trace.probe_at_ns <= audible_ns]
-    return int(np.append(late, probed).max())
+    return int(np.append(late, probed).max()) + trace.device_spread_ns

@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "Hold conversations with an endpoint and score them.",
     "latency": "Measure an endpoint's latency under controlled load.",
     "duplex": "Measure how an endpoint takes turns: pauses, interruptions, noise.",
+    "live": "Talk to an endpoint with a microphone and a loudspeaker.",
     "show": "Print the summary of a run.",
     "replay": "Replay recorded sessions and compare them with the stored turns.",
     "report": "Write a report of runs: an HTML page, Markdown, CSV or JSON.",

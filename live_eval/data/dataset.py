@@ -28,6 +28,8 @@ class DataKind(StrEnum):
     """A JSONL or CSV file that names recordings."""
     FOLDER = "folder"
     """A folder of recordings."""
+    LIVE = "live"
+    """No files: a person speaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

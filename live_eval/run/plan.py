@@ -10,12 +10,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from live_eval import __version__
 from live_eval.cassettes import Cassette, Step
-from live_eval.data import DataOptions, DataSet, load, locate, select
+from live_eval.data import DataKind, DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import UsageError
 from live_eval.impair import Impairment, parse
@@ -31,7 +32,7 @@ from live_eval.text.wording import counted
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
 
-__all__ = ["Job", "Plan", "make_plan"]
+__all__ = ["Job", "Plan", "make_live_plan", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Plan:
     turn_mode: TurnMode
     key: Secret | None
     impairment: Impairment | None = None
+    live_instructions: str = ""  # the system prompt of a session with a person
 
     @property
     def base_url(self) -> str | None:
@@ -204,9 +206,44 @@ def make_plan(config: RunConfig) -> Plan:
         key=_key(spec, config),
         impairment=_impairment(spec, config, cases),
     )
-    load_object(spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))  # raises if they are invalid
-    load_object(spec.transport)  # import it now, not in the event loop
+    _load(plan)
     return plan
+
+
+def make_live_plan(config: RunConfig) -> Plan:
+    """Look up everything that a conversation with a person needs. There are no cases before somebody speaks.
+
+    Raises:
+        UsageError: The configuration names something that does not exist, or options conflict.
+    """
+    spec = client(config.endpoint.name)
+    _check_endpoint(spec, config)
+    if spec.transport_kind is TransportKind.HTTP:
+        raise UsageError(f"{spec.name} makes one request for each turn: there is no session to talk in")
+    config = config.model_copy(update={"data": config.data.model_copy(update={"path": DataKind.LIVE.value})})
+    prompt = _prompt(config)
+    nobody = Case(case_id="live", script_id="live", variant=Variant.TARGET, audio_path=Path())
+    plan = Plan(
+        config=config,
+        spec=spec,
+        data=DataSet(name=DataKind.LIVE, root=locate("sample"), kind=DataKind.LIVE, cases=()),
+        prompt=prompt,
+        notes=(),
+        jobs=(),
+        turn_mode=config.turns.mode or spec.turn_modes[0],
+        key=_key(spec, config),
+        live_instructions=prompt.fill(nobody),
+    )
+    if plan.live_instructions and not spec.takes_instructions:
+        raise UsageError(f"{spec.name} takes no instructions: leave out the prompt")
+    _load(plan)
+    return plan
+
+
+def _load(plan: Plan) -> None:
+    """Import what the sessions need now, and not in the event loop; raise if their settings are invalid."""
+    load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
+    load_object(plan.spec.transport)
 
 
 def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:

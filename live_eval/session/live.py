@@ -108,10 +108,7 @@ class Live:
         """
         self._captured += len(pcm)
         self._clock.observe(self._captured, at_ns)
-        scale = self._rate_hz / self._device_hz
-        for span in self._detector.push(pcm):
-            end = None if span.end is None else round(span.end * scale)
-            self._spans.append(Span(round(span.begin * scale), end))
+        self._spans.extend(map(self._at_our_rate, self._detector.push(pcm)))
         if self._resampler is not None:
             pcm = self._resampler.resample_chunk(pcm)
         size = len(self._ring)
@@ -124,6 +121,12 @@ class Live:
             self.stats.overruns += self._started  # before the session asks, nobody misses them
             self.stats.dropped += self._tail - size - self._head
             self._head = self._tail - size
+
+    def end_utterance(self) -> None:
+        """End the utterance under way, if there is one, with what has been captured."""
+        span = self._detector.end()
+        if span is not None:
+            self._spans.append(self._at_our_rate(span))
 
     def stop(self) -> None:
         """Let the user leave: the session ends with the next frame."""
@@ -154,6 +157,10 @@ class Live:
             pcm = self._taken(self._samples, -1 if ahead > 0.5 else 1 if ahead < -0.5 else 0)
         began, ended = self._marks(start_ns + self.frame_ns)
         return Frame(pcm, self._speaking or ended is not None, began, ended)
+
+    def _at_our_rate(self, span: Span) -> Span:
+        scale = self._rate_hz / self._device_hz
+        return Span(round(span.begin * scale), None if span.end is None else round(span.end * scale))
 
     def _skip(self, to: int) -> None:
         """Drop what is older than sample `to`."""

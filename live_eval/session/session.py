@@ -38,6 +38,13 @@ OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
 
 _LEAD_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
+_COSTS_ONE_TURN = {
+    FailureKind.NO_RESPONSE,
+    FailureKind.EMPTY_REPLY,
+    FailureKind.RESPONSE_FAILED,
+    FailureKind.RESPONSE_INCOMPLETE,
+    FailureKind.RESPONSE_CANCELLED,
+}
 _TURNS_KEPT = 2  # the one under way, and the one before, whose reply may still say something
 
 
@@ -121,6 +128,7 @@ class Session:
         self._alive_ns = 0
         self._began_ns = 0
         self._on_turn: OnTurn | None = None
+        self._perseveres = False
 
     async def hold(self, utterance: Utterance) -> TurnCapture:
         """Connect, play a recording, listen until the turn is over, disconnect.
@@ -174,7 +182,12 @@ class Session:
         return [*captures, *[self._timeline.not_reached(self._clock.now_ns())] * rest]
 
     async def run(
-        self, speaker: Speaker, *, bound_ns: int | None = None, on_turn: OnTurn | None = None
+        self,
+        speaker: Speaker,
+        *,
+        bound_ns: int | None = None,
+        on_turn: OnTurn | None = None,
+        perseveres: bool = False,
     ) -> list[TurnCapture]:
         """Connect, let somebody speak until they are done or the session fails, then disconnect.
 
@@ -183,13 +196,15 @@ class Session:
             bound_ns: How long the session may take; None for as long as it goes on, whatever the time.
             on_turn: Takes each turn soon after it has ended, so that a long session takes no more memory
                 than a short one.
+            perseveres: Whether the user speaks on after a turn without a whole reply, as a person does: it
+                fails, and the session goes on.
 
         Returns:
             What was captured of each turn, in order, that `on_turn` did not take.
         """
         clock = self._clock
         wall_ns, dial_ns = clock.wall_ns(), clock.now_ns()
-        self._on_turn = on_turn
+        self._on_turn, self._perseveres = on_turn, perseveres
         if self._around is not None:
             speaker = self._surroundings = self._around(speaker)
         timeline = self._timeline = Timeline(self._wire, self._new_state, listens=speaker.listens)
@@ -224,6 +239,13 @@ class Session:
             self._release(0)
             return []
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
+
+    def so_far(self, take: OnTurn) -> None:
+        """Hand over the turns that are still kept, as they are so far; `run` hands each over again."""
+        for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
+            reading = self._reading() if turn is self._timeline.current else turn.reading
+            copy = replace(turn, reading=reading, messages=list(turn.messages))
+            take(self._captured(number, copy), functools.partial(self._log, copy))
 
     def timed(self) -> bool:
         """Return whether a pause of this process would now falsify what is measured.
@@ -297,7 +319,8 @@ class Session:
                 speaker.hear(heard)
             if self._surroundings is not None:
                 self._surroundings.overhear(timeline.sounding())
-            if timeline.failure is not None:
+            failure = timeline.failure
+            if failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN):
                 return
             if not self._on_grid:
                 self._pacer.restart(first_ns(now_ns + _LEAD_NS))

@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from live_eval.audio.rtp import RtpPacket
 from live_eval.dialect import Event
 from live_eval.types import SpeechBoundaries
 
 __all__ = [
     "EndpointEvent",
+    "EndpointPacket",
     "Frame",
     "Heard",
     "ReplyAudible",
@@ -121,7 +123,14 @@ class EndpointEvent:
     at_ns: int
 
 
-Heard: TypeAlias = ReplyAudible | ReplyEnded | ReplyContinues | TurnOver | EndpointEvent
+@dataclass(frozen=True, slots=True)
+class EndpointPacket:
+    """A packet of the endpoint's media track. For a speaker that listens."""
+
+    packet: RtpPacket
+
+
+Heard: TypeAlias = ReplyAudible | ReplyEnded | ReplyContinues | TurnOver | EndpointEvent | EndpointPacket
 
 
 class Speaker(Protocol):

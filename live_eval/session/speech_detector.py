@@ -80,6 +80,14 @@ class SpeechDetector:
         found = (self._judge(samples[at * self._window : (at + 1) * self._window]) for at in range(count))
         return [span for span in found if span is not None]
 
+    def end(self) -> Span | None:
+        """End the stretch of speech under way here and return it; None if there is none."""
+        if self._begin is None:
+            return None
+        span = Span(self._sample(self._begin), self._sample(self._windows))
+        self._begin, self._voiced = None, 0
+        return span
+
     def _judge(self, window: NDArray[np.int16]) -> Span | None:
         voiced = self._vad.is_speech(window.tobytes(), self._vad_hz)
         self._windows += 1

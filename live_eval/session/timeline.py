@@ -24,6 +24,7 @@ from live_eval.session.event_loop import ProbeReading
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (
     EndpointEvent,
+    EndpointPacket,
     Heard,
     ReplyAudible,
     ReplyContinues,
@@ -431,6 +432,8 @@ class Timeline:
     def packet_received(self, packet: RtpPacket) -> None:
         """Note a packet of the endpoint's track; it belongs to the turn of the reply that goes on with it."""
         self._wire.keep(_itself, packet)
+        if self._audibility is not None:
+            self._news.append(EndpointPacket(packet))
         state = self.current.state
         if state.continuous:
             state = self._sounding(packet.at_ns)

@@ -1,0 +1,349 @@
+"""A conversation with a person, without a screen and without a device: blocks of a microphone go in, what is
+to be heard goes to a sink, turns are stored as a run, and news comes out.
+
+`push` takes what a microphone or a browser's track captures. `hold` holds one session after the other with
+the endpoint, each through `live_eval.session.Session`, and `updates` yields what happens. All methods belong
+to one event loop; recordings are finished, timed and written in a thread of the conversation's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.clock import Clock, SystemClock
+from live_eval.dialect import InputTranscript, ReplyText, StreamText
+from live_eval.errors import FailureKind, StoreError
+from live_eval.live.microphone import Microphone, decibels
+from live_eval.live.reply import AudioSink, IncomingReply
+from live_eval.live.said import Observed, SaidAudio
+from live_eval.live.turn_store import LiveTurn, TurnStore, said_in
+from live_eval.live.updates import (
+    Levels,
+    Side,
+    SpeechDetected,
+    State,
+    StateChanged,
+    TranscriptPiece,
+    TurnFinished,
+    TurnKept,
+    Update,
+    Xruns,
+)
+from live_eval.profile.figures.waterfall import waterfall_of
+from live_eval.recording import RunWriter
+from live_eval.recording.record import LoggedMessage, TurnCapture
+from live_eval.registry import load as load_object
+from live_eval.run.plan import Plan
+from live_eval.run.runner import running_endpoint
+from live_eval.session import Session
+from live_eval.session.event_loop import LoopProbe, undisturbed
+from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded
+from live_eval.transport import Transport
+from live_eval.types import Failure, TurnMode
+
+__all__ = ["LiveConversation"]
+
+_SECOND_NS = 1_000_000_000
+_TICK_NS = 20_000_000
+_LEVELS_NS = 50_000_000
+_LEVEL_HZ = 8_000
+_MOST_NEWS = 1_000  # levels beyond them are left out while nobody reads
+
+
+class LiveConversation:
+    """Holds a conversation with a person; see the module.
+
+    Args:
+        plan: What `live_eval.run.plan.make_live_plan` returned.
+        writer: The run's store; the caller ends it after `hold`.
+        sink: Plays the reply.
+        device_hz: Rate of the blocks that `push` takes.
+        half_duplex: Whether the microphone is muted while a reply sounds.
+        delay_ns: From a sample's capture to when it is spoken in the session; see `live_eval.session.live`.
+        device_spread_ns: How far the devices' delay varied when it was measured: part of the error bar.
+        clock: The session's clock.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        writer: RunWriter,
+        sink: AudioSink,
+        *,
+        device_hz: int,
+        half_duplex: bool = False,
+        delay_ns: int = 80_000_000,
+        device_spread_ns: int = 0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._plan = plan
+        self._folder: Path = writer.path
+        self._writer = writer
+        self._sink = sink
+        self._clock = clock or SystemClock()
+        self._microphone = Microphone(
+            device_hz,
+            rate_hz=plan.spec.input_rate_hz,
+            frame_ns=plan.spec.frame_ms * 1_000_000,
+            delay_ns=delay_ns,
+            half_duplex=half_duplex,
+        )
+        self._store = TurnStore(writer, device_spread_ns=device_spread_ns)
+        self._thread = ThreadPoolExecutor(1, "live-writer")
+        self._news: asyncio.Queue[Update] = asyncio.Queue()
+        self._writes: set[asyncio.Task[None]] = set()
+        self._said = SaidAudio(plan.spec.input_rate_hz)
+        self._reply = IncomingReply(sink)
+        self._session: Session | None = None
+        self._sessions = self._turns_before = 0
+        self._numbers: dict[int, int] = {}  # of turns, by when their first sample was spoken
+        self._failure: Failure | None = None
+        self._ready = self._continuous = False
+        self._broken: StoreError | None = None
+        self._again = asyncio.Event()
+        self._stopping = False
+        self._device_xruns = (0, 0)
+        self._xruns = Xruns()
+
+    # -- What the user does ------------------------------------------------------------------------------
+
+    def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
+        """Take a block of the microphone, as soon as it has come.
+
+        Args:
+            pcm: int16 mono, shape (samples,), at `device_hz`.
+            at_ns: When it came, on the conversation's clock.
+        """
+        self._microphone.push(pcm, at_ns, reply_sounds=self._reply.sounds(at_ns))
+
+    def mute(self, muted: bool) -> None:
+        """Mute the microphone, or listen to it again: the endpoint gets silence meanwhile."""
+        self._microphone.muted = muted
+
+    def half_duplex(self, on: bool) -> None:
+        """Set whether the microphone is muted while a reply sounds."""
+        self._microphone.half_duplex = on
+
+    def commit(self) -> None:
+        """End the user's utterance now; with manual turns, the endpoint then answers."""
+        self._microphone.end_utterance()
+
+    def reconnect(self) -> None:
+        """Begin another session after one that has ended by itself."""
+        self._again.set()
+
+    def stop(self) -> None:
+        """End the conversation; `hold` returns once everything is stored."""
+        self._stopping = True
+        self._microphone.stop()
+        self._again.set()
+
+    def count_device_xruns(self, input: int, output: int) -> None:
+        """Report how often the devices themselves have dropped or missed samples so far."""
+        self._device_xruns = (input, output)
+
+    # -- What happens ------------------------------------------------------------------------------------
+
+    async def updates(self) -> AsyncIterator[Update]:
+        """Yield what happens, up to the end of the conversation. For one reader."""
+        while True:
+            update = await self._news.get()
+            yield update
+            if isinstance(update, StateChanged) and update.state is State.ENDED:
+                return
+
+    async def hold(self) -> None:
+        """Hold the conversation until `stop`: launch the endpoint where it has no URL, then talk.
+
+        A session that ends by itself does not end it: `reconnect` begins another.
+
+        Raises:
+            StoreError: A turn cannot be written; those before it are kept.
+            LiveEvalError: The endpoint cannot be launched.
+        """
+        try:
+            self._tell(StateChanged(State.STARTING))
+            with undisturbed():
+                async with (
+                    running_endpoint(self._plan, self._folder) as base_url,
+                    asyncio.TaskGroup() as tasks,
+                ):
+                    probe = LoopProbe(self._clock)
+                    watching = [tasks.create_task(probe.run()), tasks.create_task(self._watch())]
+                    while not self._stopping:
+                        await self._hold_session(base_url, probe)
+                        if not self._stopping:
+                            await self._again.wait()
+                            self._again.clear()
+                    for task in watching:
+                        task.cancel()
+                    await self._written()
+        finally:
+            await asyncio.to_thread(self._thread.shutdown)
+            self._tell(StateChanged(State.ENDED))
+        if self._broken is not None:
+            raise self._broken
+
+    async def _hold_session(self, base_url: str, probe: LoopProbe) -> None:
+        plan = self._plan
+        settings = replace(plan.settings(base_url), instructions=plan.live_instructions)
+        transport: Callable[[Clock], Transport] = load_object(plan.spec.transport)
+        dialect = load_object(plan.spec.dialect)(settings)
+        self._continuous = dialect.continuous_media
+        session = self._session = Session(
+            dialect,
+            transport,
+            self._clock,
+            turn_mode=plan.turn_mode,
+            modality=settings.modality,
+            transcribes=settings.transcription_model is not None,
+            limits=plan.limits(),
+            probe=probe,
+        )
+        self._sessions += 1
+        self._turns_before = len(self._numbers)
+        self._reply = IncomingReply(self._sink)
+        self._failure, self._ready = None, False
+        if self._sessions > 1:
+            self._tell(StateChanged(State.STARTING))
+        speaker = Observed(self._microphone.begin(), self._on_frame, self._on_heard)
+        await session.run(speaker, on_turn=self._on_turn, perseveres=True)
+        self._session = None
+        self._sink.drop()
+        if not self._stopping:
+            failure = self._failure or Failure(FailureKind.CLOSED, "the session has ended")
+            self._tell(StateChanged(State.DISCONNECTED, failure))
+
+    # -- From the session --------------------------------------------------------------------------------
+
+    def _on_frame(self, frame: Frame, start_ns: int) -> None:
+        if not self._ready:
+            self._ready = True
+            self._tell(StateChanged(State.TALKING))
+        self._said.append(start_ns, frame.pcm)
+        if frame.began is not None:
+            over = self._reply.sounds(frame.began.onset_ns)
+            if over and self._plan.turn_mode is TurnMode.MANUAL:  # the endpoint does not listen for the user
+                self._reply.stop(self._clock.now_ns())
+            self._tell(SpeechDetected(speaking=True, barge_in=over))
+        if frame.ended is not None:
+            self._tell(SpeechDetected(speaking=False))
+
+    def _on_heard(self, heard: Heard) -> None:
+        match heard:
+            case EndpointPacket(packet):
+                self._reply.packet(packet)
+            case EndpointEvent(event, at_ns):
+                self._reply.event(event, at_ns)
+                match event:
+                    case ReplyText():
+                        self._tell(TranscriptPiece(Side.REPLY, event.text, event.final))
+                    case StreamText():
+                        self._tell(TranscriptPiece(Side.REPLY, event.text))
+                    case InputTranscript() if not event.failed:
+                        self._tell(TranscriptPiece(Side.USER, event.text, event.final))
+                    case _:
+                        pass
+            case ReplyEnded(at_ns) if self._continuous:
+                self._reply_ended(at_ns)
+            case _:
+                pass
+
+    def _on_turn(self, capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
+        """Take a turn that has ended."""
+        if capture.failure is not None:
+            self._failure = capture.failure
+        if capture.trace.t0_ns is not None:  # something was said
+            self._in_thread(self._turn(capture), log, None)
+            self._said.forget(capture.trace.t0_ns)
+
+    def _reply_ended(self, ended_ns: int) -> None:
+        """Time, show and store the turns under way: a reply was heard to its end at `ended_ns`."""
+
+        def take(capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
+            if capture.trace.voice_end_ns is not None and capture.wire:
+                self._in_thread(self._turn(capture), log, ended_ns)
+
+        if self._session is not None:
+            self._session.so_far(take)
+
+    def _turn(self, capture: TurnCapture) -> LiveTurn:
+        trace = capture.trace
+        assert trace.t0_ns is not None
+        number = self._numbers.setdefault(trace.t0_ns, len(self._numbers) + 1)
+        later = [t0_ns for t0_ns in self._numbers if t0_ns > trace.t0_ns]
+        return LiveTurn(
+            capture=capture,
+            number=number,
+            session=self._sessions,
+            index=number - 1 - self._turns_before,
+            user=said_in(capture, self._said, min(later, default=self._clock.now_ns())),
+            rate_hz=self._said.rate_hz,
+        )
+
+    def _in_thread(
+        self, turn: LiveTurn, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int | None
+    ) -> None:
+        """Time a turn in the writer's thread, show it if its reply has just ended, and store it."""
+        task = asyncio.create_task(self._keep(turn, log, ended_ns))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+
+    async def _keep(
+        self, turn: LiveTurn, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            record = await loop.run_in_executor(self._thread, lambda: self._store.record(turn, log()))
+            if ended_ns is not None:
+                parts = waterfall_of(record) or {}
+                after_ns = self._clock.now_ns() - ended_ns
+                self._tell(TurnFinished(turn.number, record, parts, after_ns))
+            if await loop.run_in_executor(self._thread, self._store.keep, turn, record):
+                self._tell(TurnKept(record))
+        except StoreError as error:
+            self._broken = self._broken or error
+            self.stop()
+
+    # -- From time to time -------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Look 50 times a second whether a reply has been heard to its end; report levels and echo."""
+        due_ns = self._clock.now_ns()
+        levels_ns = due_ns
+        while True:
+            due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
+            await self._clock.sleep_until(due_ns)
+            ended_ns = self._reply.ended(due_ns)
+            if ended_ns is not None:
+                self._reply_ended(ended_ns)
+                if not gc.isenabled():
+                    gc.collect()
+            if due_ns >= levels_ns:
+                self._report_levels(due_ns)
+                levels_ns = due_ns + _LEVELS_NS
+
+    def _report_levels(self, now_ns: int) -> None:
+        heard = self._reply.heard.between(now_ns - _LEVELS_NS, now_ns, _LEVEL_HZ)
+        reply = decibels(float(np.abs(heard).max(initial=0.0)))
+        if self._news.qsize() < _MOST_NEWS:
+            self._tell(Levels(self._microphone.level(), reply, not self._microphone.listens))
+        xruns = Xruns(*self._device_xruns, self._microphone.underruns, self._microphone.overruns)
+        if xruns != self._xruns:
+            self._xruns = xruns
+            self._tell(xruns)
+
+    async def _written(self) -> None:
+        while self._writes:
+            await asyncio.wait(self._writes)
+
+    def _tell(self, update: Update) -> None:
+        self._news.put_nowait(update)

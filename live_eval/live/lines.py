@@ -1,0 +1,99 @@
+"""A live conversation as plain lines, where there is no terminal or `--plain` is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from live_eval.live.updates import (
+    EchoHeard,
+    QuickScores,
+    Side,
+    SpeechDetected,
+    State,
+    StateChanged,
+    TranscriptPiece,
+    TurnFinished,
+    Update,
+    Xruns,
+)
+
+__all__ = ["Lines", "turn_line"]
+
+
+class Lines:
+    """Prints a line for each thing that happens; a `Screen`.
+
+    Args:
+        write: Prints a line.
+    """
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._xruns: Xruns | None = None
+
+    def show(self, update: Update) -> None:
+        """Print an update, if it deserves a line; of lost sound, one line for each turn."""
+        if isinstance(update, Xruns):
+            self._xruns = update
+            return
+        lines = [in_words(update)]
+        if isinstance(update, TurnFinished) and self._xruns is not None:
+            lines.append(in_words(self._xruns))
+            self._xruns = None
+        for line in filter(None, lines):
+            self._write(line)
+
+
+def in_words(update: Update) -> str:
+    """Return an update as a line; empty for those that deserve none, such as levels."""
+    match update:
+        case StateChanged(state, None):
+            return _STATES[state]
+        case StateChanged(state, failure) if failure is not None:
+            return f"{_STATES[state]}: {failure.kind}: {failure.message}"
+        case SpeechDetected(True, over):
+            return "you speak over the reply" if over else "you speak"
+        case TranscriptPiece(side, text, True):
+            return f"{'you' if side is Side.USER else 'reply'}: {text.strip()}"
+        case TurnFinished():
+            return turn_line(update)
+        case QuickScores():
+            scores = ", ".join(
+                f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
+                for name, value in update.scores.items()
+            )
+            problems = "; ".join(f"{judge}: {why}" for judge, why in update.problems.items())
+            return f"scores of {update.turn_id}: {'; '.join(filter(None, (scores, problems)))}"
+        case EchoHeard():
+            return (
+                f"echo: the microphone hears the reply {update.delay_ms:.0f} ms later. Use headphones, or "
+                "--half-duplex"
+            )
+        case Xruns():
+            return (
+                f"sound was lost: device input {update.input}, output {update.output}; "
+                f"session {update.underruns} late, {update.overruns} dropped"
+            )
+        case _:
+            return ""
+
+
+def turn_line(turn: TurnFinished) -> str:
+    """Return the figures of a turn in a line."""
+    timing = turn.record.timing
+    if turn.record.failure is not None:
+        return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
+    parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.waterfall.items())
+    total = timing.voice_to_voice
+    said = f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
+    stop = timing.barge_in_stop
+    stopped = f"; stopped {stop.ns / 1e6:.0f} ms after you spoke" if stop.ns is not None else ""
+    return f"turn {turn.number}: voice to voice {said}; ms by step: {parts}{stopped}"
+
+
+_STATES = {
+    State.STARTING: "connecting …",
+    State.TALKING: "ready: speak",
+    State.DISCONNECTED: "disconnected",
+    State.ENDED: "ended",
+}

@@ -1,0 +1,100 @@
+"""The user's microphone as the conversation sees it: muted or not, its level, its recent past. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.session.live import Live
+
+__all__ = ["Microphone", "decibels"]
+
+_SECOND_NS = 1_000_000_000
+_KEPT_NS = 4 * _SECOND_NS
+
+
+def decibels(peak: float) -> float:
+    """Return a peak of int16 samples in dBFS, at least -90."""
+    return max(-90.0, 20 * float(np.log10(max(peak, 1.0) / 32768)))
+
+
+class Microphone:
+    """Passes blocks of a device to the session's speaker.
+
+    Args:
+        device_hz: Nominal rate of the device.
+        rate_hz: Rate that the endpoint takes.
+        frame_ns: Length of the frames that it takes.
+        delay_ns: See `Live`.
+        half_duplex: Whether it is muted while a reply sounds.
+    """
+
+    def __init__(
+        self, device_hz: int, *, rate_hz: int, frame_ns: int, delay_ns: int, half_duplex: bool
+    ) -> None:
+        self.muted = False
+        """Whether the user has muted it."""
+        self.half_duplex = half_duplex
+        """Whether it is muted while a reply sounds."""
+        self.listens = True
+        """Whether the last block was passed on, and not muted."""
+        self._device_hz = device_hz
+        self._rate_hz = rate_hz
+        self._frame_ns = frame_ns
+        self._delay_ns = delay_ns
+        self._live: Live | None = None
+        self._underruns = self._overruns = 0
+        self._peak = 0
+        self._recent: deque[tuple[int, NDArray[np.int16]]] = deque()
+
+    def begin(self) -> Live:
+        """Return the speaker of a new session."""
+        self._underruns, self._overruns = self.underruns, self.overruns
+        self._live = Live(
+            device_hz=self._device_hz,
+            rate_hz=self._rate_hz,
+            frame_ns=self._frame_ns,
+            delay_ns=self._delay_ns,
+        )
+        return self._live
+
+    def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_sounds: bool) -> None:
+        """Take a block: int16 mono, shape (samples,), at the device's rate, that came at `at_ns`."""
+        self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
+        self._recent.append((at_ns, pcm))
+        while self._recent[0][0] < at_ns - _KEPT_NS:
+            self._recent.popleft()
+        self.listens = not (self.muted or (self.half_duplex and reply_sounds))
+        if self._live is not None:
+            self._live.push(pcm if self.listens else np.zeros_like(pcm), at_ns)
+
+    def end_utterance(self) -> None:
+        """End the utterance under way."""
+        if self._live is not None:
+            self._live.end_utterance()
+
+    def stop(self) -> None:
+        """Let the user leave the session."""
+        if self._live is not None:
+            self._live.stop()
+
+    def level(self) -> float:
+        """Return the peak since the last call, in dBFS."""
+        peak, self._peak = self._peak, 0
+        return decibels(peak)
+
+    @property
+    def underruns(self) -> int:
+        """Frames that were not there in time, of all sessions."""
+        return self._underruns + (self._live.stats.underruns if self._live is not None else 0)
+
+    @property
+    def overruns(self) -> int:
+        """Times that samples were dropped since nobody asked for them, of all sessions."""
+        return self._overruns + (self._live.stats.overruns if self._live is not None else 0)
+
+    def recent(self) -> list[tuple[int, NDArray[np.int16]]]:
+        """Return the blocks of the last seconds, each with when it came, muted or not."""
+        return list(self._recent)

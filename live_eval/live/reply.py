@@ -1,0 +1,179 @@
+"""The reply while it comes: what is to be played, how loud it is, when it has been heard to its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Codec
+from live_eval.audio.codecs import Decoder, samples_in
+from live_eval.audio.rtp import RtpPacket, RtpTrack
+from live_eval.dialect import (
+    Event,
+    Interrupted,
+    PlaybackStarted,
+    PlaybackStopped,
+    ReplyAudio,
+    ResponseDone,
+    StreamAudio,
+)
+from live_eval.errors import AudioError
+from live_eval.live.updates import Side
+
+__all__ = ["AudioSink", "HeardAudio", "IncomingReply"]
+
+_SECOND_NS = 1_000_000_000
+_KEPT_NS = 5 * _SECOND_NS
+_LOUD = 300  # a peak of about -40 dBFS
+_HOLDS_NS = 300_000_000
+
+
+class AudioSink(Protocol):
+    """Takes what is to be heard. The event loop calls it: no method may block."""
+
+    def play(self, side: Side, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        """Play samples after those of the same side that are still to be played.
+
+        Args:
+            side: Whose they are.
+            pcm: int16 mono, shape (samples,).
+            rate_hz: Their rate.
+            paced: Whether they come at the pace of speech, by a clock that may drift.
+        """
+        ...
+
+    def drop(self) -> None:
+        """Forget what is still to be played of the reply."""
+        ...
+
+
+class HeardAudio:
+    """What a listener without device delay hears, and when; a little of the past is kept."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
+        self.until_ns = 0
+        """When the last sample so far is heard."""
+
+    def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
+        """Add samples that arrived at `at_ns` and are heard as soon as those before them have been."""
+        start_ns = max(at_ns, self.until_ns)
+        self._pieces.append((start_ns, pcm, rate_hz))
+        self.until_ns = start_ns + len(pcm) * _SECOND_NS // rate_hz
+        while self._pieces and self._pieces[0][0] < at_ns - _KEPT_NS:
+            self._pieces.popleft()
+
+    def drop(self, at_ns: int) -> None:
+        """Forget what would be heard after `at_ns`."""
+        while self._pieces and self._pieces[-1][0] >= at_ns:
+            self._pieces.pop()
+        if self._pieces and self.until_ns > at_ns:
+            start_ns, pcm, rate_hz = self._pieces.pop()
+            self._pieces.append((start_ns, pcm[: (at_ns - start_ns) * rate_hz // _SECOND_NS], rate_hz))
+        self.until_ns = min(self.until_ns, at_ns)
+
+    def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
+        """Return what is heard from `begin_ns` to `end_ns`, shape (samples,), at about `rate_hz`.
+
+        Samples are picked, not filtered: for levels and correlation.
+        """
+        out = np.zeros((end_ns - begin_ns) * rate_hz // _SECOND_NS, np.float32)
+        for start_ns, pcm, own_hz in self._pieces:
+            first = max(0, (start_ns - begin_ns) * rate_hz // _SECOND_NS)
+            last = min(len(out), (start_ns - begin_ns) * rate_hz // _SECOND_NS + len(pcm) * rate_hz // own_hz)
+            if first < last:
+                at_ns = begin_ns + np.arange(first, last) * (_SECOND_NS // rate_hz)
+                at = np.clip((at_ns - start_ns) * own_hz // _SECOND_NS, 0, len(pcm) - 1)
+                out[first:last] = pcm[at]
+        return out
+
+
+class IncomingReply:
+    """Decodes what comes of replies and passes it to a sink.
+
+    Args:
+        sink: Where it is played.
+    """
+
+    def __init__(self, sink: AudioSink) -> None:
+        self._sink = sink
+        self._decoders: dict[Codec, Decoder] = {}
+        self._track = RtpTrack()
+        self._open: set[str] = set()
+        self._dropped: set[str] = set()
+        self._loud_until_ns = 0  # of audio that never pauses
+        self._ends_ns: int | None = None
+        self.heard = HeardAudio()
+        """What is heard of it."""
+
+    def sounds(self, at_ns: int) -> bool:
+        """Return whether a reply is heard, or more of it is on its way."""
+        return bool(self._open) or at_ns < max(self._loud_until_ns, self._ends_ns or 0)
+
+    def event(self, event: Event, at_ns: int) -> None:
+        """Take an event of the dialect."""
+        match event:
+            case ReplyAudio() if event.data and event.response_id not in self._dropped:
+                self._open.add(event.response_id)
+                self._play(event.data, event.codec, at_ns)
+            case StreamAudio():
+                self._play(event.data, event.codec, at_ns, paced=True)
+            case PlaybackStarted():
+                self._open.add(event.response_id)
+            case Interrupted():
+                self._dropped.add(event.response_id)
+                self._close(event.response_id, at_ns)
+                self._drop(at_ns)
+            case ResponseDone():
+                self._close(event.response_id, max(at_ns, self.heard.until_ns))
+            case PlaybackStopped():
+                self._close(event.response_id, at_ns)
+            case _:
+                pass
+
+    def packet(self, packet: RtpPacket) -> None:
+        """Take a packet of the endpoint's track."""
+        placed = self._track.push(packet, samples_in(packet.payload, packet.codec))
+        if placed is not None:
+            self._play(packet.payload, packet.codec, packet.at_ns, placed.concealed_samples, paced=True)
+
+    def stop(self, at_ns: int) -> None:
+        """Drop what is still to be heard of a reply over which the user speaks."""
+        self._dropped |= self._open
+        for response_id in tuple(self._open):
+            self._close(response_id, at_ns)
+        self._drop(at_ns)
+
+    def ended(self, at_ns: int) -> int | None:
+        """Return once when all of a reply had been heard, if that was by `at_ns`; else None."""
+        ends_ns = self._ends_ns
+        if ends_ns is None or self._open or at_ns < ends_ns:
+            return None
+        self._ends_ns = None
+        return ends_ns
+
+    def _close(self, response_id: str, ends_ns: int) -> None:
+        if response_id in self._open:
+            self._open.discard(response_id)
+            self._ends_ns = ends_ns
+
+    def _drop(self, at_ns: int) -> None:
+        self.heard.drop(at_ns)
+        self._ends_ns = min(self._ends_ns or at_ns, at_ns)
+        self._sink.drop()
+
+    def _play(self, data: bytes, codec: Codec, at_ns: int, lost: int = 0, *, paced: bool = False) -> None:
+        decoder = self._decoders.setdefault(codec, Decoder(codec))
+        try:
+            pcm = decoder.decode(data)
+        except AudioError:  # the turn fails when it is decoded for the record
+            return
+        if lost:
+            pcm = np.concatenate((np.zeros(min(lost, codec.rate_hz), np.int16), pcm))
+        if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) > _LOUD:
+            self._loud_until_ns = at_ns + _HOLDS_NS
+        self.heard.push(pcm, codec.rate_hz, at_ns)
+        self._sink.play(Side.REPLY, pcm, codec.rate_hz, paced=paced)
