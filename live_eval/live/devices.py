@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from live_eval.errors import UsageError
 from live_eval.live.playout import PlayoutBuffer
 from live_eval.live.updates import Side
+from live_eval.session.event_loop import raise_priority
 
 __all__ = ["Devices", "SoundDevice", "list_devices", "open_devices"]
 
@@ -137,12 +139,14 @@ class Devices:
         self.rate_hz = rate_hz
         """Rate of both."""
         self._sides = {side: PlayoutBuffer(rate_hz) for side in Side}
+        self._played: deque[tuple[int, int]] = deque(maxlen=_MOST_BLOCKS)
         self._blocks: deque[tuple[NDArray[np.int16], int]] = deque(maxlen=_MOST_BLOCKS)
         self.input_xruns = 0
         """How often the microphone's device has dropped samples, or nobody took them."""
         self.output_xruns = 0
         """How often the loudspeaker's device had to wait for samples."""
         self._ended = ""
+        self._hurried: set[int] = set()  # threads of the devices
         self._alive_ns = time.monotonic_ns()
 
     def play(self, side: Side, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
@@ -158,6 +162,15 @@ class Devices:
         while self._blocks:
             yield self._blocks.popleft()
 
+    def played(self) -> Iterator[tuple[int, int]]:
+        """Yield how many samples the loudspeaker took at a time since the last call, and when."""
+        while self._played:
+            yield self._played.popleft()
+
+    def began(self, side: Side) -> int:
+        """Return the sample, of all that the loudspeaker took, with which a side last began to sound."""
+        return self._sides[side].began
+
     @property
     def problem(self) -> str:
         """What has become of the devices, as when one was unplugged; empty while they work."""
@@ -170,14 +183,23 @@ class Devices:
 
     # -- On the device's thread --------------------------------------------------------------------------
 
+    def _hurry(self) -> None:
+        thread = threading.get_ident()
+        if thread not in self._hurried:
+            self._hurried.add(thread)
+            raise_priority()
+
     def _captured(self, data: NDArray[np.int16], frames: int, _: object, status: Any) -> None:
         at_ns = time.monotonic_ns()
+        self._hurry()
         if status.input_overflow or len(self._blocks) == _MOST_BLOCKS:
             self.input_xruns += 1
         self._blocks.append((data[:, 0].copy(), at_ns))
         self._alive_ns = at_ns
 
     def _wanted(self, out: NDArray[np.int16], frames: int, _: object, status: Any) -> None:
+        self._hurry()
+        self._played.append((frames, time.monotonic_ns()))
         if status.output_underflow:
             self.output_xruns += 1
         mixed = sum(side.read(frames).astype(np.int32) for side in self._sides.values())

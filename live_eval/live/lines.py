@@ -17,7 +17,7 @@ from live_eval.live.updates import (
     Xruns,
 )
 
-__all__ = ["Lines", "turn_line"]
+__all__ = ["Lines", "in_words", "plain", "turn_line"]
 
 
 class Lines:
@@ -41,7 +41,7 @@ class Lines:
             lines.append(in_words(self._xruns))
             self._xruns = None
         for line in filter(None, lines):
-            self._write(line)
+            self._write(plain(line))
 
 
 def in_words(update: Update) -> str:
@@ -78,12 +78,17 @@ def in_words(update: Update) -> str:
             return ""
 
 
+def plain(text: str) -> str:
+    """Return text of an endpoint without control characters, which could steer the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def turn_line(turn: TurnFinished) -> str:
     """Return the figures of a turn in a line."""
     timing = turn.record.timing
     if turn.record.failure is not None:
         return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
-    parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.waterfall.items())
+    parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
     total = timing.voice_to_voice
     said = f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
     stop = timing.barge_in_stop

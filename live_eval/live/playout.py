@@ -39,6 +39,9 @@ class PlayoutBuffer:
         self._window = 0
         self._slip = 0
         self._resamplers: dict[int, soxr.ResampleStream] = {}
+        self._reads = 0
+        self.began = 0
+        """The sample, among all that were read, with which sound last began after silence."""
         self.lost = 0
         """Samples that found no room."""
         self.slipped = 0
@@ -73,6 +76,7 @@ class PlayoutBuffer:
 
     def read(self, samples: int) -> NDArray[np.int16]:
         """Return the next samples, silence where there are none: int16 mono, shape (samples,)."""
+        self._reads += samples
         self._head = max(self._head, self._drop_to)
         there = self._tail - self._head
         if not self._plays:
@@ -80,7 +84,7 @@ class PlayoutBuffer:
             # A reply shorter than the wait is played once nothing has followed for as long.
             if there < self._wait and self._silent_reads * samples < self._wait:
                 return np.zeros(samples, np.int16)
-            self._plays = there > 0
+            self._plays, self.began = there > 0, self._reads - samples
             self._least, self._window = there, 0
         used = min(samples + self._follow(there, samples), there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")

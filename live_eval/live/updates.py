@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from live_eval.profile.figures.waterfall import REPLY_PARTS
 from live_eval.recording import TurnRecord
 from live_eval.types import Failure
 
@@ -117,6 +118,11 @@ class TurnFinished:
     record: TurnRecord
     waterfall: Mapping[str, int]
     after_ns: int
+
+    @property
+    def reply_steps(self) -> dict[str, int]:
+        """The waterfall from the end of the user's speech on: without the session's setup."""
+        return {name: self.waterfall[name] for name in REPLY_PARTS if name in self.waterfall}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,150 @@
+"""A live conversation on the terminal's screen: meters, transcript, the last turn's waterfall, keys."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as Display
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from live_eval.live.lines import in_words, plain
+from live_eval.live.updates import (
+    EchoHeard,
+    Levels,
+    Side,
+    SpeechDetected,
+    State,
+    StateChanged,
+    TranscriptPiece,
+    TurnFinished,
+    Update,
+    Xruns,
+)
+
+__all__ = ["LiveScreen"]
+
+_LINES = 14
+_METER = 30  # characters for 60 dB
+_BAR = 40
+
+
+class LiveScreen:
+    """Shows a conversation as it goes on; a `Screen` and a context manager.
+
+    Args:
+        title: What is talked to.
+        keys: What the keys do, as shown at the bottom.
+        console: Where; the terminal by default.
+    """
+
+    def __init__(self, title: str, keys: str, console: Console | None = None) -> None:
+        self._title = title
+        self._keys = keys
+        self._display = Display(console=console or Console(), auto_refresh=False, screen=False)
+        self._said: deque[tuple[Side | None, str]] = deque(maxlen=_LINES)
+        self._pieces = dict.fromkeys(Side, "")
+        self._levels = Levels(-90.0, -90.0)
+        self._speaks = False
+        self._state = State.STARTING
+        self._turn: TurnFinished | None = None
+        self._notes: dict[type, str] = {}
+
+    def __enter__(self) -> Self:
+        self._display.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._display.stop()
+
+    def show(self, update: Update) -> None:
+        """Take an update."""
+        match update:
+            case Levels():
+                self._levels = update
+            case SpeechDetected():
+                self._speaks = update.speaking
+            case TranscriptPiece():
+                self._heard(update)
+            case TurnFinished():
+                self._turn = update
+                for side in Side:
+                    self._settle(side, self._pieces[side])
+            case StateChanged():
+                self._state = update.state
+                if update.failure is not None or update.state is State.DISCONNECTED:
+                    self._said.append((None, in_words(update)))
+            case Xruns() | EchoHeard():
+                self._notes[type(update)] = in_words(update)
+            case _:
+                line = in_words(update)
+                if line:
+                    self._said.append((None, line))
+        self._display.update(self.render(), refresh=True)
+
+    def _heard(self, piece: TranscriptPiece) -> None:
+        if piece.final:
+            self._settle(piece.side, piece.text)
+        else:
+            self._pieces[piece.side] += piece.text
+
+    def _settle(self, side: Side, text: str) -> None:
+        self._pieces[side] = ""
+        if text.strip():
+            self._said.append((side, text.strip()))
+
+    def render(self) -> RenderableType:
+        """Return what the screen shows now."""
+        meters = Table.grid(padding=(0, 1))
+        who = "muted" if self._levels.muted else "you speak" if self._speaks else "you"
+        meters.add_row(who.ljust(9), _meter(self._levels.user), f"{self._levels.user:4.0f} dB")
+        meters.add_row("reply", _meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
+        parts: list[RenderableType] = [meters, Text()]
+        said = [*self._said, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
+        parts += [_said(side, text) for side, text in said[-_LINES:]]
+        if self._turn is not None:
+            parts += [Text(), _waterfall(self._turn)]
+        parts += [Text(note, style="yellow") for note in self._notes.values()]
+        title = f"{escape(self._title)} · {self._state.value}"
+        return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
+
+
+def _meter(level: float) -> Text:
+    full = round(max(0.0, min(1.0, (level + 60) / 60)) * _METER)
+    style = "red" if level > -3 else "green"
+    return Text("█" * full, style=style) + Text("░" * (_METER - full), style="dim")
+
+
+def _said(side: Side | None, text: str) -> Text:
+    if side is None:
+        return Text(plain(text), style="yellow")
+    name, style = ("you: ", "bold") if side is Side.USER else ("reply: ", "cyan")
+    return Text(name, style="dim") + Text(plain(text), style=style)
+
+
+def _waterfall(turn: TurnFinished) -> RenderableType:
+    """Return the steps of a turn, each beginning where the one before ended."""
+    failure = turn.record.failure
+    if failure is not None:
+        return Text(plain(in_words(turn)), style="red")
+    table = Table.grid(padding=(0, 1))
+    voice_to_voice = turn.record.timing.voice_to_voice.ns
+    total = "" if voice_to_voice is None else f"{voice_to_voice / 1e6:.0f} ms"
+    table.add_row(
+        Text(f"turn {turn.number}", style="bold"),
+        Text(f"voice to voice {total} ± {turn.record.timing.lag_ns / 1e6:.0f}"),
+        "",
+    )
+    parts = {name: ns for name, ns in turn.reply_steps.items() if ns > 0}
+    whole = sum(parts.values()) or 1
+    begin = 0
+    for name, ns in parts.items():
+        at, length = begin * _BAR // whole, max(1, ns * _BAR // whole)
+        bar = Text(" " * at) + Text("█" * length, style="blue")
+        table.add_row(name.replace("_", " "), bar, f"{ns / 1e6:.0f} ms")
+        begin += ns
+    return table
