@@ -5,6 +5,6 @@
 
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.reply import AudioSink
-from live_eval.live.updates import Side, State, Update
+from live_eval.live.updates import SoundSide, State, Update
 
-__all__ = ["AudioSink", "LiveConversation", "Side", "State", "Update"]
+__all__ = ["AudioSink", "LiveConversation", "SoundSide", "State", "Update"]

@@ -27,7 +27,7 @@ from live_eval.live.said import Observed, SaidAudio
 from live_eval.live.turn_store import LiveTurn, TurnStore, said_in
 from live_eval.live.updates import (
     Levels,
-    Side,
+    SoundSide,
     SpeechDetected,
     State,
     StateChanged,
@@ -245,11 +245,11 @@ class LiveConversation:
                 self._reply.event(event, at_ns)
                 match event:
                     case ReplyText():
-                        self._tell(TranscriptPiece(Side.REPLY, event.text, event.final))
+                        self._tell(TranscriptPiece(SoundSide.REPLY, event.text, event.final))
                     case StreamText():
-                        self._tell(TranscriptPiece(Side.REPLY, event.text))
+                        self._tell(TranscriptPiece(SoundSide.REPLY, event.text))
                     case InputTranscript() if not event.failed:
-                        self._tell(TranscriptPiece(Side.USER, event.text, event.final))
+                        self._tell(TranscriptPiece(SoundSide.USER, event.text, event.final))
                     case _:
                         pass
             case ReplyEnded(at_ns) if self._continuous:

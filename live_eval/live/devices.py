@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
 from live_eval.live.playout import PlayoutBuffer
-from live_eval.live.updates import Side
+from live_eval.live.updates import SoundSide
 from live_eval.session.event_loop import raise_priority
 
 __all__ = ["Devices", "SoundDevice", "list_devices", "open_devices"]
@@ -99,18 +99,18 @@ def list_devices() -> list[SoundDevice]:
     ]
 
 
-def find_device(devices: list[SoundDevice], wanted: str | None, side: Side) -> SoundDevice:
+def find_device(devices: list[SoundDevice], wanted: str | None, side: SoundSide) -> SoundDevice:
     """Return a device by its number or a part of its name; the default one for None.
 
     Raises:
         UsageError: There is no such device, or several; the message lists those that there are.
     """
-    what = "microphone" if side is Side.USER else "loudspeaker"
-    usable = [each for each in devices if (each.inputs if side is Side.USER else each.outputs)]
+    what = "microphone" if side is SoundSide.USER else "loudspeaker"
+    usable = [each for each in devices if (each.inputs if side is SoundSide.USER else each.outputs)]
     if not usable:
         raise UsageError(f"no {what}: this machine has no sound device that can be used as one")
     if wanted is None:
-        default = [each for each in usable if (each.is_input if side is Side.USER else each.is_output)]
+        default = [each for each in usable if (each.is_input if side is SoundSide.USER else each.is_output)]
         return (default or usable)[0]
     found = [each for each in usable if str(each.number) == wanted] or [
         each for each in usable if wanted.lower() in each.name.lower()
@@ -138,7 +138,7 @@ class Devices:
         """Where it goes."""
         self.rate_hz = rate_hz
         """Rate of both."""
-        self._sides = {side: PlayoutBuffer(rate_hz) for side in Side}
+        self._sides = {side: PlayoutBuffer(rate_hz) for side in SoundSide}
         self._played: deque[tuple[int, int]] = deque(maxlen=_MOST_BLOCKS)
         self._blocks: deque[tuple[NDArray[np.int16], int]] = deque(maxlen=_MOST_BLOCKS)
         self.input_xruns = 0
@@ -149,13 +149,13 @@ class Devices:
         self._hurried: set[int] = set()  # threads of the devices
         self._alive_ns = time.monotonic_ns()
 
-    def play(self, side: Side, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """As `AudioSink.play`."""
         self._sides[side].push(pcm, rate_hz, paced=paced)
 
     def drop(self) -> None:
         """As `AudioSink.drop`."""
-        self._sides[Side.REPLY].drop()
+        self._sides[SoundSide.REPLY].drop()
 
     def blocks(self) -> Iterator[tuple[NDArray[np.int16], int]]:
         """Yield the blocks that the microphone has captured since the last call, and when each came."""
@@ -167,7 +167,7 @@ class Devices:
         while self._played:
             yield self._played.popleft()
 
-    def began(self, side: Side) -> int:
+    def began(self, side: SoundSide) -> int:
         """Return the sample, of all that the loudspeaker took, with which a side last began to sound."""
         return self._sides[side].began
 
@@ -230,8 +230,8 @@ def open_devices(
     """
     sounddevice = _sounddevice()
     there = list_devices()
-    source = find_device(there, microphone, Side.USER) if listens else None
-    sink = find_device(there, loudspeaker, Side.REPLY)
+    source = find_device(there, microphone, SoundSide.USER) if listens else None
+    sink = find_device(there, loudspeaker, SoundSide.REPLY)
     rate_hz = _common_rate(sounddevice, source, sink)
     devices = Devices(source, sink, rate_hz)
     settings: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-__all__ = ["RATE_HZ", "WINDOW_NS", "Echo", "EchoDetector", "find_echo"]
+__all__ = ["RATE_HZ", "WINDOW_NS", "EchoDetector", "HeardEcho", "find_echo"]
 
 RATE_HZ = 8_000
 """Rate at which both sides are compared."""
@@ -25,7 +25,7 @@ _AGREE_NS = 40_000_000  # delays of two windows that belong to one echo
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class HeardEcho:
     """An echo of the reply in the microphone.
 
     Args:
@@ -37,7 +37,7 @@ class Echo:
     correlation: float
 
 
-def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Echo | None:
+def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> HeardEcho | None:
     """Return the echo of a reply, or None.
 
     The correlation is whitened (GCC-PHAT: Knapp and Carter 1976), so that rooms and narrow loudspeakers
@@ -62,18 +62,18 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Ec
     part = reply[begin : begin + len(microphone)]
     power = float(np.linalg.norm(part)) * float(np.linalg.norm(microphone))
     correlation = abs(float(part @ microphone)) / power if power else 0.0
-    return Echo(lag * _SECOND_NS // RATE_HZ, correlation)
+    return HeardEcho(lag * _SECOND_NS // RATE_HZ, correlation)
 
 
 class EchoDetector:
     """Finds an echo that two windows in a row agree on."""
 
     def __init__(self) -> None:
-        self._last: Echo | None = None
+        self._last: HeardEcho | None = None
 
     def look(
         self, blocks: Sequence[NDArray[np.int16]], rate_hz: int, reply: NDArray[np.float32]
-    ) -> Echo | None:
+    ) -> HeardEcho | None:
         """Return an echo once it is certain.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from live_eval.live.updates import (
     EchoHeard,
     QuickScores,
-    Side,
+    SoundSide,
     SpeechDetected,
     State,
     StateChanged,
@@ -54,7 +54,7 @@ def in_words(update: Update) -> str:
         case SpeechDetected(True, over):
             return "you speak over the reply" if over else "you speak"
         case TranscriptPiece(side, text, True):
-            return f"{'you' if side is Side.USER else 'reply'}: {text.strip()}"
+            return f"{'you' if side is SoundSide.USER else 'reply'}: {text.strip()}"
         case TurnFinished():
             return turn_line(update)
         case QuickScores():

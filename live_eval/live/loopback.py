@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from live_eval.errors import DataError, UsageError
 from live_eval.live.devices import Devices
-from live_eval.live.updates import Side
+from live_eval.live.updates import SoundSide
 from live_eval.session.device_clock import DeviceClock
 from live_eval.text.files import atomic_write
 
@@ -111,7 +111,7 @@ async def measure_delay(devices: Devices, *, repeats: int = 8) -> DeviceDelay:
     for number in range(repeats + 1):
         first, blocks = came.samples, []
         if number:  # the first round lets the clocks settle
-            devices.play(Side.REPLY, sought, rate_hz)
+            devices.play(SoundSide.REPLY, sought, rate_hz)
         await asyncio.sleep(_REST_S)
         for pcm, at_ns in devices.blocks():
             blocks.append(pcm)
@@ -120,7 +120,7 @@ async def measure_delay(devices: Devices, *, repeats: int = 8) -> DeviceDelay:
             went.add(samples, at_ns)
         heard = find_chirp(np.concatenate(blocks), rate_hz) if blocks and number else None
         if heard is not None:
-            handed_ns = went.clock.captured_ns(devices.began(Side.REPLY))
+            handed_ns = went.clock.captured_ns(devices.began(SoundSide.REPLY))
             delays_ms.append((came.clock.captured_ns(first + heard) - handed_ns) / 1e6)
     if len(delays_ms) < (repeats + 1) // 2:
         raise UsageError(

@@ -21,7 +21,7 @@ from live_eval.dialect import (
     StreamAudio,
 )
 from live_eval.errors import AudioError
-from live_eval.live.updates import Side
+from live_eval.live.updates import SoundSide
 
 __all__ = ["AudioSink", "HeardAudio", "IncomingReply"]
 
@@ -34,7 +34,7 @@ _HOLDS_NS = 300_000_000
 class AudioSink(Protocol):
     """Takes what is to be heard. The event loop calls it: no method may block."""
 
-    def play(self, side: Side, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """Play samples after those of the same side that are still to be played.
 
         Args:
@@ -176,4 +176,4 @@ class IncomingReply:
         if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) > _LOUD:
             self._loud_until_ns = at_ns + _HOLDS_NS
         self.heard.push(pcm, codec.rate_hz, at_ns)
-        self._sink.play(Side.REPLY, pcm, codec.rate_hz, paced=paced)
+        self._sink.play(SoundSide.REPLY, pcm, codec.rate_hz, paced=paced)

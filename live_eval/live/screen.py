@@ -16,7 +16,7 @@ from live_eval.live.lines import in_words, plain
 from live_eval.live.updates import (
     EchoHeard,
     Levels,
-    Side,
+    SoundSide,
     SpeechDetected,
     State,
     StateChanged,
@@ -46,8 +46,8 @@ class LiveScreen:
         self._title = title
         self._keys = keys
         self._display = Display(console=console or Console(), auto_refresh=False, screen=False)
-        self._said: deque[tuple[Side | None, str]] = deque(maxlen=_LINES)
-        self._pieces = dict.fromkeys(Side, "")
+        self._said: deque[tuple[SoundSide | None, str]] = deque(maxlen=_LINES)
+        self._pieces = dict.fromkeys(SoundSide, "")
         self._levels = Levels(-90.0, -90.0)
         self._speaks = False
         self._state = State.STARTING
@@ -72,7 +72,7 @@ class LiveScreen:
                 self._heard(update)
             case TurnFinished():
                 self._turn = update
-                for side in Side:
+                for side in SoundSide:
                     self._settle(side, self._pieces[side])
             case StateChanged():
                 self._state = update.state
@@ -92,7 +92,7 @@ class LiveScreen:
         else:
             self._pieces[piece.side] += piece.text
 
-    def _settle(self, side: Side, text: str) -> None:
+    def _settle(self, side: SoundSide, text: str) -> None:
         self._pieces[side] = ""
         if text.strip():
             self._said.append((side, text.strip()))
@@ -119,10 +119,10 @@ def _meter(level: float) -> Text:
     return Text("█" * full, style=style) + Text("░" * (_METER - full), style="dim")
 
 
-def _said(side: Side | None, text: str) -> Text:
+def _said(side: SoundSide | None, text: str) -> Text:
     if side is None:
         return Text(plain(text), style="yellow")
-    name, style = ("you: ", "bold") if side is Side.USER else ("reply: ", "cyan")
+    name, style = ("you: ", "bold") if side is SoundSide.USER else ("reply: ", "cyan")
     return Text(name, style="dim") + Text(plain(text), style=style)
 
 

@@ -15,7 +15,7 @@ __all__ = [
     "EchoHeard",
     "Levels",
     "QuickScores",
-    "Side",
+    "SoundSide",
     "SpeechDetected",
     "State",
     "StateChanged",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-class Side(StrEnum):
+class SoundSide(StrEnum):
     """Who speaks."""
 
     USER = "user"
@@ -98,7 +98,7 @@ class TranscriptPiece:
         final: Whether it replaces the pieces before it.
     """
 
-    side: Side
+    side: SoundSide
     text: str
     final: bool = False
 
