@@ -9,7 +9,7 @@ from live_eval.analysis.statistics import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAM
 from live_eval.recording import part_of
 from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
 
-__all__ = ["DEFINITIONS", "LAG_NOTE", "licence_note"]
+__all__ = ["DEFINITIONS", "LAG_BOUND_MS", "LAG_NOTE", "licence_note"]
 
 LAG_BOUND_MS = LAG_BOUND_NS // 1_000_000
 

@@ -38,9 +38,7 @@ def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
         rows=tuple(_outcomes(condition, present, _shares(conditions), axis) for condition in conditions),
         ticks=axis.ticks(),
         zero=0.0,
-        legend=tuple(
-            (_kind(outcome, conditions[0]), spelt(outcome)) for outcome in present if not outcome.void
-        ),
+        legend=tuple((_kind(outcome, conditions), spelt(outcome)) for outcome in present if not outcome.void),
     )
 
 
@@ -61,8 +59,10 @@ def _share(condition: ConditionView, path: tuple[str, ...]) -> Cell:
     return Cell(ranged(found.get("value"), found.get("interval"), digits), note=found.get("reason", ""))
 
 
-def _kind(outcome: Outcome, condition: ConditionView) -> str:
-    return f"o-{outcome}" + (" passed" if outcome.value in condition.figures["passes"] else "")
+def _kind(outcome: Outcome, conditions: Sequence[ConditionView]) -> str:
+    """Return the style of an outcome, which shows whether it passes in any of the conditions."""
+    passes = any(outcome.value in condition.figures["passes"] for condition in conditions)
+    return f"o-{outcome}" + (" passed" if passes else "")
 
 
 def _outcomes(
@@ -75,7 +75,7 @@ def _outcomes(
         if count and not outcome.void:
             right = left + 100 * count / valid
             words = f"{spelt(outcome)}: {count} of {valid}"
-            bars.append(bar(_kind(outcome, condition), left, right, axis, words))
+            bars.append(bar(_kind(outcome, [condition]), left, right, axis, words))
             left = right
     counts = [Cell(str(count), href=condition.link(outcome) if count else "") for outcome, count in counted]
     passed = condition.figures["passed"]

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from live_eval import __version__
+from live_eval.analysis.statistics import quantile
 from live_eval.duplex.campaign import CLEAN, DUPLEX_FILE
 from live_eval.duplex.from_turns import both_sides_of
 from live_eval.duplex.outcomes import Outcome
@@ -29,7 +30,7 @@ from live_eval.report.duplex.trials import RUN_PAGE, TrialRow, TrialView, trial_
 from live_eval.report.duplex.words import DUPLEX_DEFINITIONS, spelt
 from live_eval.report.pages import inline_script, own_page, page_template, write_page
 from live_eval.report.tables import Table, number
-from live_eval.report.words import LAG_NOTE
+from live_eval.report.words import LAG_BOUND_MS
 from live_eval.text.files import flattened
 from live_eval.text.wording import counted, natural_order
 
@@ -116,11 +117,11 @@ def write_comparison_page(page: Path, comparison: Mapping[str, Any]) -> Path:
     names = [folder.resolve().name for folder in folders]
     endpoints = [str(name) for name in comparison["endpoints"]]
     labels = endpoints if len(set(endpoints)) > 1 else names
-    campaigns = [read_duplex(folder) for folder in folders]
-    sources = [
-        _Source(campaign, CLEAN, label, name, _link(page.parent, campaign.folder), figures_of(campaign))
-        for campaign, name, label in zip(campaigns, names, labels, strict=True)
-    ]
+    sources = []
+    for folder, name, label in zip(folders, names, labels, strict=True):
+        campaign, note = read_duplex(folder), "" if label == name else name
+        link = _link(page.parent, folder)
+        sources.append(_Source(campaign, CLEAN, label, note, link, figures_of(campaign)))
     return _write(page.parent, page.name, " and ".join(names), sources, comparison["paired"])
 
 
@@ -177,7 +178,7 @@ def _page(
         outcomes=[each for each in Outcome if any(view.played.outcome is each for view in views)],
         asked=list(dict.fromkeys((view.played.facts.probe, view.played.facts.condition) for view in views)),
         spelt=spelt,
-        lag_note=LAG_NOTE,
+        lags=[_lag(side) for side in sides],
         definitions=DUPLEX_DEFINITIONS,
         reports=[(each.label, f"{each.base}{quote(each.run)}/{RUN_PAGE}") for each in sources],
         settings=_settings(sources),
@@ -235,6 +236,14 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
         )
         for source in sources
     ]
+
+
+def _lag(side: Side) -> str:
+    """Return how late this machine was on the trials of a side, in words."""
+    lags = [view.played.lag_ns / 1e6 for view in side.trials]
+    late = sum(lag > LAG_BOUND_MS for lag in lags)
+    p50, p99 = (number(quantile(lags, share), 1) for share in (0.5, 0.99))
+    return f"p50 {p50} ms, p99 {p99} ms, {counted(late, 'trial')} over {LAG_BOUND_MS} ms"
 
 
 def _drift(sources: Sequence[_Source]) -> list[tuple[int, Table]]:
