@@ -1,30 +1,76 @@
-// Every text comes from an endpoint or a data set: it goes in as text, never as markup.
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children.filter((child) => child !== null));
-  return element;
+// The studio's frame: the fragment of the address names a view, whose module is loaded when it is shown.
+//
+// A view exports `show(place, { parts, query, signal })`: it fills the element `place` and returns the title of
+// the page. `parts` are the rest of the fragment's path, `query` its parameters; `signal` is aborted when another
+// view is shown: requests end with it, and what else is to be closed listens to it.
+//
+//     #/runs/6f74f40c533b0930/turns/le_101%2Ftarget?figure=voice_to_voice
+import { announce, fill, make, problem } from "./dom.js";
+
+const VIEWS = [
+  { name: "runs", title: "Runs", load: () => import("./runs.js") },
+  { name: "talk", title: "Talk", load: () => import("./talk.js") },
+  { name: "listen", title: "Listen", load: () => import("./listen.js") },
+  { name: "latency", title: "Latency", load: () => import("./pages.js") },
+  { name: "duplex", title: "Duplex", load: () => import("./pages.js") },
+  { name: "leaderboard", title: "Leaderboard", load: () => import("./pages.js") },
+  { name: "compare", load: () => import("./compare.js") },
+  { name: "report", load: () => import("./pages.js") },
+];
+
+const main = document.getElementById("main");
+const navigation = document.querySelector("nav");
+for (const { name, title } of VIEWS) {
+  if (title) navigation.append(make("a", { href: `#/${name}`, "data-view": name }, title));
 }
 
-const response = await fetch("/api/runs");
-const answer = await response.json();
-const main = document.getElementById("main");
-if (!response.ok) {
-  main.replaceChildren(make("p", { role: "alert" }, answer.error.message));
-} else {
-  const heads = ["run", "endpoint", "began", "turns", "failed"].map((name) => make("th", { scope: "col" }, name));
-  const rows = answer.map((run) =>
-    make("tr", {},
-      make("th", { scope: "row" }, run.name),
-      make("td", {}, run.problem ?? run.endpoint ?? run.kind),
-      make("td", {}, run.created ?? "–"),
-      make("td", { class: "figure" }, `${run.turns ?? "–"}`),
-      make("td", { class: "figure" }, `${run.failed ?? "–"}`),
-    ),
-  );
-  main.replaceChildren(
-    rows.length
-      ? make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows))
-      : make("p", {}, "No runs yet."),
-  );
+let leaving = new AbortController();
+
+async function show() {
+  const [path, parameters = ""] = location.hash.slice(1).split("?", 2);
+  const [name = "runs", ...parts] = path.split("/").filter(Boolean).map(decoded);
+  if (path && !path.startsWith("/")) return; // a fragment within the page: #main
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const view = VIEWS.find((each) => each.name === name);
+  for (const link of navigation.querySelectorAll("[data-view]")) {
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const place = make("div", { class: "view", "aria-busy": "true" }, make("p", { class: "note" }, "Loading …"));
+  fill(main, place);
+  let title = "Not found";
+  try {
+    if (!view) throw new Error(`The studio has no page ${location.hash}.`);
+    const { show: fillView } = await view.load();
+    if (signal.aborted) return;
+    title = await fillView(place, { name, parts, query: new URLSearchParams(parameters), signal });
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!error.kind && view) console.error(error);
+    title = view?.title ?? title;
+    fill(place, make("h1", {}, title), problem(error));
+  }
+  if (signal.aborted) return;
+  place.removeAttribute("aria-busy");
+  document.title = `${title} · live-eval studio`;
 }
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+window.addEventListener("hashchange", async () => {
+  const before = document.title;
+  await show();
+  if (document.title === before) return;
+  window.scrollTo(0, 0);
+  main.focus({ preventScroll: true });
+  announce(document.title);
+});
+show();

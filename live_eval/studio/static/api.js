@@ -1,0 +1,56 @@
+// The studio's JSON API.
+
+/** An answer that is an error, or no answer. `kind` is one of live_eval.studio.answers, or "unreachable". */
+export class StudioError extends Error {
+  constructor(kind, message) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/** The path of a request: each part is escaped, for turn ids contain slashes. */
+export function path(...parts) {
+  return `/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+/** A path with a query; parameters that are null, undefined, false or empty are left out. */
+export function withQuery(address, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
+  const text = new URLSearchParams(given.map(([name, value]) => [name, value === true ? "1" : String(value)])).toString();
+  return text ? `${address}?${text}` : address;
+}
+
+/**
+ * Return the JSON of an address.
+ *
+ * @param {string} address
+ * @param {{query?: object, signal?: AbortSignal}} [options]
+ * @throws {StudioError} with the server's words.
+ */
+export async function read(address, { query = {}, signal } = {}) {
+  return send(withQuery(address, query), { signal });
+}
+
+/** Post JSON and return the answer's. See `read`. */
+export async function post(address, body, { signal } = {}) {
+  return send(address, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+async function send(address, options) {
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new StudioError("unreachable", "The studio does not answer. Is live-eval studio still running?");
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer !== null) return answer;
+  const { kind, message } = answer?.error ?? { kind: "http", message: `${response.status} ${response.statusText}` };
+  throw new StudioError(kind, message);
+}

@@ -1,0 +1,105 @@
+// Elements. Every text comes from an endpoint or a data set: it goes in as text, never as markup.
+
+/**
+ * Make an element.
+ *
+ * @param {string} tag
+ * @param {object} [attributes] A function listens to the event of its name ("click"); true is an attribute
+ *     without a value; null, undefined and false are left out.
+ * @param {...(Node|string|number|null|undefined|false|Array)} children Texts become text nodes.
+ */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...present(children));
+  return element;
+}
+
+function present(children) {
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : String(child)));
+}
+
+/** Replace what is in an element. */
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+}
+
+/** A text for screen readers alone. */
+export function unseen(text) {
+  return make("span", { class: "unseen" }, text);
+}
+
+/** Make a button. */
+export function button(label, click, attributes = {}) {
+  return make("button", { type: "button", click, ...attributes }, label);
+}
+
+/** Make a small label with a border; kinds are those of the report: failed, flagged, warned. */
+export function badge(text, kind = "") {
+  return make("span", { class: `badge ${kind}` }, text);
+}
+
+/**
+ * Make a table that scrolls sideways in its own frame.
+ *
+ * @param {string} caption
+ * @param {Array<Node|string|{label: Node|string, figure: boolean}>} heads
+ * @param {HTMLTableRowElement[]} rows
+ */
+export function table(caption, heads, rows, attributes = {}) {
+  const cells = heads.map((head) => {
+    const { label, figure } = typeof head === "string" || head instanceof Node ? { label: head } : head;
+    return make("th", { scope: "col", class: figure && "figure" }, label);
+  });
+  return make(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    make("table", attributes, make("caption", {}, caption), make("thead", {}, make("tr", {}, cells)), make("tbody", {}, rows)),
+  );
+}
+
+/** Make a row: the first cell names it. */
+export function row(name, ...cells) {
+  return make("tr", {}, make("th", { scope: "row" }, name), cells.map((cell) => (cell?.tagName === "TD" ? cell : make("td", {}, cell))));
+}
+
+/** Make a cell with a figure. */
+export function figure(...children) {
+  return make("td", { class: "figure" }, children);
+}
+
+/** Make a select with a label above it. `options`: [value, text] or a text that is both. */
+export function choice(label, name, options, value, change) {
+  const all = options.map((option) => (Array.isArray(option) ? option : [option, option]));
+  const select = make("select", { name, change: (event) => change(event.target.value) });
+  for (const [key, text] of all) select.append(make("option", { value: key, selected: key === value }, text));
+  return make("label", {}, label, select);
+}
+
+/** Make a row of buttons of which one is pressed. `options`: [value, text]. */
+export function switcher(label, options, value, change) {
+  const buttons = options.map(([key, text]) =>
+    button(text, () => {
+      for (const [index, [other]] of options.entries()) buttons[index].setAttribute("aria-pressed", String(other === key));
+      change(key);
+    }, { "aria-pressed": String(key === value) }),
+  );
+  return make("span", { class: "choice", role: "group", "aria-label": label }, buttons);
+}
+
+/** Show an error where the content would be. */
+export function problem(error) {
+  return make("p", { class: "failure", role: "alert" }, error.message);
+}
+
+/** Say something to screen readers without moving the focus. */
+export function announce(text) {
+  document.getElementById("announcer").textContent = text;
+}

@@ -1,0 +1,68 @@
+// The messages of a turn, loaded as they are asked for.
+import { path, read } from "./api.js";
+import { button, choice, fill, make } from "./dom.js";
+import { number } from "./format.js";
+
+const MORE = 200;
+
+/**
+ * Make the list of messages.
+ *
+ * @param {string[]} address The parts of the turn's address.
+ * @param {{total: number, rows: object[]}} first The first messages.
+ * @param {function(number)|null} hear Called with a message's moment.
+ * @param {AbortSignal} signal
+ */
+export function eventList(address, first, hear, signal) {
+  let { rows } = first;
+  let shown = MORE;
+  let kind = "";
+  const types = make("span", {});
+  const count = make("output", {});
+  const list = make("ol", { class: "events" });
+  const more = button("Show more", async () => {
+    const before = list.children.length;
+    shown += MORE;
+    if (matching().length < shown && rows.length < first.total) await load();
+    draw();
+    list.children[before]?.querySelector("summary")?.focus();
+  });
+
+  const matching = () => rows.filter((event) => !kind || kindOf(event) === kind);
+
+  async function load() {
+    const answer = await read(path(...address, "events"), { query: { offset: rows.length }, signal });
+    rows = rows.concat(answer.rows);
+    drawTypes();
+  }
+
+  function drawTypes() {
+    const kinds = [...new Set(rows.map(kindOf))].sort();
+    fill(types, choice("Type", "type", [["", "all"], ...kinds], kind, (chosen) => { kind = chosen; shown = MORE; draw(); }));
+  }
+
+  function draw() {
+    const found = matching();
+    fill(list, found.slice(0, shown).map((event) => entry(event, hear)));
+    const loaded = rows.length < first.total ? `, ${rows.length} of ${first.total} loaded` : "";
+    count.value = `${found.length} messages${loaded}`;
+    more.hidden = shown >= found.length && rows.length >= first.total;
+  }
+
+  drawTypes();
+  draw();
+  return [make("div", { class: "filters" }, types, count), list, more];
+}
+
+function kindOf({ direction, type }) {
+  return `${direction === "in" ? "←" : "→"} ${type ?? "(no type)"}`;
+}
+
+function entry(event, hear) {
+  const at = `${number(event.at_s, 3)} s`;
+  const body = make("pre", {});
+  const details = make("details", {}, make("summary", {}, make("span", { class: `direction ${event.direction}`, title: event.direction === "in" ? "from the endpoint" : "to the endpoint" }, kindOf(event))), body);
+  // Bodies are long: they are written when they are looked at.
+  details.addEventListener("toggle", () => { body.textContent = JSON.stringify(event.body, null, 2); }, { once: true });
+  return make("li", {}, hear && event.at_s >= 0 ? button(at, () => hear(event.at_s), { class: "plays", title: "Play around it" }) : make("span", { class: "times" }, at), details);
+}

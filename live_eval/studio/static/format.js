@@ -1,0 +1,41 @@
+// Figures and times in words.
+
+export const NONE = "–";
+
+/** A number with so many digits after the point and a true minus; "–" where there is none. */
+export function number(value, digits = 0) {
+  if (value === null || value === undefined) return NONE;
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+}
+
+export function milliseconds(value) {
+  return value === null || value === undefined ? NONE : `${number(value)} ms`;
+}
+
+export function seconds(value, digits = 2) {
+  return value === null || value === undefined ? NONE : `${number(value, digits)} s`;
+}
+
+/** "1 turn", "3 turns". */
+export function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A score with its unit, to two digits. */
+export function score(value, unit) {
+  return value === null || value === undefined ? NONE : `${number(value, 2)}${unit ? ` ${unit}` : ""}`;
+}
+
+/** An ISO time in the browser's own zone. */
+export function when(iso) {
+  if (!iso) return NONE;
+  const time = new Date(iso);
+  if (Number.isNaN(time.getTime())) return iso;
+  return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** A name from JSON in words: "voice_to_voice" is "voice to voice". */
+export function words(name) {
+  return name.replaceAll("_", " ");
+}

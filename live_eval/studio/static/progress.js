@@ -1,0 +1,44 @@
+// The progress of a run under way, as the server sends it.
+import { path } from "./api.js";
+import { make } from "./dom.js";
+import { counted } from "./format.js";
+
+/** Browsers open six connections to a server at most, and streams hold theirs. */
+const MOST_STREAMS = 3;
+let open = 0;
+
+/**
+ * Follow a run until it ends or the view is left.
+ *
+ * @param {string} run Its id.
+ * @param {AbortSignal} signal
+ * @param {{progress: function, end: function}} calls `progress` gets {state, turns, planned, failed, latest}.
+ * @returns {function|null} To call to stop following; null if too many runs are followed already.
+ */
+export function follow(run, signal, calls) {
+  if (open >= MOST_STREAMS) return null;
+  open += 1;
+  const stream = new EventSource(path("api", "runs", run, "progress"));
+  let closed = false;
+  const close = () => {
+    if (closed) return;
+    closed = true;
+    open -= 1;
+    stream.close();
+  };
+  stream.addEventListener("progress", (event) => calls.progress(JSON.parse(event.data)));
+  stream.addEventListener("problem", (event) => calls.problem?.(JSON.parse(event.data).message));
+  stream.addEventListener("end", () => { close(); calls.end(); });
+  signal.addEventListener("abort", close);
+  return close;
+}
+
+/** A bar with how many turns of a run are recorded. */
+export function progressBar(name, { turns, planned, failed }) {
+  const text = planned === null ? counted(turns, "turn") : `${turns} of ${counted(planned, "turn")}`;
+  return make(
+    "div", { class: "progress" },
+    make("progress", { max: planned ?? undefined, value: planned === null ? undefined : turns, "aria-label": `Progress of ${name}` }),
+    make("small", {}, failed ? `${text}, ${failed} failed` : text),
+  );
+}

@@ -1,0 +1,174 @@
+// All runs and campaigns: a list that follows runs under way, or one of them.
+import { path, read } from "./api.js";
+import { announce, badge, button, choice, figure, fill, make, row, table } from "./dom.js";
+import { NONE, counted, when } from "./format.js";
+import { follow, progressBar } from "./progress.js";
+
+const AGAIN_MS = 5_000;
+const KINDS = [["", "all"], ["run", "runs"], ["campaign", "latency campaigns"], ["duplex", "duplex campaigns"]];
+
+export async function show(place, { parts, query, signal }) {
+  if (parts.length) {
+    const { show: showRun } = await import(parts[1] === "turns" ? "./turn.js" : "./run.js");
+    return showRun(place, { parts, query, signal });
+  }
+  const list = new RunList(place, query, signal);
+  await list.refresh();
+  const timer = setInterval(() => document.hidden || list.refresh().catch(() => {}), AGAIN_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+  return "Runs";
+}
+
+/** The list of runs, with filters, live progress, and a choice of runs to compare. */
+class RunList {
+  constructor(place, query, signal) {
+    this.signal = signal;
+    this.filter = { text: query.get("filter") ?? "", kind: "", state: "" };
+    this.chosen = new Set();
+    this.followed = new Map();
+    this.runs = null;
+    this.count = make("output", {});
+    this.frame = make("div", {});
+    this.compare = make("div", { class: "actions" });
+    const search = make("input", { type: "search", name: "filter", value: this.filter.text });
+    search.addEventListener("input", () => this.narrow({ text: search.value }));
+    this.states = make("select", { name: "state", change: (event) => this.narrow({ state: event.target.value }) });
+    this.form = make(
+      "form",
+      { class: "filters", role: "search", "aria-label": "Runs", submit: (event) => event.preventDefault() },
+      make("label", {}, "Search", search),
+      choice("Kind", "kind", KINDS, "", (kind) => this.narrow({ kind })),
+      make("label", {}, "State", this.states),
+      this.count,
+    );
+    fill(place, make("h1", {}, "Runs"), this.form, this.compare, this.frame);
+  }
+
+  narrow(change) {
+    Object.assign(this.filter, change);
+    this.draw();
+    announce(this.count.value);
+  }
+
+  async refresh() {
+    const runs = await read("/api/runs", { signal: this.signal });
+    if (JSON.stringify(runs) === JSON.stringify(this.runs)) return;
+    this.runs = runs;
+    const there = new Set(runs.map((run) => run.id));
+    for (const id of this.chosen) if (!there.has(id)) this.chosen.delete(id);
+    this.drawStates();
+    this.draw();
+  }
+
+  drawStates() {
+    const states = [...new Set(this.runs.map(stateOf))].sort();
+    fill(this.states, make("option", { value: "" }, "all"), states.map((state) => make("option", { selected: state === this.filter.state }, state)));
+  }
+
+  matching() {
+    const wanted = this.filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+    return this.runs.filter((run) => {
+      const words = [run.name, run.endpoint, run.model, run.data, run.kind, run.problem].join(" ").toLowerCase();
+      return (
+        wanted.every((word) => words.includes(word)) &&
+        (!this.filter.kind || run.kind === this.filter.kind) &&
+        (!this.filter.state || stateOf(run) === this.filter.state)
+      );
+    });
+  }
+
+  draw() {
+    const focused = this.frame.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const runs = this.matching();
+    this.count.value = `${runs.length} of ${this.runs.length}`;
+    const heads = ["choose", "run", "endpoint", "data", "began", "state", { label: "turns", figure: true }, { label: "failed", figure: true }];
+    fill(
+      this.frame,
+      runs.length
+        ? table("Runs and campaigns, the latest first", heads, runs.map((run) => this.row(run)), { class: "runs" })
+        : make("p", { class: "note" }, this.runs.length ? "No run matches." : "No runs yet. `live-eval run --endpoint reference --data sample` makes one."),
+    );
+    if (focused) this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    this.drawActions();
+    this.followRunning();
+  }
+
+  row(run) {
+    const box = make("input", {
+      type: "checkbox", "aria-label": `Choose ${run.name}`, "data-key": `choose-${run.id}`,
+      checked: this.chosen.has(run.id), disabled: run.kind !== "run" || run.problem !== null,
+      change: (event) => {
+        if (event.target.checked) this.chosen.add(run.id);
+        else this.chosen.delete(run.id);
+        this.drawActions();
+      },
+    });
+    const name = make("a", { href: `#/runs/${run.id}`, "data-key": `open-${run.id}` }, run.name);
+    const owner = run.campaign && this.runs.find((each) => each.id === run.campaign);
+    const progress = make("td", { class: "state" }, stateBadge(run));
+    const turns = figure(run.turns ?? NONE);
+    const failed = figure(run.failed ?? NONE);
+    if (run.state === "running") this.followed.set(run.id, { run, progress, turns, failed, ...this.followed.get(run.id) });
+    const made = make(
+      "tr", {},
+      make("td", {}, box),
+      make("th", { scope: "row" }, name, make("small", { class: "of" }, owner ? `of ${owner.name}` : run.kind === "run" ? "" : `${run.kind === "campaign" ? "latency" : "duplex"} campaign`)),
+      make("td", {}, run.endpoint ?? NONE, run.model && make("small", { class: "of" }, run.model)),
+      make("td", {}, run.data ?? NONE),
+      make("td", {}, when(run.created)),
+      progress, turns, failed,
+    );
+    if (run.state === "running") Object.assign(this.followed.get(run.id), { progress, turns, failed });
+    if (run.problem) fill(progress, badge(run.schema_ok ? "unreadable" : "other version", "failed"), make("small", { class: "of" }, run.problem));
+    return made;
+  }
+
+  drawActions() {
+    const ids = [...this.chosen];
+    const names = ids.map((id) => this.runs.find((run) => run.id === id)?.name);
+    const go = (hash) => () => { location.hash = hash; };
+    const runs = ids.map((id) => `run=${id}`).join("&");
+    fill(
+      this.compare,
+      make("span", { class: "note" }, ids.length ? `chosen: ${names.join(", ")}` : "Choose runs to compare or to rank."),
+      button("Compare", go(`#/compare/${ids.join("/")}`), { disabled: ids.length !== 2 }),
+      button("Leaderboard", go(`#/leaderboard?${runs}`), { disabled: ids.length < 1 }),
+      button("Report", go(`#/report?${runs}`), { disabled: ids.length < 1 }),
+    );
+  }
+
+  followRunning() {
+    const running = this.runs.filter((run) => run.state === "running").map((run) => run.id);
+    for (const [id, one] of this.followed) {
+      if (running.includes(id)) continue;
+      one.close?.();
+      this.followed.delete(id);
+    }
+    for (const id of running) {
+      const one = this.followed.get(id);
+      if (!one) continue;
+      if (one.latest) this.drawProgress(one);
+      if (one.close) continue;
+      one.close = follow(id, this.signal, {
+        progress: (latest) => { one.latest = latest; this.drawProgress(one); },
+        end: () => this.refresh().catch(() => {}),
+      });
+    }
+  }
+
+  drawProgress({ run, latest, progress, turns, failed }) {
+    fill(progress, progressBar(run.name, latest));
+    fill(turns, latest.turns);
+    fill(failed, latest.failed);
+  }
+}
+
+function stateOf(run) {
+  return run.problem ? "unreadable" : (run.state ?? "unknown");
+}
+
+function stateBadge(run) {
+  const state = stateOf(run);
+  const kind = { finished: "", running: "running", interrupted: "flagged", incomplete: "flagged" }[state] ?? "failed";
+  return badge(state, kind);
+}
