@@ -11,17 +11,18 @@ PEAK_NS = 20_000_000
 """Each peak is of so much sound."""
 
 
-def peaks(both_sides: NDArray[np.int16], rate_hz: int) -> NDArray[np.uint8]:
+def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -> NDArray[np.uint8]:
     """Return the peak of each 20 ms of both sides.
 
     Args:
         both_sides: int16, shape (samples, 2).
         rate_hz: Their rate.
+        step_ns: Length of sound of each peak.
 
     Returns:
         uint8, shape (n, 2), 255 for full scale, on a square-root scale so that quiet speech shows.
     """
-    step = max(1, rate_hz * PEAK_NS // 1_000_000_000)
+    step = max(1, rate_hz * step_ns // 1_000_000_000)
     padded = np.pad(both_sides, ((0, -len(both_sides) % step), (0, 0))).reshape(-1, step, 2)
     # Not abs(): it has no answer for −32768.
     peak = np.maximum(padded.max(axis=1).astype(np.int32), -padded.min(axis=1).astype(np.int32))

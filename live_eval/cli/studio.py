@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import sys
+import threading
 from pathlib import Path
 
 import click
@@ -50,14 +52,12 @@ def command(folders: tuple[Path, ...], port: int, host: str, no_browser: bool) -
         name = f"[{host}]" if ":" in host else host
         link = f"http://{name}:{bound}/?{urlencode({TOKEN_PARAMETER: token})}"
         click.echo(f"studio: {link}")
-        click.get_text_stream("stdout").flush()
+        sys.stdout.flush()
         if not no_browser:
-            webbrowser.open(link)
+            # Some browsers run in the terminal until they are closed.
+            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
     if not is_loopback(host):
-        click.echo(
-            f"warning: {host} may be reached from other machines, and the connection is not encrypted",
-            err=True,
-        )
+        click.echo(f"warning: {host} can be reached from other machines, without encryption", err=True)
     app = application(folders or (Path("recordings"),), Guard(Secret(token), host))
     run(serve(app, host, port, announce))

@@ -56,6 +56,25 @@ class DuplexRecord:
         return list({trial.facts.trial_id: trial for trial in self.trials.get(run, ())}.values())
 
 
+def read_duplex_file(folder: Path) -> dict[str, Any]:
+    """Return what duplex.json says.
+
+    Raises:
+        StoreError: The folder holds no campaign, or duplex.json is damaged or of another schema.
+    """
+    path = folder / DUPLEX_FILE
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise StoreError(f"{folder}: expected a duplex campaign, but {path.name}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: expected JSON: {error}") from None
+    if not isinstance(facts, dict) or facts.get("schema") != DUPLEX_SCHEMA:
+        found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
+        raise StoreError(f"{path}: expected a duplex campaign of schema {DUPLEX_SCHEMA}, found {found!r}")
+    return facts
+
+
 def read_duplex(folder: Path) -> DuplexRecord:
     """Read a campaign, complete or not.
 
@@ -63,15 +82,7 @@ def read_duplex(folder: Path) -> DuplexRecord:
         StoreError: The folder holds no campaign, or a damaged one.
     """
     path = folder / DUPLEX_FILE
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise StoreError(f"{folder}: expected a duplex campaign, but {path.name}: {error.strerror}") from None
-    except ValueError as error:
-        raise StoreError(f"{path}: expected JSON: {error}") from None
-    if not isinstance(facts, dict) or facts.get("schema") != DUPLEX_SCHEMA:
-        found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
-        raise StoreError(f"{path}: expected a duplex campaign of schema {DUPLEX_SCHEMA}, found {found!r}")
+    facts = read_duplex_file(folder)
     try:
         listed = [
             TrialFacts(

@@ -55,7 +55,7 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
         facts = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise StoreError(f"{folder}: expected a campaign, but {path.name}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path}: expected JSON: {error}") from None
     if not isinstance(facts, dict) or facts.get("schema") != CAMPAIGN_SCHEMA:
         found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__

@@ -11,7 +11,7 @@ A run is a folder::
 
 from live_eval.recording._encoding import decoding, file_stem
 from live_eval.recording._files import is_own_file, own_file, read_sound
-from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, part_of, text_of
+from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, TurnHead, part_of, text_of
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
@@ -29,7 +29,7 @@ from live_eval.recording.scores import (
     ScoreStore,
     StoredAudit,
 )
-from live_eval.recording.writer import RunWriter
+from live_eval.recording.writer import RunWriter, is_being_written
 
 __all__ = [
     "AUDIO_FOLDER",
@@ -48,9 +48,11 @@ __all__ = [
     "ScoreStatus",
     "ScoreStore",
     "StoredAudit",
+    "TurnHead",
     "TurnRecord",
     "decoding",
     "file_stem",
+    "is_being_written",
     "is_own_file",
     "own_file",
     "part_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import stat
 from pathlib import Path
@@ -12,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from live_eval.errors import StoreError, StoreLockedError
 
-__all__ = ["WriterLock"]
+__all__ = ["WriterLock", "is_held"]
 
 
 class WriterLock:
@@ -61,10 +62,35 @@ class WriterLock:
             return
 
     def _holder(self) -> str:
-        with contextlib.suppress(OSError):
-            if holder := self._path.read_bytes()[:200].decode(errors="replace").strip():
-                return holder
-        return "another process"
+        return _holder_of(self._path) or "another process"
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds the lock, as far as its file shows.
+
+    Does not try the lock: a writer that begins at that moment would find it taken.
+
+    Args:
+        path: The lock file. That of a process that was killed is left behind.
+    """
+    holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
+    if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
+        return os.path.lexists(path)
+    try:
+        os.kill(int(holder[1]), 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
+
+
+def _holder_of(path: Path) -> str:
+    """Return what a lock file says about who holds it; empty if nothing."""
+    with contextlib.suppress(OSError, StoreError):
+        _check_kind(path)
+        return path.read_bytes()[:200].decode(errors="replace").strip()
+    return ""
 
 
 def _check_kind(path: Path) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from live_eval.audio import Audio, int16_to_float
+from live_eval.audio.peaks import PEAK_NS
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import lost_audio, own_file, own_name, read_sound
@@ -26,14 +27,15 @@ from live_eval.recording.schema import (
     RUN_SCHEMA_VERSION,
     open_for_reading,
 )
-from live_eval.timing import TIMING_VERSION, measure
-from live_eval.types import Failure, Task
+from live_eval.timing import TIMING_VERSION, TurnTiming, measure
+from live_eval.types import Case, Failure, Task
 
-__all__ = ["FailedAttempt", "ListedTurn", "RunReader", "part_of", "text_of"]
+__all__ = ["FailedAttempt", "ListedTurn", "RunReader", "TurnHead", "part_of", "text_of"]
 
 _STATE: TypeAdapter[Literal["running", "interrupted", "finished"]] = TypeAdapter(
     Literal["running", "interrupted", "finished"]
 )
+_HEAD_FIELDS = ("repeat", "attempt", "wall_ns", "failure", "warnings", "reply_text", "heard_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,37 @@ class ListedTurn:
     turn_id: str
     task: Task
     reply_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnHead:
+    """A turn as a list shows it: a `TurnRecord` without marks, messages and sound.
+
+    Args:
+        turn_id: Unique in the run.
+        case: What was played.
+        repeat: 0 for the first playing of the case.
+        attempt: 1 for the first attempt.
+        wall_ns: Nanoseconds since the Unix epoch when dialling began.
+        failure: Why it failed, or None.
+        warnings: Oddities that did not fail it.
+        reply_text: What the headline response says, or None.
+        heard_text: What the endpoint's transcriber heard, or None.
+        timing: The latencies, as they were recorded.
+        both_sides_s: Length of the audio of both sides in seconds; 0 without.
+    """
+
+    turn_id: str
+    case: Case
+    repeat: int
+    attempt: int
+    wall_ns: int
+    failure: Failure | None
+    warnings: tuple[Failure, ...]
+    reply_text: str | None
+    heard_text: str | None
+    timing: TurnTiming
+    both_sides_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +178,32 @@ class RunReader:
         # One short query per turn, so that a run that is being written is not blocked.
         for (turn_id,) in self._fetch("SELECT turn_id FROM turns ORDER BY id"):
             yield self.turn(turn_id, retime=retime)
+
+    def heads(self, *, latest: int | None = None) -> list[TurnHead]:
+        """Return the turns in the order in which they were committed, without what is large.
+
+        Args:
+            latest: Only so many of the last; all if None.
+        """
+        rows = self._fetch(
+            """SELECT turn_id, "case", repeat, attempt, wall_ns, failure, warnings, reply_text, heard_text,
+                      timing, length(envelope) AS samples
+               FROM turns ORDER BY id DESC LIMIT ?""",
+            -1 if latest is None else latest,
+        )
+        heads = []
+        for row in reversed(rows):
+            with self._decoding(row["turn_id"]):
+                heads.append(
+                    TurnHead(
+                        turn_id=row["turn_id"],
+                        case=encoding.case_from(row["case"], self._origin),
+                        **encoding.fields_in(row, _HEAD_FIELDS),
+                        timing=encoding.decode(encoding.TIMING, row["timing"]),
+                        both_sides_s=(row["samples"] or 0) // 2 * PEAK_NS / 1e9,
+                    )
+                )
+        return heads
 
     def turn(self, turn_id: str, *, retime: bool = False) -> TurnRecord:
         """Return one turn.

@@ -21,7 +21,7 @@ from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import lost_audio, own_folder, own_name
-from live_eval.recording._lock import WriterLock
+from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.record import LoggedMessage, TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
@@ -45,6 +45,11 @@ __all__ = ["RunWriter"]
 
 _log = logging.getLogger(__name__)
 _LOCK_FILE = ".run.lock"
+
+
+def is_being_written(folder: Path) -> bool:
+    """Return whether a process is writing the run in a folder, as far as can be seen from here."""
+    return is_held(folder / _LOCK_FILE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from live_eval.report.waveforms import drawn_envelope, length_s
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Question, Variant
 
-__all__ = ["TurnRow", "turn_order", "turn_row"]
+__all__ = ["TurnRow", "turn_marks", "turn_notes", "turn_order", "turn_row"]
 
 _EXCERPT = 110
 
@@ -150,13 +150,13 @@ def _details(reader: RunReader, turn: TurnRecord, facts: TurnFacts, table: Score
         ],
         "lag": [timing.lag_ns / 1e6, timing.flagged],
         "scores": [_score(table, turn, column) for column in table.columns],
-        "marks": _marks(turn),
+        "marks": turn_marks(turn),
         "seconds": seconds,
         "envelope": None if envelope is None else drawn_envelope(envelope),
         "responses": [[r.status.value, r.reason, r.text or "", r is turn.headline] for r in turn.responses]
         if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
         else [],
-        "facts": [[name, text] for name, text in _facts(reader, turn).items() if text],
+        "facts": [[name, text] for name, text in turn_notes(reader, turn).items() if text],
     }
 
 
@@ -179,8 +179,8 @@ def _score(table: ScoreTable, turn: TurnRecord, column: ScoreColumn) -> list[Any
     return [column.name, cell.value, column.unit, cell.reason, column.title]
 
 
-def _marks(turn: TurnRecord) -> list[list[Any]]:
-    """Return the marks in seconds from the session's sample 0, in the order of time."""
+def turn_marks(turn: TurnRecord) -> list[list[Any]]:
+    """Return the kind, title and second of each mark, from the session's sample 0, in the order of time."""
     trace, timing = turn.trace, turn.timing
     if trace.t0_ns is None:
         return []
@@ -205,7 +205,8 @@ def _marks(turn: TurnRecord) -> list[list[Any]]:
     return [list(mark) for mark in sorted(placed, key=lambda mark: mark[2])]
 
 
-def _facts(reader: RunReader, turn: TurnRecord) -> Mapping[str, str]:
+def turn_notes(reader: RunReader, turn: TurnRecord) -> Mapping[str, str]:
+    """Return facts about a turn by name, in words; empty where there is nothing to say."""
     case = turn.case
     phrase = case.cue.phrase if case.cue else ""
     return {

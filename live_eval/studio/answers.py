@@ -13,7 +13,7 @@ from aiohttp import web
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
 from live_eval.redaction import SECRETS
 
-__all__ = ["NotFoundError", "answer", "explain_errors", "json_text", "number_in", "refusal"]
+__all__ = ["NotFoundError", "answer", "explain_errors", "json_text", "refusal"]
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -39,24 +39,6 @@ def json_text(value: Any) -> str:
     """Return JSON without secrets; numbers that are not finite become null."""
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
     return orjson.dumps(SECRETS.values(value), default=str).decode() if SECRETS.suspects(text) else text
-
-
-def number_in(request: web.Request, name: str, default: float, low: float, high: float) -> float:
-    """Return a number of the request's query.
-
-    Raises:
-        UsageError: It is no number from `low` to `high`.
-    """
-    text = request.query.get(name)
-    if text is None:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not low <= value <= high:
-        raise UsageError(f"{name}: expected a number from {low:g} to {high:g}, found {text[:40]!r}")
-    return value
 
 
 def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:

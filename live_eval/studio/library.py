@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from live_eval.profile.campaign_file import CAMPAIGN_FILE
+from live_eval.profile.campaign_file import is_campaign
 from live_eval.recording import AUDIO_FOLDER, RUN_FILE, SCORES_FILE
+from live_eval.report.duplex import is_duplex_campaign
 from live_eval.studio.answers import NotFoundError
 
 __all__ = ["FolderKind", "Library", "ListedFolder"]
 
 FolderKind: TypeAlias = Literal["run", "campaign", "duplex"]
 
-_CAMPAIGNS: dict[str, FolderKind] = {CAMPAIGN_FILE: "campaign", "duplex.json": "duplex"}
+_TRACES = (RUN_FILE, SCORES_FILE, AUDIO_FOLDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,10 @@ class Library:
             raise NotFoundError(f"{found.path}: expected a {' or '.join(kinds)}, found a {found.kind}")
         return found
 
+    def runs_of(self, campaign: ListedFolder) -> list[ListedFolder]:
+        """Return the runs of a campaign."""
+        return [each for each in self.folders() if each.campaign == campaign.id]
+
 
 def _search(root: Path) -> Iterator[ListedFolder]:
     """Yield the runs and campaigns in a folder, or the folder itself."""
@@ -106,11 +111,11 @@ def _folders_in(folder: Path) -> list[Path]:
 
 def _kind_of(folder: Path) -> FolderKind | None:
     """Return what a folder holds; what is left of a run is one, so that the list can say what is wrong."""
-    for name, kind in _CAMPAIGNS.items():
-        if (folder / name).is_file() and not (folder / RUN_FILE).exists():
-            return kind
-    traces = (RUN_FILE, SCORES_FILE, AUDIO_FOLDER)
-    return "run" if any(os.path.lexists(folder / name) for name in traces) else None
+    if is_campaign(folder):
+        return "campaign"
+    if is_duplex_campaign(folder):
+        return "duplex"
+    return "run" if any(os.path.lexists(folder / name) for name in _TRACES) else None
 
 
 def _id_of(folder: Path) -> str:

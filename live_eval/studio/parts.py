@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from live_eval.studio import front_end, runs_api
+from live_eval.studio import comparison_api, front_end, pages, progress_api, runs_api, sound_api, turns_api
 
 __all__ = ["PARTS", "Part"]
 
@@ -17,4 +17,9 @@ Part: TypeAlias = Callable[[web.Application], None]
 PARTS: tuple[Part, ...] = (
     front_end.add_routes,
     runs_api.add_routes,
+    turns_api.add_routes,
+    sound_api.add_routes,
+    comparison_api.add_routes,
+    progress_api.add_routes,
+    pages.add_routes,
 )

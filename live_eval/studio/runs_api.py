@@ -1,77 +1,66 @@
-"""The list of runs and campaigns, and what each is."""
+"""The list of runs and campaigns, and the figures of each."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from live_eval.errors import SchemaVersionError, StoreError
-from live_eval.recording import RunReader, part_of, text_of
+from live_eval.analysis.summary import summarise
+from live_eval.analysis.task_levels import relate_levels
+from live_eval.duplex.summary import duplex_summary
+from live_eval.profile.summary import campaign_summary
+from live_eval.recording import RunReader, ScoreReader
 from live_eval.studio.answers import answer
-from live_eval.studio.library import Library, ListedFolder
+from live_eval.studio.library import Library
+from live_eval.studio.run_facts import folder_facts
 from live_eval.studio.shared import LIBRARY
+from live_eval.studio.turn_index import Stamp, stamp_of
 
 __all__ = ["add_routes"]
 
+_KEPT = 32
+
 
 def add_routes(app: web.Application) -> None:
-    """Serve the list of runs."""
+    """Serve the list of runs, and their figures."""
     app.router.add_get("/api/runs", _runs)
+    app.router.add_get("/api/runs/{run}", _run)
 
 
 async def _runs(request: web.Request) -> web.Response:
     return await answer(_listing, request.app[LIBRARY])
 
 
+async def _run(request: web.Request) -> web.Response:
+    return await answer(_figures, request.app[LIBRARY], request.match_info["run"])
+
+
 def _listing(library: Library) -> list[dict[str, Any]]:
-    return [_row(folder) for folder in library.folders()]
+    return [folder_facts(folder) for folder in library.folders()]
 
 
-def _row(folder: ListedFolder) -> dict[str, Any]:
-    """Return what a folder holds; of one that cannot be read, the problem."""
-    row: dict[str, Any] = {
-        "id": folder.id,
-        "name": folder.path.name,
-        "kind": folder.kind,
-        "campaign": folder.campaign,
-        "endpoint": None,
-        "model": None,
-        "data": None,
-        "created": None,
-        "ended": None,
-        "state": None,
-        "finished": False,
-        "turns": None,
-        "planned": None,
-        "failed": None,
-        "schema_ok": True,
-        "problem": None,
-    }
-    try:
-        row |= _run_facts(folder)
-    except SchemaVersionError as error:
-        row |= {"schema_ok": False, "problem": str(error)}
-    except (StoreError, OSError) as error:
-        row["problem"] = str(error)
-    return row
+def _figures(library: Library, run_id: str) -> dict[str, Any]:
+    """Return a folder's row of the list, its manifest, and its figures as its own command prints them."""
+    folder = library.find(run_id)
+    facts = folder_facts(folder)
+    if folder.kind == "run":
+        with RunReader.open(folder.path) as run:
+            manifest = run.manifest
+        return {**_summary(folder.path, stamp_of(folder.path)), "folder": facts, "manifest": manifest}
+    runs = [folder_facts(each) for each in library.runs_of(folder)]
+    if folder.kind == "campaign":
+        figures = campaign_summary(folder.path, words=False)  # recognising words takes long
+    else:
+        figures = duplex_summary(folder.path)
+    return {**figures, "folder": facts, "runs": runs}
 
 
-def _run_facts(folder: ListedFolder) -> dict[str, Any]:
-    if folder.kind != "run":
-        return {}
-    with RunReader.open(folder.path) as run:
-        endpoint = part_of(run.manifest, "endpoint")
-        planned = run.manifest.get("turns")
-        return {
-            "endpoint": text_of(endpoint, "name"),
-            "model": text_of(endpoint, "model"),
-            "data": text_of(part_of(run.manifest, "data"), "name"),
-            "created": run.started_at,
-            "ended": run.ended_at,
-            "state": run.state,
-            "finished": run.ended,
-            "turns": len(run),
-            "planned": planned if isinstance(planned, int) else None,
-            "failed": run.failed_turns,
-        }
+@lru_cache(maxsize=_KEPT)
+def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
+    """Return what ``live-eval show --json`` prints."""
+    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+        summary = summarise(run, scores)
+    return {**summary.as_json(), "levels": relate_levels(summary).as_json()}

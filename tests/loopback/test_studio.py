@@ -10,10 +10,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from live_eval.errors import FailureKind
 from live_eval.recording import RUN_FILE, RunWriter
 from live_eval.testing.records import TurnPlan, spoken_turn
-from live_eval.types import Case, Failure, FailureKind, Variant
-from tests.support.studio import TOKEN, studio
+from live_eval.types import Case, Failure, Variant
+from tests.support.studio import TOKEN, port_of, studio
 
 
 def a_case(name: str = "id_1/target", **fields: Any) -> Case:
@@ -50,7 +51,7 @@ async def test_the_link_opens_the_studio_and_leaves_the_token_in_a_cookie_alone(
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/static/studio.js", "/nothing", "/?token=wrong"])
 async def test_nothing_is_answered_without_the_token(tmp_path: Path, path: str) -> None:
     async with studio(tmp_path, opened=False) as browser:
-        for cookies in ({}, {f"live-eval-studio-{browser._base_url.port}": "wrong"}):
+        for cookies in ({}, {f"live-eval-studio-{port_of(browser)}": "wrong"}):
             async with browser.get(path, cookies=cookies) as refused:
                 assert refused.status == 401
 
@@ -58,7 +59,7 @@ async def test_nothing_is_answered_without_the_token(tmp_path: Path, path: str) 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", ""])
 async def test_a_foreign_host_is_refused(tmp_path: Path, host: str) -> None:
     async with studio(tmp_path) as browser:
-        headers = {"Host": host.format(port=browser._base_url.port)}
+        headers = {"Host": host.format(port=port_of(browser))}
         async with browser.get("/api/runs", headers=headers) as refused:
             assert await told(refused) == (403, "host")
 
@@ -79,7 +80,7 @@ async def test_what_changes_something_needs_our_own_origin(tmp_path: Path) -> No
 
     async with studio(tmp_path, parts=[echo], opened=False) as browser:
         own = {"Origin": str(browser._base_url).rstrip("/")}
-        cookies = {f"live-eval-studio-{browser._base_url.port}": TOKEN}
+        cookies = {f"live-eval-studio-{port_of(browser)}": TOKEN}
         async with browser.post("/api/echo", data="a", cookies=cookies) as refused:
             assert await told(refused) == (403, "origin")
         async with browser.post("/api/echo", data="a", headers=own, cookies=cookies) as taken:
@@ -101,7 +102,7 @@ async def test_what_changes_something_needs_our_own_origin(tmp_path: Path) -> No
 )
 async def test_a_path_that_climbs_out_finds_nothing(tmp_path: Path, path: str) -> None:
     async with studio(tmp_path) as browser:
-        port = browser._base_url.port
+        port = port_of(browser)
         # A client would tidy the path up: the request is written as it is.
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         cookie = f"Cookie: live-eval-studio-{port}={TOKEN}"

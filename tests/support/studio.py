@@ -17,6 +17,13 @@ from live_eval.types import Secret
 TOKEN = "the-token-of-this-studio"
 
 
+def port_of(browser: aiohttp.ClientSession) -> int:
+    """The port of the studio that a session is with."""
+    assert browser._base_url is not None
+    assert browser._base_url.port is not None
+    return browser._base_url.port
+
+
 @asynccontextmanager
 async def studio(
     *folders: Path, parts: Sequence[Part] = PARTS, opened: bool = True

@@ -24,7 +24,7 @@ from live_eval.text.files import flattened
 from live_eval.text.wording import counted
 from live_eval.types import StampKind
 
-__all__ = ["CAMPAIGN_PAGE", "write_campaign_page"]
+__all__ = ["CAMPAIGN_PAGE", "campaign_page", "write_campaign_page"]
 
 CAMPAIGN_PAGE = "latency.html"
 """The page of a campaign, in its folder."""
@@ -58,10 +58,16 @@ def write_campaign_page(folder: Path, summary: Mapping[str, Any]) -> Path:
     for point in campaign.points:
         if not point.error:
             write_report([point.path], own_page(point.path, RUN_PAGE), audio_mb=_AUDIO_MB)
-    return write_page(folder, CAMPAIGN_PAGE, _page(campaign, summary))
+    return write_page(folder, CAMPAIGN_PAGE, campaign_page(campaign, summary))
 
 
-def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:
+def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the page of a campaign in pieces.
+
+    Args:
+        campaign: The campaign.
+        summary: Its figures, as `campaign_summary` returns them.
+    """
     views = _views(campaign, summary)
     swept = [view for view in views if view.record.role == "sweep"]
     measured = [view for view in views if view.record.role != "sentinel"]

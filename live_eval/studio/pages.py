@@ -1,0 +1,158 @@
+"""The pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``, made by these commands' own code.
+
+A page in a folder may come from somebody else: only what was made in this process is shown. The pages allow
+their own script alone, and none of them can send a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from live_eval.duplex.summary import duplex_summary
+from live_eval.errors import UsageError
+from live_eval.profile.summary import campaign_summary, read_campaign
+from live_eval.recording import is_own_file
+from live_eval.report import write_report
+from live_eval.report.duplex import DUPLEX_PAGE, write_duplex_page
+from live_eval.report.duplex.sounds import SOUNDS
+from live_eval.report.latency import CAMPAIGN_PAGE, campaign_page
+from live_eval.report.latency.points import RUN_PAGE
+from live_eval.report.leaderboard import build_board, render
+from live_eval.studio.answers import NotFoundError
+from live_eval.studio.library import Library, ListedFolder
+from live_eval.studio.shared import LIBRARY
+from live_eval.studio.turn_index import Stamp, stamp_of
+
+__all__ = ["add_routes"]
+
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "media-src 'self' blob:; connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""What no page may do. The policy within each page allows less: of scripts, its own by its hash."""
+_MOST_RUNS = 20
+_KEPT_PAGES = 4
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve pages."""
+    app.router.add_get("/pages/report.html", _report)
+    app.router.add_get("/pages/leaderboard.html", _leaderboard)
+    app.router.add_get(f"/pages/{{folder}}/{CAMPAIGN_PAGE}", _latency)
+    app.router.add_get(f"/pages/{{folder}}/{DUPLEX_PAGE}", _duplex)
+    app.router.add_get(f"/pages/{{folder}}/{{run}}/{RUN_PAGE}", _report_in_campaign)
+    app.router.add_get(f"/pages/{{folder}}/{SOUNDS}/{{name}}", _sound)
+
+
+async def _report(request: web.Request) -> web.Response:
+    return await _page(_reported, request.app[LIBRARY], _runs_in(request))
+
+
+async def _leaderboard(request: web.Request) -> web.Response:
+    return await _page(_ranked, request.app[LIBRARY], _runs_in(request))
+
+
+async def _latency(request: web.Request) -> web.Response:
+    return await _page(_campaign, request.app[LIBRARY], request.match_info["folder"])
+
+
+async def _duplex(request: web.Request) -> web.Response:
+    return await _page(_duplex_campaign, request.app[LIBRARY], request.match_info["folder"])
+
+
+async def _report_in_campaign(request: web.Request) -> web.Response:
+    folder, name = request.match_info["folder"], request.match_info["run"]
+    return await _page(_reported_in_campaign, request.app[LIBRARY], folder, name)
+
+
+async def _sound(request: web.Request) -> web.FileResponse:
+    folder, name = request.match_info["folder"], request.match_info["name"]
+    file = await asyncio.to_thread(_sound_file, request.app[LIBRARY], folder, name)
+    return web.FileResponse(file, headers={"Content-Type": "audio/flac"})
+
+
+def _runs_in(request: web.Request) -> tuple[str, ...]:
+    """Return the ids of the runs that a request names.
+
+    Raises:
+        UsageError: It names none, or too many.
+    """
+    named = tuple(dict.fromkeys(request.query.getall("run", [])))
+    if not 1 <= len(named) <= _MOST_RUNS:
+        raise UsageError(f"run: expected the ids of 1 to {_MOST_RUNS} runs, found {len(named)}")
+    return named
+
+
+async def _page(make: Callable[..., str], *arguments: Any) -> web.Response:
+    """Return a page that a function makes off the event loop."""
+    text = await asyncio.to_thread(make, *arguments)
+    return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _POLICY})
+
+
+def _reported(library: Library, run_ids: tuple[str, ...]) -> str:
+    paths = tuple(library.find(run_id, "run").path for run_id in run_ids)
+    return _report_of(paths, tuple(map(stamp_of, paths)))
+
+
+def _ranked(library: Library, run_ids: tuple[str, ...]) -> str:
+    paths = tuple(library.find(run_id, "run").path for run_id in run_ids)
+    return _board_of(paths, tuple(map(stamp_of, paths)))
+
+
+def _campaign(library: Library, folder_id: str) -> str:
+    folder = library.find(folder_id, "campaign")
+    return _latency_of(folder.path, _stamps_in(library, folder))
+
+
+def _duplex_campaign(library: Library, folder_id: str) -> str:
+    folder = library.find(folder_id, "duplex")
+    return _duplex_of(folder.path, _stamps_in(library, folder))
+
+
+def _reported_in_campaign(library: Library, folder_id: str, name: str) -> str:
+    folder = library.find(folder_id, "campaign", "duplex")
+    for run in library.runs_of(folder):
+        if run.path.name == name:
+            return _report_of((run.path,), (stamp_of(run.path),))
+    raise NotFoundError(f"{folder.path}: has no run {name[:100]!r}")
+
+
+def _sound_file(library: Library, folder_id: str, name: str) -> Path:
+    folder = library.find(folder_id, "duplex").path
+    there = {file.name: file for file in (folder / SOUNDS).glob("*.flac")}
+    if name not in there or not is_own_file(folder, there[name]):
+        raise NotFoundError(f"{folder}: has no sound {name[:100]!r}")
+    return there[name]
+
+
+def _stamps_in(library: Library, folder: ListedFolder) -> tuple[Stamp, ...]:
+    return tuple(stamp_of(run.path) for run in library.runs_of(folder))
+
+
+@lru_cache(maxsize=_KEPT_PAGES)
+def _report_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
+    text = write_report(paths)
+    assert text is not None
+    return text
+
+
+@lru_cache(maxsize=_KEPT_PAGES)
+def _board_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
+    return render(build_board(paths), "html")
+
+
+@lru_cache(maxsize=_KEPT_PAGES)
+def _latency_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
+    return "".join(campaign_page(read_campaign(folder), campaign_summary(folder)))
+
+
+@lru_cache(maxsize=_KEPT_PAGES)
+def _duplex_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
+    """Make the page in the folder, next to the sound that it plays, as ``live-eval report`` does."""
+    return write_duplex_page(folder, duplex_summary(folder)).read_text("utf-8")

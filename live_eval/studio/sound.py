@@ -1,0 +1,115 @@
+"""The sound of a turn: either side as a WAV file, its peaks, and its spectrogram. Pure."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+from live_eval.audio import int16_to_float
+from live_eval.audio.peaks import peaks
+
+__all__ = ["SIDES", "Side", "as_wav", "drawn_peaks", "excerpt", "spectrogram"]
+
+Side: TypeAlias = Literal["user", "reply"]
+
+SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
+"""The channel of each side."""
+
+LOW_DB = -90.0
+"""What is drawn as silence."""
+HIGH_HZ = 8_000
+"""The highest frequency that is drawn."""
+
+_WINDOW_S = 0.025
+_HOP_S = 0.005
+_SECOND_NS = 1_000_000_000
+
+
+def excerpt(both: NDArray[np.int16], rate_hz: int, start_s: float, end_s: float) -> NDArray[np.int16]:
+    """Return what lies between two moments of the audio of both sides, int16, shape (samples, 2)."""
+    return both[round(start_s * rate_hz) : round(min(end_s, len(both) / rate_hz) * rate_hz)]
+
+
+def as_wav(pcm: NDArray[np.int16], rate_hz: int) -> bytes:
+    """Return a WAV file.
+
+    Args:
+        pcm: int16, shape (samples,) or (samples, channels).
+        rate_hz: Its rate.
+    """
+    made = io.BytesIO()
+    soundfile.write(made, pcm, rate_hz, format="WAV", subtype="PCM_16")
+    return made.getvalue()
+
+
+def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, Any]:
+    """Return the peaks of both sides in at most so many bins.
+
+    Args:
+        both: int16, shape (samples, 2).
+        rate_hz: Its rate.
+        bins: Most bins of each side.
+
+    Returns:
+        The length of a bin in seconds, and a number from 0 to 255 for each bin of each side, on a
+        square-root scale so that quiet speech shows.
+    """
+    step = max(1, math.ceil(len(both) / bins))
+    found = peaks(both, rate_hz, -(-step * _SECOND_NS // rate_hz))
+    return {
+        "step_s": step / rate_hz,
+        **{side: found[:, channel].tolist() for side, channel in SIDES.items()},
+    }
+
+
+def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -> dict[str, Any]:
+    """Return the spectrogram of one side.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Its rate.
+        columns: Most columns, each of the same length of sound.
+        rows: Bands of the same width, up to `HIGH_HZ` or half the rate.
+
+    Returns:
+        The length of a column in seconds, the highest frequency, and one byte for each band of each column
+        in base64: columns one after the other, each from the lowest band up, from 0 at `LOW_DB` below full
+        scale to 255 at full scale.
+    """
+    from scipy.signal import ShortTimeFFT
+    from scipy.signal.windows import hann
+
+    window = hann(round(_WINDOW_S * rate_hz), sym=False)
+    hop = max(1, round(_HOP_S * rate_hz))
+    # At least one point for each band.
+    points = max(len(window), 2 * math.ceil(rows * rate_hz / min(2 * HIGH_HZ, rate_hz)))
+    transform = ShortTimeFFT(window, hop, rate_hz, mfft=points, scale_to="magnitude", fft_mode="onesided")
+    padded = np.pad(int16_to_float(pcm), (0, max(0, len(window) - len(pcm))))
+    magnitude = np.abs(transform.stft(padded, p0=0, p1=max(1, -(-len(padded) // hop))))
+    high_hz = min(HIGH_HZ, rate_hz // 2)
+    magnitude = magnitude[transform.f <= high_hz]
+    together = math.ceil(magnitude.shape[1] / columns)
+    loudest = _loudest(_loudest(magnitude, rows).T, math.ceil(magnitude.shape[1] / together))
+    level = 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # a sine's power is in two lines of the spectrum
+    drawn = np.rint(np.clip(1 - level / LOW_DB, 0, 1) * 255).astype(np.uint8)
+    return {
+        "step_s": together * hop / rate_hz,
+        "high_hz": high_hz,
+        "low_db": LOW_DB,
+        "columns": len(drawn),
+        "rows": rows,
+        "data": base64.b64encode(drawn.tobytes()).decode(),
+    }
+
+
+def _loudest(values: NDArray[np.floating[Any]], groups: int) -> NDArray[np.floating[Any]]:
+    """Return the greatest of each of so many groups of consecutive rows."""
+    starts = np.arange(groups) * len(values) // groups
+    return np.maximum.reduceat(values, starts, axis=0)

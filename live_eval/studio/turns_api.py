@@ -1,0 +1,75 @@
+"""The turns of a run: a page of the list, and one turn in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from live_eval.errors import UsageError
+from live_eval.studio.answers import answer
+from live_eval.studio.library import Library
+from live_eval.studio.lookups import count_in, open_turn
+from live_eval.studio.shared import LIBRARY
+from live_eval.studio.turn_details import turn_details, turn_events
+from live_eval.studio.turn_index import CHOICES, RECORDED, TurnQuery, read_index
+
+__all__ = ["add_routes"]
+
+_MOST_TURNS = 1_000
+_MOST_EVENTS = 1_000
+_MOST_OFFSET = 10_000_000
+_YES_OR_NO = {"0": False, "1": True}
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve turns."""
+    app.router.add_get("/api/runs/{run}/turns", _turns)
+    app.router.add_get("/api/runs/{run}/turns/{turn}", _turn)
+    app.router.add_get("/api/runs/{run}/turns/{turn}/events", _events)
+
+
+async def _turns(request: web.Request) -> web.Response:
+    return await answer(_page, request.app[LIBRARY], request.match_info["run"], _query_of(request))
+
+
+async def _turn(request: web.Request) -> web.Response:
+    return await answer(_details, request.app[LIBRARY], request.match_info["run"], request.match_info["turn"])
+
+
+async def _events(request: web.Request) -> web.Response:
+    offset = count_in(request, "offset", 0, _MOST_OFFSET)
+    limit = count_in(request, "limit", _MOST_EVENTS, _MOST_EVENTS)
+    run_id, turn_id = request.match_info["run"], request.match_info["turn"]
+    return await answer(_event_page, request.app[LIBRARY], run_id, turn_id, offset, limit)
+
+
+def _query_of(request: web.Request) -> TurnQuery:
+    query = request.query
+    flags = {name: query[name] for name in ("flagged", "descending") if name in query}
+    for name, value in flags.items():
+        if value not in _YES_OR_NO:
+            raise UsageError(f"{name}: expected 0 or 1, found {value[:40]!r}")
+    return TurnQuery(
+        text=query.get("filter", ""),
+        choices={name: query[name] for name in CHOICES if query.get(name)},
+        flagged=_YES_OR_NO[flags["flagged"]] if "flagged" in flags else None,
+        sort=query.get("sort", RECORDED),
+        descending=_YES_OR_NO[flags.get("descending", "0")],
+        offset=count_in(request, "offset", 0, _MOST_OFFSET),
+        limit=count_in(request, "limit", 100, _MOST_TURNS),
+    )
+
+
+def _page(library: Library, run_id: str, query: TurnQuery) -> dict[str, Any]:
+    return read_index(library.find(run_id, "run").path).select(query)
+
+
+def _details(library: Library, run_id: str, turn_id: str) -> dict[str, Any]:
+    with open_turn(library, run_id, turn_id) as run:
+        return turn_details(run, read_index(run.path).table, turn_id, _MOST_EVENTS)
+
+
+def _event_page(library: Library, run_id: str, turn_id: str, offset: int, limit: int) -> dict[str, Any]:
+    with open_turn(library, run_id, turn_id) as run:
+        return turn_events(run, run.turn(turn_id), offset, limit)

@@ -1,0 +1,299 @@
+"""What the studio answers about runs, over real requests."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import numpy as np
+import pytest
+import soundfile
+
+from live_eval.errors import FailureKind
+from live_eval.judging import Scored
+from live_eval.recording import RUN_FILE, RunWriter, ScoreStore
+from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.types import Case, Failure, Variant
+from tests.support.campaigns import point, turns_at, write_campaign
+from tests.support.studio import studio
+
+FIRST = "id_1/target#2"
+
+
+def a_case(name: str, **fields: Any) -> Case:
+    return Case(
+        case_id=name,
+        script_id=name.partition("/")[0],
+        variant=Variant.TARGET,
+        audio_path=Path("a.wav"),
+        **fields,
+    )
+
+
+def write_run(folder: Path) -> None:
+    """A run of three turns, one of which failed, with scores of the others."""
+    with RunWriter.create(folder, {"endpoint": {"name": "made up"}, "turns": 3}) as writer:
+        first = a_case("id_1/target", text="Hello there.")
+        writer.commit(spoken_turn(first, TurnPlan(first_byte_ms=900), user=tone(800, hz=1000), repeat=1))
+        writer.commit(spoken_turn(a_case("id_2", text="Good evening."), TurnPlan(first_byte_ms=300)))
+        failure = Failure(FailureKind.NO_RESPONSE, "no response came")
+        writer.commit(spoken_turn(a_case("id_10"), TurnPlan(first_byte_ms=None, failure=failure)))
+        writer.end()
+    with ScoreStore.open(folder) as scores:
+        scores.put("taste", "1", FIRST, Scored({"": 4.0}, {"reason": "It is kind."}))
+        scores.put("taste", "1", "id_2", Scored({"": 2.0}, {"reason": "It is curt."}))
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, and a campaign of two."""
+    folder = tmp_path_factory.mktemp("recordings")
+    write_run(folder / "run")
+    write_campaign(folder / "campaign", [(point("c1"), turns_at([400, 500])), (point("c2"), turns_at([600]))])
+    return folder
+
+
+async def get(browser: aiohttp.ClientSession, path: str, **query: str | int) -> Any:
+    async with browser.get(path, params=query) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+async def error_of(browser: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    async with browser.get(path) as answer:
+        return answer.status, (await answer.json())["error"]["kind"]
+
+
+async def id_of(browser: aiohttp.ClientSession, name: str) -> str:
+    return str(next(row["id"] for row in await get(browser, "/api/runs") if row["name"] == name))
+
+
+async def test_runs_campaigns_and_their_runs_are_listed(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        rows = {row["name"]: row for row in await get(browser, "/api/runs")}
+        assert {name: row["kind"] for name, row in rows.items()} == {
+            "run": "run", "campaign": "campaign", "c1": "run", "c2": "run",
+        }  # fmt: skip
+        assert rows["c1"]["campaign"] == rows["campaign"]["id"]
+        figures = await get(browser, f"/api/runs/{rows['campaign']['id']}")
+        assert [each["name"] for each in figures["runs"]] == ["c2", "c1"]
+        assert len(figures["points"]) == 2
+        run = await get(browser, f"/api/runs/{rows['run']['id']}")
+        assert run["turns"] == {"total": 3, "captured": 2, "failed": 1, "planned": 3}
+        assert run["scores"]["taste"]["mean"] == 3
+
+
+async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        turns = f"/api/runs/{await id_of(browser, 'run')}/turns"
+
+        async def names(**query: str | int) -> list[str]:
+            return [row["turn_id"] for row in (await get(browser, turns, **query))["rows"]]
+
+        assert await names() == [FIRST, "id_2", "id_10"]
+        assert await names(sort="turn") == [FIRST, "id_2", "id_10"]
+        assert await names(sort="voice_to_voice") == ["id_2", FIRST, "id_10"]
+        assert await names(sort="taste", descending=1) == [FIRST, "id_2", "id_10"]
+        assert await names(filter="EVENING good") == ["id_2"]
+        assert await names(status="failed") == ["id_10"]
+        assert await names(offset=1, limit=1) == ["id_2"]
+        page = await get(browser, turns, offset=1, limit=1, status="captured")
+        assert (page["total"], page["matching"]) == (3, 2)
+        assert page["choices"]["status"] == ["captured", "failed"]
+
+
+@pytest.mark.parametrize(
+    "query", ["sort=taste.none", "limit=-1", "limit=2000", "offset=1.5", "flagged=maybe", "limit=nan"]
+)
+async def test_a_wrong_query_is_named(recordings: Path, query: str) -> None:
+    async with studio(recordings) as browser:
+        path = f"/api/runs/{await id_of(browser, 'run')}/turns?{query}"
+        assert await error_of(browser, path) == (400, "request")
+
+
+async def test_a_turn_has_marks_transcript_scores_and_messages(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        turn = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}")
+    assert [mark["kind"] for mark in turn["marks"]] == ["end", "endpointing", "byte", "done", "audible"]
+    user, reply = turn["transcript"]
+    assert (user["side"], user["text"], user["sounds"]) == ("user", "Hello there.", [[0.0, 0.8]])
+    [heard] = reply["sounds"]
+    assert heard[0] == pytest.approx(0.8 + 0.9 + 0.08, abs=0.01)
+    [score] = turn["scores"]
+    assert (score["name"], score["value"]) == ("taste", 4.0)
+    assert turn["judgements"][0]["detail"] == {"reason": "It is kind."}
+    assert [event["type"] for event in turn["events"]["rows"]] == ["session.update", "session.updated"]
+
+
+async def test_sound_is_served_in_ranges(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        audio = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}/audio"
+        sides: dict[str, bytes] = {}
+        for side in ("both", "user", "reply"):
+            async with browser.get(f"{audio}/{side}") as whole:
+                sides[side] = await whole.read()
+            async with browser.get(f"{audio}/{side}", headers={"Range": "bytes=10-19"}) as part:
+                assert (part.status, await part.read()) == (206, sides[side][10:20])
+                assert part.headers["Content-Range"] == f"bytes 10-19/{len(sides[side])}"
+            async with browser.get(f"{audio}/{side}", headers={"Range": "bytes=-5"}) as end:
+                assert await end.read() == sides[side][-5:]
+            async with browser.get(f"{audio}/{side}", headers={"Range": "bytes=99999999-"}) as beyond:
+                assert beyond.status == 416
+        assert await error_of(browser, f"{audio}/neither") == (404, "missing")
+    both, _ = soundfile.read(io.BytesIO(sides["both"]), dtype="int16")
+    for channel, side in enumerate(("user", "reply")):
+        alone, _ = soundfile.read(io.BytesIO(sides[side]), dtype="int16")
+        assert np.array_equal(alone, both[:, channel])
+
+
+async def test_sound_is_drawn(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        turn = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}"
+        waves = await get(browser, f"{turn}/waveform", bins=50)
+        assert len(waves["user"]) == len(waves["reply"]) <= 50
+        spoken = [place * waves["step_s"] for place, peak in enumerate(waves["user"]) if peak]
+        assert spoken[-1] == pytest.approx(0.8, abs=waves["step_s"])
+        part = await get(browser, f"{turn}/waveform", bins=50, start_s="0.79", end_s="0.81")
+        assert part["step_s"] < 0.001
+        drawn = await get(browser, f"{turn}/spectrogram", side="user", columns=40, end_s="0.8")
+    levels = np.frombuffer(base64.b64decode(drawn["data"]), np.uint8).reshape(drawn["columns"], drawn["rows"])
+    band_hz = drawn["high_hz"] / drawn["rows"]
+    assert (levels[5].argmax() + 0.5) * band_hz == pytest.approx(1000, abs=band_hz)
+    assert 20 * np.log10(0.3) == pytest.approx(-90 * (1 - levels[5].max() / 255), abs=1)
+
+
+async def test_two_runs_are_compared(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        first, other = [await id_of(browser, name) for name in ("c1", "c2")]
+        compared = await get(browser, "/api/compare", a=first, b=other, common=1)
+        assert compared["first"] == "c1"
+        assert await error_of(browser, f"/api/compare?a={first}") == (400, "request")
+        assert await error_of(browser, f"/api/compare?a={first}&b={first}") == (400, "request")
+        assert await error_of(browser, f"/api/compare?a={first}&b=0") == (404, "missing")
+
+
+async def test_the_pages_of_other_commands_are_made_and_send_nothing(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        run, campaign = [await id_of(browser, name) for name in ("run", "campaign")]
+        before = {file.name for file in (recordings / "run").iterdir()}
+        for path in (
+            f"/pages/report.html?run={run}",
+            f"/pages/leaderboard.html?run={run}",
+            f"/pages/{campaign}/c1/report.html",
+        ):
+            async with browser.get(path) as page:
+                assert page.status == 200, await page.text()
+                assert "connect-src 'none'" in page.headers["Content-Security-Policy"]
+                assert (await page.text()).startswith("<!DOCTYPE html>")
+        assert {file.name for file in (recordings / "run").iterdir()} == before
+        for path in (
+            "/pages/report.html",
+            f"/pages/leaderboard.html?{'&'.join(f'run={n}' for n in range(21))}",
+        ):
+            async with browser.get(path) as refused:
+                assert refused.status == 400
+        for path in (f"/pages/{campaign}/..%2Frun/report.html", f"/pages/{run}/latency.html"):
+            async with browser.get(path) as missing:
+                assert missing.status == 404
+
+
+async def events_of(answer: aiohttp.ClientResponse) -> list[tuple[str, Any]]:
+    found = []
+    for event in (await answer.text()).strip().split("\n\n"):
+        if event.startswith("event: "):
+            name, _, data = event.removeprefix("event: ").partition("\ndata: ")
+            found.append((name, json.loads(data)))
+    return found
+
+
+async def test_a_run_under_way_is_followed_to_its_end(tmp_path: Path) -> None:
+    writer = await asyncio.to_thread(RunWriter.create, tmp_path / "run", {"turns": 1})
+    async with studio(tmp_path) as browser:
+        run = await id_of(browser, "run")
+        async with browser.get(f"/api/runs/{run}/progress") as stream:
+            assert stream.content_type == "text/event-stream"
+            assert await stream.content.readline() == b"event: progress\n"
+            assert b'"state":"running"' in await stream.content.readline()
+            await asyncio.to_thread(writer.commit, spoken_turn(a_case("id_1")))
+            await asyncio.to_thread(writer.end)
+            events = await events_of(stream)
+        assert events[-1] == ("end", {})
+        assert (events[-2][1]["state"], events[-2][1]["turns"]) == ("finished", 1)
+        assert events[-2][1]["latest"][0]["turn_id"] == "id_1"
+        assert (await get(browser, f"/api/runs/{run}/turns"))["total"] == 1
+
+
+async def test_a_run_whose_writer_died_is_interrupted(tmp_path: Path) -> None:
+    writer = await asyncio.to_thread(RunWriter.create, tmp_path / "run", {"turns": 1})
+    await asyncio.to_thread(writer.close)
+    async with studio(tmp_path) as browser:
+        [row] = await get(browser, "/api/runs")
+        assert (row["state"], row["finished"]) == ("interrupted", False)
+        async with browser.get(f"/api/runs/{row['id']}/progress") as stream:
+            assert [name for name, _ in await events_of(stream)] == ["progress", "end"]
+
+
+async def test_a_run_deleted_while_it_is_followed_ends_with_the_problem(tmp_path: Path) -> None:
+    writer = await asyncio.to_thread(RunWriter.create, tmp_path / "run", {"turns": 1})
+    async with studio(tmp_path) as browser:
+        run = await id_of(browser, "run")
+        async with browser.get(f"/api/runs/{run}/progress") as stream:
+            await stream.content.readline()
+            await asyncio.to_thread(shutil.rmtree, tmp_path / "run")
+            assert [name for name, _ in await events_of(stream)] == ["problem", "end"]
+        for path in ("", "/turns", "/turns/id_1", "/progress"):
+            assert await error_of(browser, f"/api/runs/{run}{path}") == (404, "missing")
+        assert await get(browser, "/api/runs") == []
+    await asyncio.to_thread(writer.close)
+
+
+async def test_a_run_of_a_newer_schema_is_named(recordings: Path, tmp_path: Path) -> None:
+    shutil.copytree(recordings / "run", tmp_path / "run")
+    with closing(sqlite3.connect(tmp_path / "run" / RUN_FILE)) as db:
+        db.execute("PRAGMA user_version = 99")
+    async with studio(tmp_path) as browser:
+        [row] = await get(browser, "/api/runs")
+        assert not row["schema_ok"]
+        assert "99" in row["problem"]
+        for path in ("", "/turns", "/turns/id_2", "/turns/id_2/waveform", "/progress"):
+            assert await error_of(browser, f"/api/runs/{row['id']}{path}") == (409, "schema")
+
+
+@pytest.mark.parametrize(
+    ("statement", "path"),
+    [
+        ("UPDATE turns SET timing = '{}'", "/turns"),
+        ("UPDATE turns SET trace = 'no'", "/turns/id_2"),
+        ("UPDATE turns SET both_file = '../run.sqlite'", "/turns/id_2/audio/both"),
+        ("UPDATE turns SET both_file = 'gone.flac'", "/turns/id_2/waveform"),
+        ("DROP TABLE events", "/turns/id_2/events"),
+    ],
+)
+async def test_what_is_damaged_is_named(recordings: Path, tmp_path: Path, statement: str, path: str) -> None:
+    shutil.copytree(recordings / "run", tmp_path / "run")
+    with closing(sqlite3.connect(tmp_path / "run" / RUN_FILE)) as db:
+        db.execute(statement)
+        db.commit()
+    async with studio(tmp_path) as browser:
+        run = await id_of(browser, "run")
+        assert await error_of(browser, f"/api/runs/{run}{path}") == (422, "unreadable")
+
+
+async def test_a_turn_whose_sound_is_lost_says_so(recordings: Path, tmp_path: Path) -> None:
+    shutil.copytree(recordings / "run", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "audio")
+    async with studio(tmp_path) as browser:
+        run = await id_of(browser, "run")
+        turn = await get(browser, f"/api/runs/{run}/turns/id_2")
+        assert (turn["audio"]["available"], turn["transcript"]) == (False, [])
+        assert "missing" in turn["audio"]["problem"]
+        assert await error_of(browser, f"/api/runs/{run}/turns/id_2/audio/user") == (422, "unreadable")
