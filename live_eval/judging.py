@@ -38,6 +38,7 @@ __all__ = [
     "OptionSpec",
     "OutputSpec",
     "PairwiseJudge",
+    "RatingScale",
     "Scored",
     "SelectiveJudge",
     "Unscored",
@@ -122,6 +123,19 @@ class LeaderboardColumn:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RatingScale:
+    """What people are asked who rate a reply by hand, in the words that the model is asked in.
+
+    Args:
+        question: The question.
+        anchors: What each whole number means, from 1.
+    """
+
+    question: str
+    anchors: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSpec:
     """One number that a judge gives.
@@ -139,6 +153,7 @@ class OutputSpec:
         columns: The columns of the leaderboard that it fills.
         fits_cue_from: From which value on the reply takes the speaker's cue into account; None for a number
             that does not say so.
+        by_people: How people rate the same thing on the same scale; None for a number that they cannot give.
     """
 
     name: str
@@ -151,6 +166,7 @@ class OutputSpec:
     optional: bool = False
     columns: tuple[LeaderboardColumn, ...] = ()
     fits_cue_from: float | None = None
+    by_people: RatingScale | None = None
 
     @property
     def bounds(self) -> tuple[float, float] | None:

@@ -51,6 +51,11 @@ class Library:
         self._roots = tuple(folders)
         self._known: dict[str, ListedFolder] = {}
 
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that were named."""
+        return tuple(root.resolve() for root in self._roots)
+
     def folders(self) -> list[ListedFolder]:
         """Return what there is now, the last folder by name first."""
         found = {each.id: each for root in self._roots for each in _search(root.resolve())}

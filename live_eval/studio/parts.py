@@ -7,7 +7,16 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from live_eval.studio import comparison_api, front_end, pages, progress_api, runs_api, sound_api, turns_api
+from live_eval.studio import (
+    comparison_api,
+    front_end,
+    listen,
+    pages,
+    progress_api,
+    runs_api,
+    sound_api,
+    turns_api,
+)
 
 __all__ = ["PARTS", "Part"]
 
@@ -22,4 +31,5 @@ PARTS: tuple[Part, ...] = (
     comparison_api.add_routes,
     progress_api.add_routes,
     pages.add_routes,
+    listen.add_routes,
 )

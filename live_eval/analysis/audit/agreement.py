@@ -15,6 +15,7 @@ from live_eval.analysis.agreement import kendall, krippendorff, spearman
 from live_eval.errors import DataError
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader
+from live_eval.registry import installed_judges
 from live_eval.text.files import read_rows
 
 __all__ = ["Labels", "RunTurns", "against_json", "agreement_json", "read_labels"]
@@ -107,7 +108,8 @@ def _output(where: str, name: str | None, spec: JudgeSpec) -> str | None:
     for output in spec.outputs:
         if name in (output.name, score_name(spec.name, output.name)):
             return output.name
-    if "." in name and not name.startswith(f"{spec.name}."):
+    others = {score_name(other.name, each.name) for other in installed_judges() for each in other.outputs}
+    if name in others or ("." in name and not name.startswith(f"{spec.name}.")):
         return None
     known = ", ".join(score_name(spec.name, output.name) for output in spec.outputs)
     raise DataError(f"{where}: output {name!r}: expected one of {known}, or a score of another judge")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from live_eval.judging import Failed, JudgedTurn, JudgeSpec, Need, Unscored, mis
 from live_eval.recording import RunReader
 from live_eval.scoring.runner import AUDIO_NEEDS, before_asking, read_turn
 
-__all__ = ["Opponents", "TurnPicker", "turn_in_other"]
+__all__ = ["Opponents", "TurnPicker", "spread_over_scripts", "turn_in_other"]
 
 _CHUNK_TURNS = 16
 _OF_THE_USER = AUDIO_NEEDS - {Need.REPLY_AUDIO}
@@ -71,7 +71,8 @@ class TurnPicker:
         One turn of each script, then a second of each, and so on, in random order.
         """
         chunk: list[JudgedTurn] = []
-        for turn_id in self._order():
+        scripts = {turn.turn_id: turn.case.script_id for turn in self._known}
+        for turn_id in spread_over_scripts(scripts, self._seed):
             if self._limit and self.asked >= self._limit:
                 break
             item = read_turn(self._run, self._run.turn(turn_id), self._looks_at)
@@ -86,14 +87,6 @@ class TurnPicker:
                 chunk = []
         if chunk:
             yield chunk
-
-    def _order(self) -> Sequence[str]:
-        by_script: dict[str, list[str]] = {}
-        for place in np.random.default_rng(self._seed).permutation(len(self._known)):
-            turn = self._known[place]
-            by_script.setdefault(turn.case.script_id, []).append(turn.turn_id)
-        longest = max((len(ids) for ids in by_script.values()), default=0)
-        return [ids[number] for number in range(longest) for ids in by_script.values() if number < len(ids)]
 
     def donor(self, turn: JudgedTurn, kind: DonorKind) -> JudgedTurn | None:
         """Return a turn of another script to borrow from, or None if there is none."""
@@ -120,6 +113,21 @@ class TurnPicker:
         if mine is None or cue is None or mine.name == cue.name:
             return False
         return other.case.reference_audio_path is not None or turn.reference is None
+
+
+def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
+    """Return turns in random order: one of each script, then a second of each, and so on.
+
+    Args:
+        scripts: The script of each turn, in an order that does not depend on which turn finished first.
+        seed: Seed of the order.
+    """
+    turn_ids = list(scripts)
+    by_script: dict[str, list[str]] = {}
+    for place in np.random.default_rng(seed).permutation(len(turn_ids)):
+        by_script.setdefault(scripts[turn_ids[place]], []).append(turn_ids[place])
+    longest = max((len(ids) for ids in by_script.values()), default=0)
+    return [ids[number] for number in range(longest) for ids in by_script.values() if number < len(ids)]
 
 
 class Opponents:

@@ -1,0 +1,276 @@
+"""Listening tests in the browser: set one up, hear, vote, see the results, export."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
+
+from live_eval.clock import Clock, SystemClock
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.studio.answers import NotFoundError, answer
+from live_eval.studio.library import Library
+from live_eval.studio.listening.export import votes_csv
+from live_eval.studio.listening.plan import ListeningKind, ReferenceKind, rating_scales
+from live_eval.studio.listening.results import results_json
+from live_eval.studio.listening.setup import plan_test
+from live_eval.studio.listening.trials import GivenTrial, Opinion, TrialDesk
+from live_eval.studio.listening.votes import FOLDER, Ballots, VoteFile
+from live_eval.studio.shared import LIBRARY
+
+__all__ = ["add_routes", "routes"]
+
+_LONGEST_NAME = 60
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NewTest:
+    kind: ListeningKind
+    runs: tuple[str, ...]
+    limit: int = 20
+    scales: tuple[str, ...] = ()
+    reference: ReferenceKind = ReferenceKind.USER
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    listener: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SentVote:
+    trial: str
+    choice: str = ""
+    ratings: dict[str, int] = field(default_factory=dict)
+    played: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+
+_NEW_TEST = TypeAdapter(_NewTest)
+_SENT_VOTE = TypeAdapter(_SentVote)
+_LISTENER = TypeAdapter(_Listener)
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve listening tests."""
+    routes(app, SystemClock())
+
+
+def routes(app: web.Application, clock: Clock) -> None:
+    """Serve listening tests, timed by a clock."""
+    ListeningApi(app[LIBRARY], clock).add_to(app)
+
+
+class ListeningApi:
+    """The requests about listening tests.
+
+    Until a listener has voted, no answer says which run a reply is from: sounds and trials have random names,
+    and the files of a test are named by its kind.
+
+    Args:
+        library: Finds runs.
+        clock: Says how long a listener had.
+    """
+
+    def __init__(self, library: Library, clock: Clock) -> None:
+        self._library = library
+        self._clock = clock
+        self._desk = TrialDesk(clock)
+
+    def add_to(self, app: web.Application) -> None:
+        """Add the routes."""
+        add = app.router.add_route
+        add("GET", "/api/listen", self._list)
+        add("POST", "/api/listen", self._create)
+        add("POST", "/api/listen/{test}/next", self._next)
+        add("POST", "/api/listen/{test}/undo", self._undo)
+        add("GET", "/api/listen/{test}/results", self._results)
+        add("GET", "/api/listen/{test}/votes.csv", self._export)
+        add("POST", "/api/listen/votes", self._vote)
+        add("GET", "/api/listen/sounds/{sound:[0-9a-f]{32}}", self._sound)
+
+    async def _list(self, _request: web.Request) -> web.Response:
+        return await answer(
+            lambda: {"tests": [_test_json(file) for file in self._files().values()], "scales": _scales_json()}
+        )
+
+    async def _create(self, request: web.Request) -> web.Response:
+        wanted = await _body(request, _NEW_TEST)
+
+        def create() -> dict[str, Any]:
+            runs = [self._library.find(run, "run").path for run in wanted.runs]
+            if not runs:
+                raise UsageError("expected a run, found none")
+            folder = runs[0].parent / FOLDER
+            test = plan_test(
+                wanted.kind,
+                runs,
+                folder,
+                limit=max(0, wanted.limit),
+                scales=wanted.scales,
+                reference=wanted.reference,
+                seed=wanted.seed,
+                wall_ns=self._clock.wall_ns(),
+            )
+            return _test_json(VoteFile.create(folder, test))
+
+        return await answer(create)
+
+    async def _next(self, request: web.Request) -> web.Response:
+        listener = await _listener(request)
+        return await answer(lambda: self._trial(self._file(request), listener))
+
+    async def _undo(self, request: web.Request) -> web.Response:
+        listener = await _listener(request)
+
+        def undo() -> dict[str, Any]:
+            file = self._file(request)
+            self._desk.undo(file, listener)
+            return self._trial(file, listener)
+
+        return await answer(undo)
+
+    async def _vote(self, request: web.Request) -> web.Response:
+        sent = await _body(request, _SENT_VOTE)
+        opinion = Opinion(trial=sent.trial, choice=sent.choice, ratings=sent.ratings, played=sent.played)
+
+        def vote() -> dict[str, Any]:
+            given = self._desk.given(sent.trial)
+            if given is None:
+                raise NotFoundError("this trial is no longer open; ask for the next one")
+            self._desk.vote(given, opinion)
+            return self._trial(given.file, given.listener)
+
+        return await answer(vote)
+
+    async def _sound(self, request: web.Request) -> web.Response:
+        clip = await asyncio.to_thread(self._desk.sound, request.match_info["sound"])
+        if clip is None:
+            raise NotFoundError("this sound belongs to no trial that is open; ask for the next one")
+        return web.Response(body=clip.wav, content_type="audio/wav")
+
+    async def _results(self, request: web.Request) -> web.Response:
+        def results() -> dict[str, Any]:
+            file = self._file(request)
+            return results_json(file.read(), file.path.parent)
+
+        return await answer(results)
+
+    async def _export(self, request: web.Request) -> web.Response:
+        def export() -> tuple[str, str]:
+            file = self._file(request)
+            ballots = file.read()
+            name, run = file.path.stem, ""
+            if ballots.test.kind is ListeningKind.RATING:
+                names = [each.name for each in ballots.test.runs]
+                run = request.query.get("run", names[0])
+                if run not in names:
+                    raise UsageError(f"run: expected {' or '.join(names)}, found {run[:60]!r}")
+                name = f"{name}-{run}"
+            return re.sub(r"[^A-Za-z0-9._-]", "_", name), votes_csv(ballots, run)
+
+        name, text = await asyncio.to_thread(export)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+        return web.Response(text=text, content_type="text/csv", headers=headers)
+
+    def _trial(self, file: VoteFile, listener: str) -> dict[str, Any]:
+        """Return where a listener is and what comes next."""
+        ballots, given = self._desk.next(file, listener)
+        return {
+            "listener": listener,
+            "done": len(ballots.of(listener)),
+            "total": ballots.test.trials,
+            "kind": ballots.test.kind.value,
+            "trial": None if given is None else _trial_json(ballots, given),
+        }
+
+    def _file(self, request: web.Request) -> VoteFile:
+        name = request.match_info["test"]
+        found = self._files().get(name)
+        if found is None:
+            raise NotFoundError(f"there is no listening test {name[:40]!r}; it may have been deleted")
+        return found
+
+    def _files(self) -> dict[str, VoteFile]:
+        """Return the tests next to all runs, by id; the last one first."""
+        places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
+        paths = [path for place in places for path in (place / FOLDER).glob("*.jsonl") if path.is_file()]
+        paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        return {_id_of(path): VoteFile(path) for path in paths}
+
+
+def _id_of(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def _test_json(file: VoteFile) -> dict[str, Any]:
+    """Return a test without the names of its runs; of one that cannot be read, the problem."""
+    row: dict[str, Any] = {
+        "id": _id_of(file.path),
+        "name": file.path.stem,
+        "problem": None,
+    }
+    try:
+        ballots = file.read()
+    except LiveEvalError as error:
+        return row | {"problem": str(error)}
+    test = ballots.test
+    return row | {
+        "kind": test.kind.value,
+        "created": test.created,
+        "cases": len(test.cases),
+        "trials": test.trials,
+        "scales": list(test.scales),
+        "listeners": [{"name": name, "votes": len(ballots.of(name))} for name in ballots.listeners],
+    }
+
+
+def _trial_json(ballots: Ballots, given: GivenTrial) -> dict[str, Any]:
+    def sound(name: str | None) -> str | None:
+        return None if name is None else f"/api/listen/sounds/{name}"
+
+    scales = _scales_json()
+    return {
+        "id": given.name,
+        "replies": [{"label": label, "sound": sound(name)} for label, name in given.replies.items()],
+        "words": given.case.words,
+        "cue": given.case.cue,
+        "user": sound(given.named(given.case.user)),
+        "reference": sound(given.named(given.case.reference)),
+        "scales": [scale for scale in scales if scale["score"] in ballots.test.scales],
+    }
+
+
+def _scales_json() -> list[dict[str, Any]]:
+    return [
+        {"score": name, "title": output.title, "question": output.by_people.question, "anchors": anchors}
+        for name, output in rating_scales().items()
+        if output.by_people is not None and (anchors := list(output.by_people.anchors))
+    ]
+
+
+async def _listener(request: web.Request) -> str:
+    """Return the listener whom a request names, without spaces that nobody sees."""
+    given = (await _body(request, _LISTENER)).listener
+    name = " ".join(unicodedata.normalize("NFC", given).split())
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(f"listener: expected a name of 1 to {_LONGEST_NAME} letters, found {name[:80]!r}")
+    return name
+
+
+async def _body(request: web.Request, adapter: TypeAdapter[_T]) -> _T:
+    try:
+        return adapter.validate_json(await request.read())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "body"
+        raise UsageError(f"{place}: {first['msg']}") from None

@@ -1,0 +1,209 @@
+"""What the votes of a listening test say, how far listeners agree, and how far judges agree with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from live_eval.analysis.agreement import krippendorff
+from live_eval.analysis.arena.ratings import Match, rate
+from live_eval.analysis.audit.agreement import Labels, RunTurns, agreement_json
+from live_eval.analysis.statistics import estimate_mean, estimate_share
+from live_eval.analysis.summary import ScoreTable, judges_asked_for, read_scores
+from live_eval.errors import StoreError
+from live_eval.judging import JudgeSpec, score_name
+from live_eval.recording import RunReader, ScoreReader
+from live_eval.registry import installed_judges
+from live_eval.studio.listening.plan import ListeningKind
+from live_eval.studio.listening.votes import Ballots, ListenerVote
+
+__all__ = ["results_json"]
+
+
+def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
+    """Return the results as the page shows them, with the runs' names.
+
+    Args:
+        ballots: The test and its votes.
+        folder: The folder of the test's file.
+    """
+    test = ballots.test
+    shown: dict[str, Any] = {
+        "kind": test.kind.value,
+        "runs": [run.name for run in test.runs],
+        "cases": len(test.cases),
+        "votes": len(ballots.votes),
+        "listeners": [
+            {"name": name, "votes": len(ballots.of(name)), "trials": test.trials}
+            for name in ballots.listeners
+        ],
+    }
+    if test.kind is ListeningKind.IDENTITY:
+        return shown | _identities(ballots)
+    tables, problems = _score_tables(ballots, folder)
+    shown["problems"] = problems
+    if test.kind is ListeningKind.RATING:
+        return shown | _ratings(ballots, tables)
+    return shown | _preferences(ballots, tables, folder)
+
+
+def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable], list[str]]:
+    """Return the scores of each run that can still be read, and what is wrong with the others."""
+    tables: dict[str, ScoreTable] = {}
+    problems: list[str] = []
+    for run in ballots.test.runs:
+        path = folder / run.path
+        try:
+            with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+                tables[run.name] = read_scores(scores, judges_asked_for(reader.manifest))
+        except StoreError as error:
+            problems.append(str(error))
+    return tables, problems
+
+
+def _identities(ballots: Ballots) -> dict[str, Any]:
+    """Return how often X was recognised; by chance it is half of the time."""
+
+    def correct(votes: Sequence[ListenerVote]) -> dict[str, Any]:
+        right = [float(vote.choice == vote.x) for vote in votes]
+        return estimate_share(right, [vote.script_id for vote in votes], whole=1.0).as_json(scripts=True)
+
+    return {
+        "correct": correct(ballots.votes),
+        "by_listener": {name: correct(ballots.of(name)) for name in ballots.listeners},
+    }
+
+
+def _preferences(ballots: Ballots, tables: Mapping[str, ScoreTable], folder: Path) -> dict[str, Any]:
+    names = [run.name for run in ballots.test.runs]
+    given: dict[str, dict[str, float]] = {}
+    for vote in ballots.votes:
+        verdict = 0.0 if vote.choice is None else 1.0 if vote.runs[vote.choice] == names[0] else -1.0
+        given.setdefault(vote.turn_id, {})[vote.listener] = verdict
+    scripts = {case.turn_id: case.script_id for case in ballots.test.cases}
+    means = {turn_id: float(np.mean(list(votes.values()))) for turn_id, votes in given.items()}
+    matches = [Match(scripts[turn_id], names[0], names[1], mean) for turn_id, mean in means.items()]
+    places = [0.0 if vote.choice is None else 1.0 - 2.0 * vote.choice for vote in ballots.votes]
+    table = np.asarray(
+        [[votes.get(listener, math.nan) for listener in ballots.listeners] for votes in given.values()]
+    ).reshape(len(given), len(ballots.listeners))
+    judged = [*_by_scores(tables, names, list(means)), *_by_arenas(folder.parent, names)]
+    return {
+        "ratings": rate(matches, names).as_json(),
+        "position": estimate_mean(places, [vote.script_id for vote in ballots.votes]).as_json(scripts=True),
+        "between_listeners": krippendorff(table, [scripts[turn_id] for turn_id in given]).as_json(),
+        "judges": [
+            {"judge": judge, "version": version, "agreement": _same_sign(means, verdicts, scripts)}
+            for judge, version, verdicts in judged
+        ],
+    }
+
+
+def _same_sign(
+    people: Mapping[str, float], judge: Mapping[str, float], scripts: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return on which share of the turns with a preference by both it is the same."""
+    both = [turn_id for turn_id, mean in people.items() if mean and judge.get(turn_id)]
+    same = [float((people[turn_id] > 0) == (judge[turn_id] > 0)) for turn_id in both]
+    return estimate_share(same, [scripts[turn_id] for turn_id in both], whole=1.0).as_json(scripts=True)
+
+
+def _by_scores(
+    tables: Mapping[str, ScoreTable], names: Sequence[str], turn_ids: Sequence[str]
+) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield each score with a direction, its version, and by turn by how much the first run is better."""
+    if len(tables) < 2:
+        return
+    first, second = (tables[name] for name in names)
+    for column in first.columns:
+        other = second.column(column.name)
+        if column.higher_is_better is None or other is None or other.version != column.version:
+            continue
+        sign = 1.0 if column.higher_is_better else -1.0
+        verdicts: dict[str, float] = {}
+        for turn_id in turn_ids:
+            values = [
+                row.values[column.output]
+                for table in (first, second)
+                if (row := table.rows.get(turn_id, {}).get(column.judge)) and column.output in row.values
+            ]
+            if len(values) == 2:
+                verdicts[turn_id] = sign * (values[0] - values[1])
+        if verdicts:
+            yield column.name, column.version, verdicts
+
+
+def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield the verdicts on these runs in the files that ``live-eval arena`` wrote next to them."""
+    for path in sorted(folder.glob("arena-*.jsonl")):
+        try:
+            heading, *rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+            if heading.get("judge") is None or not set(names) <= set(heading["runs"]):
+                continue
+            verdicts = {
+                row["turn_id"]: row["verdict"] if row["first"] == names[0] else -row["verdict"]
+                for row in rows
+                if not row.get("vote") and {row["first"], row["second"]} == set(names)
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # not what arena writes
+        yield heading["judge"], str(heading.get("version", "")), verdicts
+
+
+def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, Any]:
+    units = {
+        _unit(run.name, case.turn_id): case.script_id
+        for run in ballots.test.runs
+        for case in ballots.test.cases
+    }
+    turns = RunTurns(units, {})
+    agreement: dict[str, Any] = {}
+    means: list[dict[str, Any]] = []
+    for spec in installed_judges():
+        labels = _labels(ballots, spec)
+        if not labels.scores:
+            continue
+        values = {
+            _unit(run, turn_id): row.values
+            for run, table in tables.items()
+            for turn_id, rows in table.rows.items()
+            if (row := rows.get(spec.name)) is not None and row.status == "scored"
+        }
+        agreement |= agreement_json(labels, spec, values, turns)["outputs"]
+        means += _means(ballots, labels, spec, units)
+    return {"means": means, "agreement": agreement}
+
+
+def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:
+    """Return the ratings of a judge's scores as an audit reads them."""
+    labels = Labels("votes")
+    for vote in ballots.votes:
+        for output in spec.outputs:
+            rating = vote.ratings.get(score_name(spec.name, output.name))
+            if rating is not None:
+                labels.rows += 1
+                by_unit = labels.scores.setdefault(output.name, {})
+                by_unit.setdefault(_unit(vote.runs[0], vote.turn_id), {})[vote.listener] = float(rating)
+    return labels
+
+
+def _means(
+    ballots: Ballots, labels: Labels, spec: JudgeSpec, units: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the mean rating of each run on each scale, over turns."""
+    for output, by_unit in labels.scores.items():
+        for run in ballots.test.runs:
+            rated = {unit: given for unit, given in by_unit.items() if unit.startswith(_unit(run.name, ""))}
+            values = [float(np.mean(list(given.values()))) for given in rated.values()]
+            mean = estimate_mean(values, [units[unit] for unit in rated])
+            score = score_name(spec.name, output)
+            yield {"score": score, "run": run.name, "mean": mean.as_json(scripts=True)}
+
+
+def _unit(run: str, turn_id: str) -> str:
+    return f"{run}/{turn_id}"

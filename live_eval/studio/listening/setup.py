@@ -1,0 +1,114 @@
+"""Set up a listening test: check the runs, and pick the cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from live_eval.analysis.audit.turns import spread_over_scripts
+from live_eval.analysis.comparison import check_same_data, read_runs
+from live_eval.errors import UsageError
+from live_eval.recording import RunReader
+from live_eval.studio.listening.plan import (
+    ListenedCase,
+    ListenedRun,
+    ListeningKind,
+    ListeningTest,
+    ReferenceKind,
+    rating_scales,
+)
+from live_eval.text.wording import counted
+
+__all__ = ["plan_test"]
+
+
+def plan_test(
+    kind: ListeningKind,
+    runs: Sequence[Path],
+    folder: Path,
+    *,
+    limit: int = 20,
+    scales: Sequence[str] = (),
+    reference: ReferenceKind = ReferenceKind.USER,
+    seed: int = 0,
+    wall_ns: int = 0,
+) -> ListeningTest:
+    """Return the plan of a test on the cases that all runs answered with sound, spread over scripts.
+
+    Args:
+        kind: What listeners are asked.
+        runs: Folders of the runs: two of the same data, or for ratings one or two.
+        folder: Where the test will be kept.
+        limit: The most cases; 0 for all.
+        scales: For ratings, the scores that people give.
+        reference: What listeners get apart from the replies.
+        seed: Seed of the order.
+        wall_ns: Nanoseconds since the Unix epoch.
+
+    Raises:
+        UsageError: These runs cannot be compared, have no common case with sound, or there is no such scale.
+        StoreError: A folder holds no run.
+    """
+    names = [run.resolve().name for run in runs]
+    expected = (1, 2) if kind is ListeningKind.RATING else (2,)
+    if len(runs) not in expected:
+        raise UsageError(f"expected {' or '.join(map(str, expected))} runs, found {len(runs)}")
+    if len(runs) == 2:
+        first, other = read_runs(runs)
+        check_same_data(first, other, common=True)
+        if len(set(names)) == 1:
+            raise UsageError(f"both folders are named {names[0]!r}, by which votes name runs: rename one")
+    known = rating_scales()
+    unknown = [scale for scale in scales if scale not in known]
+    if unknown or (kind is ListeningKind.RATING) != bool(scales):
+        found = ", ".join(unknown or scales) or "none"
+        wanted = f"some of {', '.join(known)}" if kind is ListeningKind.RATING else "none"
+        raise UsageError(f"scales: expected {wanted}, found {found}")
+    cases = _common_cases(runs, names)
+    order = spread_over_scripts({turn_id: case.script_id for turn_id, case in sorted(cases.items())}, seed)
+    return ListeningTest(
+        kind=kind,
+        runs=tuple(
+            ListenedRun(name, Path(os.path.relpath(run.resolve(), folder.resolve())).as_posix())
+            for name, run in zip(names, runs, strict=True)
+        ),
+        cases=tuple(cases[turn_id] for turn_id in order[: limit or None]),
+        scales=tuple(scales),
+        reference=reference,
+        seed=seed,
+        created=datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, ListenedCase]:
+    """Return the first turn of each case that has the sound of a reply in every run, by turn.
+
+    One for each case, because votes name cases.
+
+    Raises:
+        UsageError: There is none; says how many are missing where.
+    """
+    found = [_audible(run) for run in runs]
+    common = [turn_id for turn_id in found[0] if all(turn_id in turns for turns in found)]
+    by_case: dict[str, ListenedCase] = {}
+    for turn_id in sorted(common):
+        by_case.setdefault(found[0][turn_id].case_id, found[0][turn_id])
+    if not by_case:
+        have = ", ".join(
+            f"{name} has {counted(len(turns), 'such turn')}" for name, turns in zip(names, found, strict=True)
+        )
+        raise UsageError(f"no case was answered with a reply to hear in every run: {have}")
+    return {case.turn_id: case for case in by_case.values()}
+
+
+def _audible(run: Path) -> dict[str, ListenedCase]:
+    """Return the turns of a run that have the sound of a reply."""
+    with RunReader.open(run) as reader:
+        lost = reader.lost_audio()
+        return {
+            turn.turn_id: ListenedCase(turn.case.case_id, turn.turn_id, turn.case.script_id)
+            for turn in reader.turns()
+            if turn.captured and turn.has_reply and turn.turn_id not in lost
+        }

@@ -1,0 +1,301 @@
+"""The file of a listening test: its plan, its listeners, every vote. Lines are only ever added."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
+from live_eval.studio.listening.plan import (
+    LISTENING_SCHEMA_VERSION,
+    ListeningTest,
+    ListeningTrial,
+    trials_for,
+)
+
+__all__ = ["FOLDER", "Ballots", "ListenerVote", "VoteFile"]
+
+FOLDER = "listening"
+"""The folder of listening tests, next to the runs."""
+
+_LOCK_TIMEOUT_S = 5.0
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerVote:
+    """A vote of a listener on one trial.
+
+    Args:
+        vote: Its number in the file, from 1.
+        listener: Who voted.
+        case_id: The case.
+        turn_id: The turn.
+        script_id: The script.
+        runs: The runs whose replies were presented, A first.
+        x: In ABX, the place in `runs` of the reply that X was.
+        choice: The place in `runs` of the reply that was chosen; None for a tie, and for ratings.
+        ratings: Ratings by score.
+        seconds: From when the listener got the replies to the vote.
+        at: When, ISO 8601 in UTC.
+    """
+
+    vote: int
+    listener: str
+    case_id: str
+    turn_id: str
+    script_id: str
+    runs: tuple[str, ...]
+    x: int | None = None
+    choice: int | None = None
+    ratings: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    at: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The trial, as `ListeningTrial.key`."""
+        return self.turn_id, self.runs[0] if len(self.runs) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    joined: str
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Undone:
+    undone: int
+    at: str = ""
+
+
+_TEST = TypeAdapter(ListeningTest)
+_VOTE = TypeAdapter(ListenerVote)
+_JOINED = TypeAdapter(_Joined)
+_UNDONE = TypeAdapter(_Undone)
+
+
+@dataclass(frozen=True, slots=True)
+class Ballots:
+    """What a test's file holds.
+
+    Args:
+        test: The plan.
+        listeners: Who takes part, in the order in which they joined.
+        votes: The votes that count, in the order in which they were given; those undone are not among them.
+        last: The highest number of a vote, undone ones included.
+    """
+
+    test: ListeningTest
+    listeners: tuple[str, ...]
+    votes: tuple[ListenerVote, ...]
+    last: int = 0
+
+    def of(self, listener: str) -> list[ListenerVote]:
+        """Return the votes of a listener."""
+        return [vote for vote in self.votes if vote.listener == listener]
+
+    def open_trials(self, listener: str) -> list[ListeningTrial]:
+        """Return the trials on which a listener has not voted, in the listener's order."""
+        done = {vote.key for vote in self.of(listener)}
+        trials = trials_for(self.test, self.listeners.index(listener))
+        return [trial for trial in trials if trial.key not in done]
+
+
+class VoteFile:
+    """The file of a test. Call its methods off the event loop.
+
+    Each change takes a lock, reads the file, adds a line and waits until it is on the disk. A line that a
+    crash left unfinished was never acknowledged: it is ignored, and replaced by the next one.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, folder: Path, test: ListeningTest) -> VoteFile:
+        """Write a new test into a folder; its name is the kind with a number.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        try:
+            folder.mkdir(exist_ok=True)
+            for number in range(1, 10_000):
+                path = folder / f"{test.kind.value}-{number}.jsonl"
+                try:
+                    with path.open("xb") as file:
+                        _write(file.fileno(), _TEST.dump_python(test, mode="json"))
+                except FileExistsError:
+                    continue
+                _settle_name(folder)
+                return cls(path)
+        except OSError as error:
+            raise StoreError(f"{folder}: cannot be written: {error.strerror}") from None
+        raise StoreError(f"{folder}: holds too many listening tests")
+
+    def read(self) -> Ballots:
+        """Return what the file holds.
+
+        Raises:
+            StoreError: It is missing or damaged.
+            SchemaVersionError: Another version of live-eval wrote it.
+        """
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
+        return _ballots(self.path, data)
+
+    def join(self, listener: str, at: str) -> Ballots:
+        """Enter a listener; do nothing if they take part already.
+
+        Raises:
+            StoreError: The file cannot be read or written.
+        """
+        with self._changing() as ballots:
+            if listener not in ballots.listeners:
+                self._add(_JOINED.dump_python(_Joined(listener, at)))
+                ballots = self.read()
+        return ballots
+
+    def vote(self, listener: str, trial: ListeningTrial, at: str, **given: Any) -> Ballots:
+        """Add a vote.
+
+        Args:
+            listener: Who votes; has joined.
+            trial: What it is about.
+            at: When.
+            given: The rest of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
+
+        Raises:
+            UsageError: The listener has voted on this trial.
+            StoreError: The file cannot be read or written.
+        """
+        with self._changing() as ballots:
+            if any(vote.key == trial.key for vote in ballots.of(listener)):
+                raise UsageError(f"{listener} has voted on this already; undo the vote to change it")
+            case = asdict(trial.case)
+            vote = ListenerVote(
+                vote=ballots.last + 1, listener=listener, runs=trial.runs, x=trial.x, at=at, **case, **given
+            )
+            self._add(_VOTE.dump_python(vote, mode="json"))
+            return self.read()
+
+    def undo(self, listener: str, at: str) -> Ballots:
+        """Take back the last vote of a listener that still counts; its trial is open again.
+
+        Raises:
+            UsageError: There is none.
+            StoreError: The file cannot be read or written.
+        """
+        with self._changing() as ballots:
+            votes = ballots.of(listener)
+            if not votes:
+                raise UsageError(f"there is no vote of {listener} to undo")
+            self._add(_UNDONE.dump_python(_Undone(votes[-1].vote, at)))
+            return self.read()
+
+    @contextmanager
+    def _changing(self) -> Iterator[Ballots]:
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=_LOCK_TIMEOUT_S)
+        try:
+            with lock:
+                yield self.read()
+        except Timeout:
+            raise StoreLockedError(f"{self.path}: is being written by another process") from None
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+
+    def _add(self, line: Mapping[str, Any]) -> None:
+        with self.path.open("r+b") as file:
+            data = file.read()
+            file.truncate(data.rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+            file.flush()
+            _write(file.fileno(), line)
+
+
+def _write(fd: int, line: Mapping[str, Any]) -> None:
+    """Write a line in one piece and wait until it is on the disk."""
+    data = orjson.dumps(line) + b"\n"
+    while data:
+        data = data[os.write(fd, data) :]
+    os.fsync(fd)
+
+
+def _settle_name(folder: Path) -> None:
+    """Wait until the names of a folder's files are on the disk, where folders can be opened for that."""
+    if hasattr(os, "O_DIRECTORY"):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _ballots(path: Path, data: bytes) -> Ballots:
+    lines = data.split(b"\n")[:-1]  # what follows the last line end was never acknowledged
+    if not lines:
+        raise StoreError(f"{path}: expected a listening test, found an empty file")
+    rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
+    version = rows[0].get("listening")
+    if isinstance(version, int) and version != LISTENING_SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"{path}: expected a listening test of version {LISTENING_SCHEMA_VERSION}, found {version}"
+        )
+    test = _read(_TEST, f"{path}:1", rows[0])
+    listeners: dict[str, None] = {}
+    votes: dict[int, ListenerVote] = {}
+    last = 0
+    for number, row in enumerate(rows[1:], 2):
+        where = f"{path}:{number}"
+        if "joined" in row:
+            listeners[_read(_JOINED, where, row).joined] = None
+        elif "undone" in row:
+            votes.pop(_read(_UNDONE, where, row).undone, None)
+        else:
+            vote = _read(_VOTE, where, row)
+            votes[vote.vote] = vote
+            last = max(last, vote.vote)
+    return Ballots(test, tuple(listeners), _known(path, votes, listeners), last)
+
+
+def _known(
+    path: Path, votes: Mapping[int, ListenerVote], listeners: Mapping[str, None]
+) -> tuple[ListenerVote, ...]:
+    for vote in votes.values():
+        if vote.listener not in listeners:
+            raise StoreError(f"{path}: vote {vote.vote} is of {vote.listener!r}, who did not join")
+    return tuple(votes.values())
+
+
+def _json(where: str, line: bytes) -> Mapping[str, Any]:
+    try:
+        row = orjson.loads(line)
+    except ValueError as error:
+        raise StoreError(f"{where}: expected JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise StoreError(f"{where}: expected a JSON object, found a {type(row).__name__}")
+    return row
+
+
+def _read(adapter: TypeAdapter[_T], where: str, row: Mapping[str, Any]) -> _T:
+    try:
+        return adapter.validate_python(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{where}: {place}: {first['msg']}") from None

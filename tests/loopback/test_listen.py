@@ -1,0 +1,178 @@
+"""Listening tests over real requests: nothing says whose reply it is until it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import soundfile
+from aiohttp import web
+
+from live_eval.studio import runs_api
+from live_eval.studio.listen import routes
+from live_eval.testing.clock import FakeClock
+from tests.support.listening import write_listened_run
+from tests.support.studio import studio
+
+CLOCK = FakeClock()
+
+
+class Browser:
+    """A browser that has opened the studio's link, as a listener's page uses it."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+        self.seen = ""
+
+    async def get(self, path: str) -> Any:
+        async with self._session.get(path) as answer:
+            return await self._read(answer)
+
+    async def post(self, path: str, body: Any) -> Any:
+        headers = {"Origin": str(self._session._base_url).rstrip("/")}
+        async with self._session.post(path, json=body, headers=headers) as answer:
+            return await self._read(answer)
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> Any:
+        if answer.content_type == "audio/wav":
+            return await answer.read()
+        text = await answer.text()
+        self.seen += f"{answer.headers}{text}"
+        return await answer.json() if answer.content_type == "application/json" else text
+
+    async def runs(self) -> list[str]:
+        async with self._session.get("/api/runs") as answer:
+            return [row["id"] for row in sorted(await answer.json(), key=lambda row: str(row["name"]))]
+
+    async def hear(self, trial: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
+        """Play everything, and return what was played."""
+        played = {}
+        for reply in trial["replies"]:
+            info = soundfile.info(io.BytesIO(await self.get(reply["sound"])))
+            played[reply["label"]] = [(0.0, info.duration)]
+        CLOCK.advance(60_000_000_000)
+        return played
+
+
+@asynccontextmanager
+async def listening(folder: Path) -> AsyncIterator[Browser]:
+    def add(app: web.Application) -> None:
+        routes(app, CLOCK)
+
+    async with studio(folder, parts=[add, runs_api.add_routes]) as session:
+        yield Browser(session)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recordings")
+    write_listened_run(folder / "amber", hz=220, cases=4)
+    write_listened_run(folder / "birch", hz=330, cases=4)
+    return folder
+
+
+async def test_a_test_is_made_voted_on_resumed_and_exported(folder: Path) -> None:
+    async with listening(folder) as browser:
+        made = await browser.post("/api/listen", {"kind": "ab", "runs": await browser.runs()})
+        test = f"/api/listen/{made['id']}"
+        where = await browser.post(f"{test}/next", {"listener": " Ana  Lee "})
+        assert (where["listener"], where["done"], where["total"]) == ("Ana Lee", 0, 4)
+        trial = where["trial"]
+        assert (trial["words"], trial["cue"]) == ("I missed the bus again.", "sigh sound")
+        assert (await browser.get(trial["user"]))[:4] == b"RIFF"
+        early = await browser.post("/api/listen/votes", {"trial": trial["id"], "choice": "A"})
+        assert "A is not heard" in early["error"]["message"]
+        for choice in ("A", "tie"):
+            played = await browser.hear(trial)
+            where = await browser.post(
+                "/api/listen/votes", {"trial": trial["id"], "choice": choice, "played": played}
+            )
+            trial = where["trial"]
+        assert where["done"] == 2
+        where = await browser.post(f"{test}/undo", {"listener": "Ana Lee"})
+        assert where["done"] == 1
+    # After a restart the same listener goes on where they were.
+    async with listening(folder) as again:
+        where = await again.post(f"{test}/next", {"listener": "Ana Lee"})
+        assert where["done"] == 1
+        assert (await again.get("/api/listen"))["tests"][0]["listeners"] == [{"name": "Ana Lee", "votes": 1}]
+        gone = await again.post("/api/listen/votes", {"trial": trial["id"], "choice": "A"})
+        assert gone["error"]["kind"] == "missing"
+        for seen in (browser.seen, again.seen):
+            assert "amber" not in seen
+            assert "birch" not in seen
+        shown = await again.get(f"{test}/results")
+        assert (shown["runs"], shown["votes"]) == (["amber", "birch"], 1)
+        assert (await again.get(f"{test}/votes.csv")).startswith("case_id,first,second,winner,rater")
+
+
+async def test_x_is_heard_too_and_ratings_have_scales(folder: Path) -> None:
+    async with listening(folder) as browser:
+        runs = await browser.runs()
+        made = await browser.post("/api/listen", {"kind": "abx", "runs": runs, "reference": "none"})
+        where = await browser.post(f"/api/listen/{made['id']}/next", {"listener": "Bo"})
+        trial = where["trial"]
+        assert [reply["label"] for reply in trial["replies"]] == ["A", "B", "X"]
+        assert (trial["words"], trial["user"]) == (None, None)
+        sounds = [await browser.get(reply["sound"]) for reply in trial["replies"]]
+        assert sounds[2] in sounds[:2]
+        played = await browser.hear(trial)
+        tie = await browser.post(
+            "/api/listen/votes", {"trial": trial["id"], "choice": "tie", "played": played}
+        )
+        assert "expected one of A, B" in tie["error"]["message"]
+
+        scales = [scale["score"] for scale in (await browser.get("/api/listen"))["scales"]][:2]
+        made = await browser.post("/api/listen", {"kind": "rating", "runs": runs[:1], "scales": scales})
+        where = await browser.post(f"/api/listen/{made['id']}/next", {"listener": "Bo"})
+        trial = where["trial"]
+        assert [scale["score"] for scale in trial["scales"]] == scales
+        assert all(len(scale["anchors"]) == 5 for scale in trial["scales"])
+        played = await browser.hear(trial)
+        sent = {"trial": trial["id"], "played": played, "ratings": dict.fromkeys(scales, 6)}
+        assert "from 1 to 5" in (await browser.post("/api/listen/votes", sent))["error"]["message"]
+        sent["ratings"] = dict.fromkeys(scales, 4)
+        assert (await browser.post("/api/listen/votes", sent))["done"] == 1
+        rows = (await browser.get(f"/api/listen/{made['id']}/votes.csv?run=amber")).splitlines()
+        assert len(rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind"),
+    [
+        ("/api/listen", {"kind": "ab", "runs": []}, "request"),
+        ("/api/listen", {"kind": "ab", "runs": ["0"]}, "missing"),
+        ("/api/listen", {"kind": "ac", "runs": []}, "request"),
+        ("/api/listen", ["ab"], "request"),
+        ("/api/listen/none/next", {"listener": "Ana"}, "missing"),
+        ("/api/listen/none/next", {"listener": "  "}, "request"),
+        ("/api/listen/none/next", {"listener": "x" * 61}, "request"),
+        ("/api/listen/votes", {"trial": "none", "played": {"A": [[0]]}}, "request"),
+        ("/api/listen/votes", {"trial": "none", "choice": "A"}, "missing"),
+    ],
+)
+async def test_bad_requests_are_explained(folder: Path, path: str, body: Any, kind: str) -> None:
+    async with listening(folder) as browser:
+        answer = await browser.post(path, body)
+        assert answer["error"]["kind"] == kind
+        assert answer["error"]["message"]
+
+
+async def test_a_damaged_test_is_listed_with_its_problem(folder: Path) -> None:
+    def damage() -> Path:
+        path = folder / "listening" / "ab-99.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("nonsense\n", "utf-8")
+        return path
+
+    path = await asyncio.to_thread(damage)
+    async with listening(folder) as browser:
+        tests = (await browser.get("/api/listen"))["tests"]
+        assert "expected JSON" in next(test["problem"] for test in tests if test["name"] == "ab-99")
+    await asyncio.to_thread(path.unlink)

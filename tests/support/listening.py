@@ -1,0 +1,66 @@
+"""Two runs of the same cases to listen to, and a listener who votes on what they hear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from live_eval.recording import RunWriter
+from live_eval.studio.listening.plan import ListeningTrial
+from live_eval.studio.listening.trials import GivenTrial, Opinion, TrialDesk
+from live_eval.studio.listening.votes import VoteFile
+from live_eval.testing.clock import FakeClock
+from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.types import Case, Cue, Variant
+
+__all__ = ["played_in_full", "vote_on_all", "write_listened_run"]
+
+
+def write_listened_run(
+    folder: Path, *, hz: float, cases: int = 10, reply_ms: float = 200.0, level: float = 0.3
+) -> Path:
+    """Write a run whose replies are tones."""
+    with RunWriter.create(folder, {"data": {"fingerprint": "f" * 64}}) as run:
+        for number in range(cases):
+            case = Case(
+                case_id=f"id_{number}/target",
+                script_id=f"id_{number}",
+                variant=Variant.TARGET,
+                audio_path=Path("a.wav"),
+                text="I missed the bus again.",
+                cue=Cue("sigh sound", "sigh"),
+            )
+            reply = tone(reply_ms, hz=hz, level=level)
+            run.commit(spoken_turn(case, TurnPlan(reply_text=f"reply of {hz:g}"), reply=reply))
+        run.end()
+    return folder
+
+
+def played_in_full(given: GivenTrial) -> dict[str, list[tuple[float, float]]]:
+    """What a browser reports that played everything to its end."""
+    return {label: [(0.0, given.sounds[name].seconds)] for label, name in given.replies.items()}
+
+
+def vote_on_all(
+    desk: TrialDesk,
+    clock: FakeClock,
+    file: VoteFile,
+    listener: str,
+    decide: Callable[[ListeningTrial], str | dict[str, int]],
+) -> list[ListeningTrial]:
+    """Vote until there is nothing left, with a choice or ratings for each trial; return the trials."""
+    trials = []
+    while (given := desk.next(file, listener)[1]) is not None:
+        clock.advance(60_000_000_000)
+        said = decide(given.trial)
+        desk.vote(
+            given,
+            Opinion(
+                trial=given.name,
+                choice=said if isinstance(said, str) else "",
+                ratings={} if isinstance(said, str) else said,
+                played=played_in_full(given),
+            ),
+        )
+        trials.append(given.trial)
+    return trials

@@ -1,0 +1,464 @@
+"""Listening tests: the order of trials, votes on the disk, what was heard, exports for other commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import soundfile
+from click.testing import CliRunner
+
+from live_eval import registry
+from live_eval.audio import Audio, int16_to_float
+from live_eval.audio.speech_level import speech_level
+from live_eval.cli import cli
+from live_eval.errors import FailureKind, SchemaVersionError, StoreError, UsageError
+from live_eval.judges._asking import PROMPTS
+from live_eval.judging import Scored, score_name
+from live_eval.recording import AUDIO_FOLDER, RunReader, RunWriter, ScoreStore
+from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
+from live_eval.studio.listening.clips import LEVEL_DBFS, RATE_HZ, case_sounds, reply_clip
+from live_eval.studio.listening.export import votes_csv
+from live_eval.studio.listening.plan import (
+    ListenedCase,
+    ListenedRun,
+    ListeningKind,
+    ListeningTest,
+    ListeningTrial,
+    ReferenceKind,
+    rating_scales,
+    trials_for,
+)
+from live_eval.studio.listening.played import why_not_heard
+from live_eval.studio.listening.results import results_json
+from live_eval.studio.listening.setup import plan_test
+from live_eval.studio.listening.trials import Opinion, TrialDesk
+from live_eval.studio.listening.votes import FOLDER, VoteFile
+from live_eval.testing.clock import FakeClock
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Failure, Variant
+from tests.support.listening import played_in_full, vote_on_all, write_listened_run
+
+AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING
+SCALES = tuple(rating_scales())
+
+
+def a_test(kind: ListeningKind = AB, cases: int = 10) -> ListeningTest:
+    return ListeningTest(
+        kind=kind,
+        runs=(ListenedRun("one", "../one"), ListenedRun("two", "../two")),
+        cases=tuple(ListenedCase(f"id_{n}/target", f"id_{n}/target", f"id_{n}") for n in range(cases)),
+        scales=SCALES if kind is RATING else (),
+        seed=5,
+    )
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("recordings")
+    return write_listened_run(folder / "one", hz=220), write_listened_run(folder / "two", hz=330)
+
+
+@pytest.fixture
+def runs(recorded: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    one, two = (Path(shutil.copytree(run, tmp_path / run.name)) for run in recorded)
+    return one, two
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def desk(clock: FakeClock) -> TrialDesk:
+    return TrialDesk(clock)
+
+
+def new_file(
+    runs: tuple[Path, ...],
+    kind: ListeningKind = AB,
+    reference: ReferenceKind = ReferenceKind.NONE,
+    limit: int = 20,
+) -> VoteFile:
+    folder = runs[0].parent / FOLDER
+    scales = SCALES if kind is RATING else ()
+    test = plan_test(kind, runs, folder, limit=limit, scales=scales, reference=reference)
+    return VoteFile.create(folder, test)
+
+
+# -- The order --
+
+
+@pytest.mark.parametrize("cases", [1, 2, 3, 7, 8, 20])
+def test_positions_are_balanced_for_each_listener_and_mirrored_for_the_next(cases: int) -> None:
+    test = a_test(cases=cases)
+    one, two = trials_for(test, 0), trials_for(test, 1)
+    first = Counter(trial.runs[0] for trial in one)
+    assert abs(first["one"] - first["two"]) <= 1
+    assert [trial.case for trial in two] == [trial.case for trial in reversed(one)]
+    turned = {trial.case: trial.runs for trial in two}
+    assert all(turned[trial.case] == trial.runs[::-1] for trial in one)
+    assert trials_for(test, 0) == one  # the same at every call
+    assert {trial.case for trial in one} == set(test.cases)
+
+
+def test_in_abx_each_reply_is_x_equally_often_in_each_position() -> None:
+    combinations = Counter((trial.runs, trial.x) for trial in trials_for(a_test(ABX, cases=12), 4))
+    assert sorted(combinations.values()) == [3, 3, 3, 3]
+
+
+def test_pairs_of_listeners_get_orders_of_their_own() -> None:
+    test = a_test(cases=20)
+    assert len({tuple(trial.case for trial in trials_for(test, listener)) for listener in range(6)}) == 6
+
+
+def test_all_cases_are_rated_once_before_one_is_rated_again() -> None:
+    trials = trials_for(a_test(RATING), 0)
+    assert len(trials) == 20
+    assert len({trial.case for trial in trials[:10]}) == 10
+    assert Counter(trial.runs for trial in trials[:10]) == {("one",): 5, ("two",): 5}
+    assert len({trial.key for trial in trials}) == 20
+
+
+# -- What was heard --
+
+
+def test_a_vote_needs_everything_heard_to_its_end() -> None:
+    lengths = {"A": 2.0, "B": 4.0}
+    whole = {"A": [(0.0, 2.0)], "B": [(0.0, 4.0)]}
+    assert why_not_heard(lengths, whole, 6.0) == ""
+    assert why_not_heard(lengths, {**whole, "B": [(2.0, 4.0), (0.0, 2.1)]}, 7.0) == ""
+    assert "B is not heard" in why_not_heard(lengths, {**whole, "B": [(0.0, 2.0), (3.0, 4.0)]}, 9.0)
+    assert "B is not heard" in why_not_heard(lengths, {**whole, "B": [(0.0, 1.0)] * 9}, 9.0)
+    assert "A is not heard" in why_not_heard(lengths, {"B": [(0.0, 4.0)]}, 9.0)
+    assert "after 3.0 s" in why_not_heard(lengths, whole, 3.0)
+    assert "A is not heard" in why_not_heard({"A": 2.0}, {"A": [(float("nan"), float("nan"))]}, 9.0)
+
+
+# -- The file --
+
+
+def a_trial(test: ListeningTest, number: int = 0) -> ListeningTrial:
+    return trials_for(test, 0)[number]
+
+
+def test_votes_are_read_back_and_the_last_one_is_undone(tmp_path: Path) -> None:
+    test = a_test()
+    file = VoteFile.create(tmp_path, test)
+    file.join("Ana", "now")
+    file.join("Ana", "later")
+    for number in range(3):
+        file.vote("Ana", a_trial(test, number), "now", choice=number % 2)
+    with pytest.raises(UsageError, match="voted on this already"):
+        file.vote("Ana", a_trial(test, 0), "now", choice=1)
+    assert file.undo("Ana", "now").votes[-1].vote == 2
+    ballots = VoteFile(file.path).read()
+    assert ballots.test == test
+    assert ballots.listeners == ("Ana",)
+    assert ballots.open_trials("Ana")[0] == a_trial(test, 2)
+    assert file.vote("Ana", a_trial(test, 2), "now", choice=None).votes[-1].vote == 4
+    file.undo("Ana", "now")
+    file.undo("Ana", "now")
+    file.undo("Ana", "now")
+    with pytest.raises(UsageError, match="no vote of Ana"):
+        file.undo("Ana", "now")
+    assert len(file.path.read_bytes().splitlines()) == 10  # nothing is ever taken out
+
+
+def test_a_line_that_a_crash_cut_off_is_replaced_by_the_next_vote(tmp_path: Path) -> None:
+    test = a_test()
+    file = VoteFile.create(tmp_path, test)
+    file.join("Ana", "now")
+    file.vote("Ana", a_trial(test, 0), "now", choice=0)
+    whole = file.path.read_bytes()
+    file.vote("Ana", a_trial(test, 1), "now", choice=0)
+    after = file.path.read_bytes()
+    for cut in (len(whole), len(whole) + 1, len(after) - 1):
+        file.path.write_bytes(after[:cut])
+        assert len(file.read().votes) == 1
+        assert len(file.vote("Ana", a_trial(test, 1), "now", choice=0).votes) == 2
+        assert file.path.read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", "empty"),
+        (b"[]\n", "expected a JSON object"),
+        (b"nonsense\n", "expected JSON"),
+        (b'{"listening": 1, "kind": "abc"}\n', "kind"),
+        (b'{"listening": 2}\n', "version 1, found 2"),
+    ],
+)
+def test_a_damaged_file_says_what_is_wrong(tmp_path: Path, content: bytes, error: str) -> None:
+    path = tmp_path / "ab-1.jsonl"
+    path.write_bytes(content)
+    with pytest.raises((StoreError, SchemaVersionError), match=error):
+        VoteFile(path).read()
+
+
+def test_a_vote_of_nobody_is_damage(tmp_path: Path) -> None:
+    file = VoteFile.create(tmp_path, a_test())
+    with file.path.open("ab") as raw:
+        raw.write(b'{"vote":1,"listener":"Bo","case_id":"a","turn_id":"a","script_id":"a","runs":["one"]}\n')
+    with pytest.raises(StoreError, match="who did not join"):
+        file.read()
+
+
+# -- Setting up --
+
+
+def test_cases_are_spread_over_scripts_and_paths_are_relative(runs: tuple[Path, Path]) -> None:
+    file = new_file(runs, limit=4)
+    test = file.read().test
+    assert len(test.cases) == 4
+    assert [run.path for run in test.runs] == ["../one", "../two"]
+    assert new_file(runs, limit=4).path.name == "ab-2.jsonl"
+
+
+def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, runs: tuple[Path, Path]) -> None:
+    folder = tmp_path / FOLDER
+
+    def refused(*folders: Path, kind: ListeningKind = AB, match: str, **options: object) -> None:
+        with pytest.raises(UsageError, match=match):
+            plan_test(kind, folders, folder, **options)  # type: ignore[arg-type]
+
+    refused(runs[0], match="expected 2 runs, found 1")
+    refused(*runs, write_listened_run(tmp_path / "three", hz=1), match="expected 2 runs, found 3")
+    refused(runs[0], runs[0], match="named twice")
+    refused(*runs, scales=("rubric.c1",), match="expected none")
+    refused(*runs, kind=RATING, match="expected some of")
+    refused(*runs, kind=RATING, scales=("dnsmos.ovrl",), match="found dnsmos.ovrl")
+    refused(runs[0], write_listened_run(tmp_path / "other" / "one", hz=1), match="rename one")
+    shutil.rmtree(runs[1] / AUDIO_FOLDER)
+    refused(*runs, match="one has 10 such turns, two has 0 such turns")
+    stranger = tmp_path / "stranger"
+    with RunWriter.create(stranger, {}) as run:
+        case = Case(case_id="x", script_id="x", variant=Variant.TARGET, audio_path=Path("a.wav"))
+        run.commit(spoken_turn(case))
+        run.end()
+    refused(runs[0], stranger, match="no case in common")
+
+
+def test_failed_turns_and_silent_ones_are_left_out(tmp_path: Path) -> None:
+    def write(folder: Path, broken: int) -> Path:
+        with RunWriter.create(folder, {}) as run:
+            for number in range(4):
+                name = f"id_{number}"
+                case = Case(case_id=name, script_id=name, variant=Variant.TARGET, audio_path=Path("a.wav"))
+                failure = Failure(FailureKind.NO_RESPONSE, "none")
+                plan = TurnPlan(first_byte_ms=None, failure=failure) if number == broken else TurnPlan()
+                run.commit(spoken_turn(case, plan))
+                run.commit(spoken_turn(case, plan, repeat=1))
+            run.end()
+        return folder
+
+    file = new_file((write(tmp_path / "one", 0), write(tmp_path / "two", 3)), limit=0)
+    # Votes name cases, so a case that was played twice is heard once.
+    assert sorted(case.turn_id for case in file.read().test.cases) == ["id_1", "id_2"]
+
+
+# -- Sounds --
+
+
+def test_all_replies_have_one_rate_and_one_level(tmp_path: Path) -> None:
+    quiet = write_listened_run(tmp_path / "quiet", hz=300, cases=1, level=0.02)
+    loud = write_listened_run(tmp_path / "loud", hz=300, cases=1, level=0.9)
+    for run in (quiet, loud):
+        pcm, rate_hz = soundfile.read(io.BytesIO(reply_clip(run, "id_0/target").wav), dtype="int16")
+        assert rate_hz == RATE_HZ
+        assert speech_level(Audio(int16_to_float(pcm), rate_hz)).dbfs == pytest.approx(LEVEL_DBFS, abs=0.2)
+
+
+def test_the_case_is_heard_as_far_as_the_test_says(runs: tuple[Path, Path]) -> None:
+    nothing = case_sounds(runs[0], "id_0/target", ReferenceKind.NONE)
+    assert (nothing.words, nothing.cue, nothing.user) == (None, None, None)
+    heard = case_sounds(runs[0], "id_0/target", ReferenceKind.REPLY)
+    assert (heard.words, heard.cue, heard.reference) == ("I missed the bus again.", "sigh sound", None)
+    assert heard.user is not None
+    assert heard.user.seconds == pytest.approx(1.1, abs=0.01)  # 800 ms of speech, 300 ms after it
+
+
+# -- Voting --
+
+
+def test_neither_names_nor_sounds_say_which_run_it_is(runs: tuple[Path, Path], desk: TrialDesk) -> None:
+    file = new_file(runs)
+    _, given = desk.next(file, "Ana")
+    assert given is not None
+    assert desk.next(file, "Ana")[1] is given  # a reload shows the same trial
+    names = [given.name, *given.sounds]
+    assert len(set(names)) == len(names)
+    assert all(len(name) == 32 for name in names)
+    for clip in given.sounds.values():
+        assert not any(word in clip.wav for word in (b"one", b"two", b"id_"))
+
+
+def test_a_vote_before_the_end_does_not_count(
+    runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock
+) -> None:
+    file = new_file(runs)
+    _, given = desk.next(file, "Ana")
+    assert given is not None
+    opinion = Opinion(trial=given.name, choice="A", ratings={}, played=played_in_full(given))
+    with pytest.raises(UsageError, match="the vote came after 0"):
+        desk.vote(given, opinion)
+    clock.advance(10_000_000_000)
+    with pytest.raises(UsageError, match="B is not heard"):
+        desk.vote(given, replace(opinion, played={"A": [(0.0, 1.0)]}))
+    for choice in ("", "C", "one"):
+        with pytest.raises(UsageError, match="expected one of A, B, tie"):
+            desk.vote(given, replace(opinion, choice=choice))
+    assert file.read().votes == ()
+    assert len(desk.vote(given, opinion).votes) == 1
+    assert desk.given(given.name) is None
+    with pytest.raises(UsageError, match="voted on this already"):
+        desk.vote(given, opinion)
+
+
+def test_a_run_that_was_deleted_or_lost_sound_is_named_and_votes_stay(
+    runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock
+) -> None:
+    file = new_file(runs)
+    _, given = desk.next(file, "Ana")
+    assert given is not None
+    clock.advance(10_000_000_000)
+    desk.vote(given, Opinion(trial=given.name, choice="B", ratings={}, played=played_in_full(given)))
+    lost = file.read().open_trials("Ana")[0]
+    with RunReader.open(runs[0]) as reader:
+        sound = reader.turn(lost.case.turn_id).reply_file
+    assert sound is not None
+    sound.unlink()
+    passed_over = TrialDesk(clock).next(file, "Ana")[1]
+    assert passed_over is not None
+    assert passed_over.trial.case != lost.case
+    shutil.rmtree(runs[1])
+    with pytest.raises(StoreError, match="9 trials cannot be played any more; the votes so far are kept"):
+        TrialDesk(clock).next(file, "Ana")
+    shown = results_json(file.read(), file.path.parent)
+    assert shown["votes"] == 1
+    assert "two" in shown["problems"][0]
+
+
+# -- Exports and results --
+
+
+def prefers_two(trial: ListeningTrial) -> str:
+    return "AB"[trial.runs.index("two")]
+
+
+def test_arena_imports_the_votes(runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock) -> None:
+    file = new_file(runs)
+    vote_on_all(desk, clock, file, "Ana", prefers_two)
+    # A formula, and a name that CSV has to quote.
+    vote_on_all(desk, clock, file, '=Bo, "B"', lambda trial: "tie" if trial.case.script_id < "id_3" else "A")
+    ballots = file.read()
+    path = file.path.with_suffix(".csv")
+    path.write_text(votes_csv(ballots), "utf-8")
+    command = ["arena", *map(str, runs), "--votes", str(path), "--no-judge", "--json"]
+    done = CliRunner().invoke(cli, [*command, "--output", str(path.with_name("arena.jsonl"))])
+    assert done.exit_code == 0, done.output
+    people = json.loads(done.output)["people"]
+    assert (people["votes"], people["raters"], people["n_unknown"], people["n_other"]) == (20, 2, 0, 0)
+    shown = results_json(ballots, file.path.parent)
+    assert shown["ratings"] == people["ratings"]
+    assert shown["position"] == people["position"]
+    assert shown["between_listeners"]["n"] == 10
+
+
+def test_audit_imports_the_ratings(runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock) -> None:
+    file = new_file(runs, RATING)
+
+    def rating(trial: ListeningTrial) -> dict[str, int]:
+        number = int(trial.case.script_id.removeprefix("id_"))
+        return dict.fromkeys(SCALES, 1 + (number + (trial.runs == ("two",))) % 5)
+
+    vote_on_all(desk, clock, file, "Ana", rating)
+    vote_on_all(desk, clock, file, "Bo", rating)
+    ballots = file.read()
+    path = file.path.with_suffix(".csv")
+    path.write_text(votes_csv(ballots, "two"), "utf-8")
+    judges = {score.partition(".")[0] for score in SCALES}
+    for name in judges:
+        spec = registry.judge(name)
+        with ScoreStore.open(runs[1]) as store:
+            for case in ballots.test.cases:
+                values = {output.name: float(2 + int(case.script_id[3:]) % 4) for output in spec.outputs}
+                store.put(spec.name, scoring_version(spec, JudgeOptions()), case.turn_id, Scored(values))
+        command = ["audit", name, str(runs[1]), "--parts", "agreement", "--labels", str(path), "--json"]
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, done.output
+        agreement = json.loads(done.output)["agreement"]
+        assert (agreement["raters"], agreement["n_unknown"]) == (2, 0)
+        for output in spec.outputs:
+            figures = agreement["outputs"][score_name(spec.name, output.name)]
+            assert figures["n"] == 10
+            assert figures["between_raters"]["alpha_interval"]["value"] == pytest.approx(1.0)
+    shown = results_json(ballots, file.path.parent)
+    assert set(shown["agreement"]) == set(SCALES)
+    assert {each["n"] for each in shown["agreement"].values()} == {10}  # only one run was judged
+    assert len(shown["means"]) == 2 * len(SCALES)
+
+
+def test_results_compare_people_with_scores_and_arenas(
+    runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock
+) -> None:
+    file = new_file(runs)
+    turns = [case.turn_id for case in file.read().test.cases]
+    for run, quality in zip(runs, (3.0, 4.0), strict=True):
+        with ScoreStore.open(run) as store:
+            for number, turn_id in enumerate(sorted(turns)):
+                better = quality if number else 7 - quality  # the other way round on one turn
+                store.put("dnsmos", "1", turn_id, Scored({"ovrl": better}))
+    heading = {"arena": 1, "runs": ["two", "one"], "judge": "toy", "version": "7"}
+    verdicts = [{"turn_id": turn_id, "first": "two", "second": "one", "verdict": 1.0} for turn_id in turns]
+    lines = "".join(json.dumps(row) + "\n" for row in (heading, *verdicts))
+    (runs[0].parent / "arena-two-one.jsonl").write_text(lines, "utf-8")
+    (runs[0].parent / "arena-else.jsonl").write_text("nonsense\n", "utf-8")
+    vote_on_all(desk, clock, file, "Ana", prefers_two)
+    judges = {row["judge"]: row["agreement"] for row in results_json(file.read(), file.path.parent)["judges"]}
+    assert judges["dnsmos.ovrl"]["value"] == pytest.approx(0.9)
+    assert judges["toy"]["value"] == 1.0
+    assert judges["toy"]["interval"][0] < 1.0
+
+
+def test_abx_counts_how_often_x_was_recognised(
+    runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock
+) -> None:
+    file = new_file(runs, ABX)
+    trials = vote_on_all(desk, clock, file, "Ana", lambda trial: "AB"[trial.x or 0])
+    assert all(trial.x is not None for trial in trials)
+    vote_on_all(desk, clock, file, "Bo", lambda trial: "A")
+    shown = results_json(file.read(), file.path.parent)
+    assert shown["by_listener"]["Ana"]["value"] == 1.0
+    assert shown["by_listener"]["Bo"]["value"] == 0.5
+    assert shown["correct"]["value"] == 0.75
+    rows = votes_csv(file.read()).splitlines()
+    assert len(rows) == 21
+    assert rows[0] == "case_id,first,second,x,chosen,correct,rater,turn_id,at"
+
+
+def test_results_without_a_vote_have_reasons_instead_of_figures(runs: tuple[Path, Path]) -> None:
+    for kind in ListeningKind:
+        file = new_file(runs, kind)
+        shown = results_json(file.read(), file.path.parent)
+        assert shown["votes"] == 0
+    assert shown["agreement"] == {}
+
+
+def test_people_get_the_questions_and_anchors_of_the_prompts() -> None:
+    """A model and people answer the same question on the same scale."""
+    prompts = "\n".join(path.read_text("utf-8") for path in PROMPTS.glob("*.md"))
+    assert len(SCALES) == 5
+    for output in rating_scales().values():
+        assert output.by_people is not None
+        assert (output.low, output.high) == (1, len(output.by_people.anchors))
+        assert output.by_people.question in prompts
+        anchors = "\n".join(f"{n} - {anchor}" for n, anchor in enumerate(output.by_people.anchors, 1))
+        assert anchors in prompts
