@@ -28,6 +28,7 @@ def add_routes(app: web.Application) -> None:
     """Serve the list of runs, and their figures."""
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
+    app.router.add_get("/api/runs/{run}/facts", _facts)
 
 
 async def _runs(request: web.Request) -> web.Response:
@@ -36,6 +37,14 @@ async def _runs(request: web.Request) -> web.Response:
 
 async def _run(request: web.Request) -> web.Response:
     return await answer(_figures, request.app[LIBRARY], request.match_info["run"])
+
+
+async def _facts(request: web.Request) -> web.Response:
+    return await answer(_folder_facts, request.app[LIBRARY], request.match_info["run"])
+
+
+def _folder_facts(library: Library, run_id: str) -> dict[str, Any]:
+    return folder_facts(library.find(run_id))
 
 
 def _listing(library: Library) -> list[dict[str, Any]]:

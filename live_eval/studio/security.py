@@ -61,7 +61,7 @@ class Guard:
     async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Answer a request, or refuse it."""
         port = _port_of(request)
-        if not self._is_ours(request.headers.get("Host", ""), port):
+        if not self.serves(request.headers.get("Host", ""), port):
             return refusal(
                 request,
                 403,
@@ -81,6 +81,21 @@ class Guard:
             return refusal(request, 401, "token", "open the link that live-eval studio printed")
         return await handler(request)
 
+    def serves(self, host: str, port: int) -> bool:
+        """Return whether a request's host is a name of this server.
+
+        Args:
+            host: The request's header ``Host``.
+            port: The port that the request came to.
+        """
+        name, _, number = host.rpartition(":")
+        if number != str(port):
+            return False
+        if is_loopback(self._host.strip("[]")):
+            return name in _LOCAL_NAMES
+        # Only a name can be rebound to this address, a number cannot.
+        return name in (*_LOCAL_NAMES, self._host) or _is_number(name.strip("[]"))
+
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
         """Keep the token of the link in a cookie and take it out of the browser's address."""
         token = request.query[TOKEN_PARAMETER]
@@ -93,15 +108,6 @@ class Guard:
     def _knows(self, given: str) -> bool:
         # Headers are decoded as UTF-8 with surrogate escapes.
         return hmac.compare_digest(given.encode(errors="surrogatepass"), self._token)
-
-    def _is_ours(self, host: str, port: int) -> bool:
-        name, _, number = host.rpartition(":")
-        if number != str(port):
-            return False
-        if is_loopback(self._host.strip("[]")):
-            return name in _LOCAL_NAMES
-        # Only a name can be rebound to this address, a number cannot.
-        return name in (*_LOCAL_NAMES, self._host) or _is_number(name.strip("[]"))
 
 
 def _is_number(name: str) -> bool:

@@ -84,6 +84,7 @@ async def test_runs_campaigns_and_their_runs_are_listed(recordings: Path) -> Non
             "run": "run", "campaign": "campaign", "c1": "run", "c2": "run",
         }  # fmt: skip
         assert rows["c1"]["campaign"] == rows["campaign"]["id"]
+        assert await get(browser, f"/api/runs/{rows['c1']['id']}/facts") == rows["c1"]
         figures = await get(browser, f"/api/runs/{rows['campaign']['id']}")
         assert [each["name"] for each in figures["runs"]] == ["c2", "c1"]
         assert len(figures["points"]) == 2

@@ -6,19 +6,24 @@ import { follow, progressBar } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 
 export async function show(place, { parts: [id], query, signal }) {
-  const answer = await read(path("api", "runs", id), { signal });
-  const { folder } = answer;
+  const folder = await read(path("api", "runs", id, "facts"), { signal });
   if (folder.kind !== "run") {
-    showCampaign(place, answer);
+    showCampaign(place, await read(path("api", "runs", id), { signal }));
     return folder.name;
   }
   const figures = make("div", {});
   const progress = make("div", {});
   const turns = make("div", {});
   fill(place, heading(folder), progress, figures, make("h2", {}, "Turns"), turns);
-  showFigures(figures, id, answer);
+  fill(figures, make("p", { class: "note" }, "Computing the figures …"));
   const list = new TurnTable(turns, id, query, signal);
   await list.load();
+  // The intervals of thousands of turns take seconds: the page does not wait for them.
+  read(path("api", "runs", id), { signal })
+    .then((answer) => showFigures(figures, id, answer))
+    .catch((error) => {
+      if (error.name !== "AbortError") fill(figures, make("p", { class: "failure", role: "alert" }, error.message));
+    });
   if (folder.state === "running") followRun(id, folder.name, { progress, figures, list }, signal);
   return folder.name;
 }

@@ -1,0 +1,17 @@
+"""Answers without secrets."""
+
+import orjson
+
+from live_eval.redaction import SECRETS
+from live_eval.studio.answers import json_text
+
+
+def test_an_answer_shows_no_secret() -> None:
+    SECRETS.learn("sk-very-secret-key-1234567890")
+    text = json_text({"body": ["a key: sk-very-secret-key-1234567890"]})
+    assert "very-secret" not in text
+    assert orjson.loads(text)["body"][0].startswith("a key: ")
+
+
+def test_numbers_that_are_not_finite_become_null() -> None:
+    assert json_text([float("nan"), float("inf"), 1.5]) == "[null,null,1.5]"

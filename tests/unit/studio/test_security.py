@@ -1,0 +1,28 @@
+"""Which hosts the studio takes for its own."""
+
+import pytest
+
+from live_eval.studio.security import Guard
+from live_eval.types import Secret
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "ours"),
+    [
+        ("127.0.0.1", "127.0.0.1:8770", True),
+        ("127.0.0.1", "localhost:8770", True),
+        ("::1", "[::1]:8770", True),
+        ("127.0.0.1", "192.168.1.5:8770", False),
+        ("127.0.0.1", "localhost", False),
+        ("127.0.0.1", "localhost:80", False),
+        ("127.0.0.1", "evil.example:8770", False),
+        ("127.0.0.1", "127.0.0.1.evil.example:8770", False),
+        ("0.0.0.0", "192.168.1.5:8770", True),
+        ("0.0.0.0", "[fe80::1]:8770", True),
+        ("0.0.0.0", "evil.example:8770", False),
+        ("lab.example", "lab.example:8770", True),
+        ("lab.example", "evil.example:8770", False),
+    ],
+)
+def test_only_a_name_that_cannot_be_rebound_is_ours(bound: str, host: str, ours: bool) -> None:
+    assert Guard(Secret("token"), bound).serves(host, 8770) is ours
