@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,77 +14,184 @@ import click
 
 from live_eval.cli import _options
 from live_eval.cli._flags import overlay, table_options
+from live_eval.cli._progress import RunProgress
+from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
-from live_eval.live.devices import Devices, open_devices
+from live_eval.live.devices import Devices, list_devices, open_devices
 from live_eval.live.lines import Lines
-from live_eval.live.terminal import converse
+from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
+from live_eval.live.played import PlayedSession, load_sessions
+from live_eval.live.quick_scores import QuickScorer, quick_judges
+from live_eval.live.screen import LiveScreen
+from live_eval.live.terminal import KEYS, Screen, converse
 from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan, make_live_plan
-from live_eval.run.run_file import validate
+from live_eval.run.plan import Plan, make_live_plan, make_plan
+from live_eval.run.run_file import RunConfig, validate
 from live_eval.session.event_loop import run as run_loop
 
 __all__ = ["command"]
 
-_TABLES = ("endpoint", "task", "turns")
-_KEYS = (
-    "task.prompt",
-    "turns.mode",
-    "turns.connect_timeout",
-    "turns.reply_timeout",
-    "turns.stall_timeout",
-    "turns.max_reply",
-    "turns.reply_silence",
-)
+_KEYS = {
+    "endpoint": None,
+    "task": ("prompt",),
+    "turns": ("mode", "connect_timeout", "reply_timeout", "stall_timeout", "max_reply", "reply_silence"),
+    "data": ("variants", "cues", "topics", "cases", "limit"),
+}
+"""Keys of the run file that have a flag here, by table; None for all but the name."""
 
 
 def _live(
-    endpoint: str,
+    endpoint: str | None,
     microphone: str | None,
     loudspeaker: str | None,
+    lists: bool,
+    loopback_test: bool,
+    data: str | None,
     half_duplex: bool,
+    score: bool,
+    plain: bool,
     out: Path | None,
     **flags: Any,
 ) -> None:
+    if lists:
+        _print_devices()
+        return
+    if loopback_test:
+        _test_loopback(microphone, loudspeaker)
+        return
+    if endpoint is None:
+        raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     config = validate(overlay({"endpoint": {"name": endpoint}}, flags))
-    plan = make_live_plan(config)
+    plan, played = _planned(config, data)
     folder = out or _options.new_folder(f"{endpoint}-live")
-    with open_devices(microphone, loudspeaker) as devices:
-        manifest = {**plan.manifest(), "source": "live"}
-        with RunWriter.create(folder, manifest) as writer:
+    with open_devices(microphone, loudspeaker, listens=played is None) as devices:
+        delay = kept_delay(devices.microphone.name, devices.loudspeaker.name) if devices.microphone else None
+        if played is None:
+            click.echo(
+                "Wear headphones: a microphone that hears the loudspeaker interrupts the reply.", err=True
+            )
+        manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(devices, delay)}
+        with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
+            scorer = QuickScorer(folder, quick_judges()) if score else None
+            if scorer is not None:
+                stack.callback(scorer.close)
+            conversation = LiveConversation(
+                plan,
+                writer,
+                devices,
+                device_hz=devices.rate_hz,
+                half_duplex=half_duplex,
+                played=played,
+                scorer=scorer,
+                device_spread_ns=round(delay.spread_ms * 1e6) if delay is not None else 0,
+            )
             try:
-                run_loop(_converse(plan, writer, devices, half_duplex=half_duplex))
+                with _screen(plan, plain=plain) as screen:
+                    run_loop(_converse(conversation, devices, screen))
             finally:
                 writer.end()
                 click.echo(f"run: {folder}")
 
 
-async def _converse(plan: Plan, writer: RunWriter, devices: Devices, *, half_duplex: bool) -> None:
-    conversation = LiveConversation(plan, writer, devices, device_hz=devices.rate_hz, half_duplex=half_duplex)
+def _planned(config: RunConfig, data: str | None) -> tuple[Plan, list[PlayedSession] | None]:
+    """Return the plan, and the recordings that are to speak in the user's place."""
+    if data is None:
+        return make_live_plan(config), None
+    plan = make_plan(config.model_copy(update={"data": config.data.model_copy(update={"path": data})}))
+    with RunProgress() as progress:
+        return plan, run_loop(load_sessions(plan, progress.preparing))
+
+
+@contextlib.contextmanager
+def _screen(plan: Plan, *, plain: bool) -> Iterator[Screen]:
+    if plain or not sys.stdout.isatty():
+        yield Lines(click.echo)
+        return
+    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", KEYS) as screen:
+        yield screen
+
+
+async def _converse(conversation: LiveConversation, devices: Devices, screen: Screen) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, conversation.stop)
-    await converse(conversation, devices, Lines(click.echo))
+    await converse(conversation, devices, screen)
 
 
-def _wanted(option: click.Parameter) -> bool:
-    key = (option.name or "").replace("__", ".")
-    return key != "endpoint.name" and (key.startswith("endpoint.") or key in _KEYS)
+def _print_devices() -> None:
+    devices = list_devices()
+    if not devices:
+        raise UsageError("this machine has no sound device")
+    for each in devices:
+        sides = [f"{each.inputs} in"] * bool(each.inputs) + [f"{each.outputs} out"] * bool(each.outputs)
+        default = [
+            name for name, is_it in (("microphone", each.is_input), ("loudspeaker", each.is_output)) if is_it
+        ]
+        marks = f"  (default {' and '.join(default)})" if default else ""
+        click.echo(f"{each.number:3}  {each.name}, {each.host}: {', '.join(sides)}{marks}")
+
+
+def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
+    click.echo("Playing chirps: hold the microphone next to the loudspeaker …", err=True)
+    with open_devices(microphone, loudspeaker) as devices:
+        delay = run_loop(measure_delay(devices))
+        xruns = devices.input_xruns + devices.output_xruns
+    path = keep_delay(delay)
+    click.echo(_in_words(delay))
+    if xruns:
+        click.echo(f"note: sound was lost {xruns} times meanwhile; close other programs and repeat", err=True)
+    click.echo(f"kept: {path}")
+
+
+def _in_words(delay: DeviceDelay) -> str:
+    return (
+        f"{delay.loudspeaker} to {delay.microphone}: {delay.delay_ms:.1f} ms ± {delay.spread_ms:.1f} "
+        f"(median and spread of {delay.repeats} chirps)"
+    )
+
+
+def _offered(table: str, option: click.Parameter) -> bool:
+    key, chosen = (option.name or "").rpartition("__")[2], _KEYS[table]
+    return key != "name" and (chosen is None or key in chosen)
 
 
 command = click.Command(
     "live",
     callback=_live,
     params=[
-        click.Argument(["endpoint"]),
-        click.Option(["--microphone"], metavar="NAME", help="Its number or a part of its name."),
-        click.Option(["--loudspeaker"], metavar="NAME", help="Its number or a part of its name."),
+        click.Argument(["endpoint"], required=False),
+        click.Option(["--list-devices", "lists"], is_flag=True, help="List sound devices, and exit."),
+        click.Option(
+            ["--loopback-test"],
+            is_flag=True,
+            help="Measure the delay of the sound devices with chirps, keep it for later runs, and exit.",
+        ),
+        click.Option(["--microphone"], metavar="NAME", help="Its number, or a part of its name."),
+        click.Option(["--loudspeaker"], metavar="NAME", help="Its number, or a part of its name."),
+        click.Option(
+            ["--from", "data"],
+            metavar="DATA",
+            help="Let the recordings of a data set speak in your place, and listen: both sides are played.",
+        ),
         click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone while a reply sounds."),
+        click.Option(
+            ["--score"],
+            is_flag=True,
+            help="Score each reply after it has ended, without disturbing the next.",
+        ),
+        click.Option(["--plain"], is_flag=True, help="Print lines, as where there is no terminal."),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
             help="Run folder. Default: a new one in recordings/.",
         ),
-        *(option for table in _TABLES for option in table_options(table) if _wanted(option)),
+        *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
     ],
-    help="""Talk to ENDPOINT with a microphone and a loudspeaker.""",
+    help="""Talk to ENDPOINT with a microphone and a loudspeaker.
+
+    Shows levels, what both sides say and the latencies of each turn, and records the conversation as a run.
+    Keys: m mutes the microphone; space or enter ends your turn, with manual turns; h mutes it while a reply
+    sounds; r reconnects; q quits. Needs the extra `mic`, and PortAudio.
+
+    Exit status: 0; 2 if a device or the endpoint failed.""",
 )

@@ -9,6 +9,7 @@ to one event loop; recordings are finished, timed and written in a thread of the
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,11 +22,15 @@ from numpy.typing import NDArray
 from live_eval.clock import Clock, SystemClock
 from live_eval.dialect import InputTranscript, ReplyText, StreamText
 from live_eval.errors import FailureKind, StoreError
+from live_eval.live.echo_detection import LONGEST_NS, RATE_HZ, WINDOW_NS, EchoDetector
 from live_eval.live.microphone import Microphone, decibels
+from live_eval.live.played import PlayedSession
+from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.reply import AudioSink, IncomingReply
 from live_eval.live.said import Observed, SaidAudio
 from live_eval.live.turn_store import LiveTurn, TurnStore, said_in
 from live_eval.live.updates import (
+    EchoHeard,
     Levels,
     SoundSide,
     SpeechDetected,
@@ -43,9 +48,10 @@ from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.registry import load as load_object
 from live_eval.run.plan import Plan
 from live_eval.run.runner import running_endpoint
+from live_eval.run.session_attempt import unplayed_turns
 from live_eval.session import Session
 from live_eval.session.event_loop import LoopProbe, undisturbed
-from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded
+from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded, Speaker
 from live_eval.transport import Transport
 from live_eval.types import Failure, TurnMode
 
@@ -55,6 +61,8 @@ _SECOND_NS = 1_000_000_000
 _TICK_NS = 20_000_000
 _LEVELS_NS = 50_000_000
 _LEVEL_HZ = 8_000
+_ECHO_NS = 1_000_000_000
+_REMIND_NS = 60_000_000_000
 _MOST_NEWS = 1_000  # levels beyond them are left out while nobody reads
 
 
@@ -67,6 +75,9 @@ class LiveConversation:
         sink: Plays the reply.
         device_hz: Rate of the blocks that `push` takes.
         half_duplex: Whether the microphone is muted while a reply sounds.
+        played: Recordings that speak in the user's place; None for a person. Then `push` does nothing, and
+            the conversation ends after them.
+        scorer: Scores the turns as they are stored; None for no scores.
         delay_ns: From a sample's capture to when it is spoken in the session; see `live_eval.session.live`.
         device_spread_ns: How far the devices' delay varied when it was measured: part of the error bar.
         clock: The session's clock.
@@ -80,6 +91,8 @@ class LiveConversation:
         *,
         device_hz: int,
         half_duplex: bool = False,
+        played: Sequence[PlayedSession] | None = None,
+        scorer: QuickScorer | None = None,
         delay_ns: int = 80_000_000,
         device_spread_ns: int = 0,
         clock: Clock | None = None,
@@ -89,6 +102,7 @@ class LiveConversation:
         self._writer = writer
         self._sink = sink
         self._clock = clock or SystemClock()
+        self._device_hz = device_hz
         self._microphone = Microphone(
             device_hz,
             rate_hz=plan.spec.input_rate_hz,
@@ -96,13 +110,18 @@ class LiveConversation:
             delay_ns=delay_ns,
             half_duplex=half_duplex,
         )
-        self._store = TurnStore(writer, device_spread_ns=device_spread_ns)
+        self._played = played
+        self._scorer = scorer
+        self._store = TurnStore(
+            writer, instructions=plan.live_instructions, device_spread_ns=device_spread_ns
+        )
         self._thread = ThreadPoolExecutor(1, "live-writer")
         self._news: asyncio.Queue[Update] = asyncio.Queue()
         self._writes: set[asyncio.Task[None]] = set()
         self._said = SaidAudio(plan.spec.input_rate_hz)
         self._reply = IncomingReply(sink)
         self._session: Session | None = None
+        self._speaker: Observed | None = None
         self._sessions = self._turns_before = 0
         self._numbers: dict[int, int] = {}  # of turns, by when their first sample was spoken
         self._failure: Failure | None = None
@@ -110,6 +129,8 @@ class LiveConversation:
         self._broken: StoreError | None = None
         self._again = asyncio.Event()
         self._stopping = False
+        self._cases: PlayedSession | None = None  # of the session under way
+        self._echo = EchoDetector()
         self._device_xruns = (0, 0)
         self._xruns = Xruns()
 
@@ -122,7 +143,8 @@ class LiveConversation:
             pcm: int16 mono, shape (samples,), at `device_hz`.
             at_ns: When it came, on the conversation's clock.
         """
-        self._microphone.push(pcm, at_ns, reply_sounds=self._reply.sounds(at_ns))
+        if self._played is None:
+            self._microphone.push(pcm, at_ns, reply_sounds=self._reply.sounds(at_ns))
 
     def mute(self, muted: bool) -> None:
         """Mute the microphone, or listen to it again: the endpoint gets silence meanwhile."""
@@ -143,7 +165,8 @@ class LiveConversation:
     def stop(self) -> None:
         """End the conversation; `hold` returns once everything is stored."""
         self._stopping = True
-        self._microphone.stop()
+        if self._speaker is not None:
+            self._speaker.leave()
         self._again.set()
 
     def count_device_xruns(self, input: int, output: int) -> None:
@@ -178,9 +201,13 @@ class LiveConversation:
                 ):
                     probe = LoopProbe(self._clock)
                     watching = [tasks.create_task(probe.run()), tasks.create_task(self._watch())]
+                    if self._played is not None:
+                        await self._play(self._played, base_url, probe)
                     while not self._stopping:
-                        await self._hold_session(base_url, probe)
+                        await self._hold_session(base_url, probe, None)
                         if not self._stopping:
+                            failure = self._failure or Failure(FailureKind.CLOSED, "the session has ended")
+                            self._tell(StateChanged(State.DISCONNECTED, failure))
                             await self._again.wait()
                             self._again.clear()
                     for task in watching:
@@ -192,9 +219,27 @@ class LiveConversation:
         if self._broken is not None:
             raise self._broken
 
-    async def _hold_session(self, base_url: str, probe: LoopProbe) -> None:
+    async def _play(self, sessions: Sequence[PlayedSession], base_url: str, probe: LoopProbe) -> None:
+        """Hold the sessions of recordings, then stop; a turn that was not reached failed."""
+        for session in sessions:
+            if self._stopping:
+                return
+            await self._hold_session(base_url, probe, session)
+            if self._stopping:
+                return  # who stops has seen enough
+            ended = self._failure or Failure(FailureKind.CLOSED, "the session ended before")
+            rest = session.jobs[len(self._numbers) - self._turns_before :]
+            for record in unplayed_turns(rest, 1, ended, self._clock) if rest else ():
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.commit, record)
+                self._tell(TurnKept(record))
+        self.stop()
+
+    async def _hold_session(self, base_url: str, probe: LoopProbe, played: PlayedSession | None) -> None:
         plan = self._plan
-        settings = replace(plan.settings(base_url), instructions=plan.live_instructions)
+        if played is None:
+            settings = replace(plan.settings(base_url), instructions=plan.live_instructions)
+        else:
+            settings = plan.settings(base_url, played.jobs[0].case)
         transport: Callable[[Clock], Transport] = load_object(plan.spec.transport)
         dialect = load_object(plan.spec.dialect)(settings)
         self._continuous = dialect.continuous_media
@@ -214,13 +259,12 @@ class LiveConversation:
         self._failure, self._ready = None, False
         if self._sessions > 1:
             self._tell(StateChanged(State.STARTING))
-        speaker = Observed(self._microphone.begin(), self._on_frame, self._on_heard)
-        await session.run(speaker, on_turn=self._on_turn, perseveres=True)
-        self._session = None
+        self._cases = played
+        user: Speaker = self._microphone.begin() if played is None else played.speaker()
+        self._speaker = Observed(user, self._on_frame, self._on_heard, self._reply.sounds)
+        await session.run(self._speaker, on_turn=self._on_turn, perseveres=played is None)
+        self._session = self._speaker = None
         self._sink.drop()
-        if not self._stopping:
-            failure = self._failure or Failure(FailureKind.CLOSED, "the session has ended")
-            self._tell(StateChanged(State.DISCONNECTED, failure))
 
     # -- From the session --------------------------------------------------------------------------------
 
@@ -229,6 +273,10 @@ class LiveConversation:
             self._ready = True
             self._tell(StateChanged(State.TALKING))
         self._said.append(start_ns, frame.pcm)
+        if self._cases is not None:
+            pcm = np.frombuffer(frame.pcm, np.int16)
+            self._microphone.overhear(pcm)
+            self._sink.play(SoundSide.USER, pcm, self._said.rate_hz, paced=True)
         if frame.began is not None:
             over = self._reply.sounds(frame.began.onset_ns)
             if over and self._plan.turn_mode is TurnMode.MANUAL:  # the endpoint does not listen for the user
@@ -280,13 +328,15 @@ class LiveConversation:
         assert trace.t0_ns is not None
         number = self._numbers.setdefault(trace.t0_ns, len(self._numbers) + 1)
         later = [t0_ns for t0_ns in self._numbers if t0_ns > trace.t0_ns]
+        index = number - 1 - self._turns_before
         return LiveTurn(
             capture=capture,
             number=number,
             session=self._sessions,
-            index=number - 1 - self._turns_before,
+            index=index,
             user=said_in(capture, self._said, min(later, default=self._clock.now_ns())),
             rate_hz=self._said.rate_hz,
+            job=self._cases.jobs[index] if self._cases is not None else None,
         )
 
     def _in_thread(
@@ -309,6 +359,8 @@ class LiveConversation:
                 self._tell(TurnFinished(turn.number, record, parts, after_ns))
             if await loop.run_in_executor(self._thread, self._store.keep, turn, record):
                 self._tell(TurnKept(record))
+                if self._scorer is not None and record.failure is None:
+                    self._tell(await self._scorer.score(record.turn_id))
         except StoreError as error:
             self._broken = self._broken or error
             self.stop()
@@ -318,7 +370,7 @@ class LiveConversation:
     async def _watch(self) -> None:
         """Look 50 times a second whether a reply has been heard to its end; report levels and echo."""
         due_ns = self._clock.now_ns()
-        levels_ns = due_ns
+        levels_ns = echo_ns = due_ns
         while True:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
@@ -330,6 +382,27 @@ class LiveConversation:
             if due_ns >= levels_ns:
                 self._report_levels(due_ns)
                 levels_ns = due_ns + _LEVELS_NS
+            if due_ns >= echo_ns:
+                echo_ns = due_ns + _ECHO_NS
+                if await self._echoes():
+                    echo_ns = due_ns + _REMIND_NS
+
+    async def _echoes(self) -> bool:
+        """Return whether the microphone hears the reply, and report it."""
+        blocks = self._microphone.recent()
+        if not blocks or not self._microphone.listens:
+            return False
+        end_ns = blocks[-1][0]
+        reply = self._reply.heard.between(end_ns - WINDOW_NS - LONGEST_NS, end_ns, RATE_HZ)
+        if not reply.any():
+            return False
+        pcm = [block for _, block in blocks]
+        look = functools.partial(self._echo.look, pcm, self._device_hz, reply)
+        echo = await asyncio.get_running_loop().run_in_executor(self._thread, look)
+        if echo is None:
+            return False
+        self._tell(EchoHeard(echo.delay_ns / 1e6, echo.correlation))
+        return True
 
     def _report_levels(self, now_ns: int) -> None:
         heard = self._reply.heard.between(now_ns - _LEVELS_NS, now_ns, _LEVEL_HZ)

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,8 @@ _BLOCK_MS = 10
 _MOST_BLOCKS = 300  # three seconds: the event loop has stood still
 _LATENCY_S = 0.06
 _NICE = -15
-_SILENT_NS = 3_000_000_000
+_SILENT_NS = 5_000_000_000
+_STALLED_NS = 400_000_000
 
 _INSTALL = (
     "PortAudio is missing. Install it: `apt-get install libportaudio2` (Debian, Ubuntu), "
@@ -147,7 +148,9 @@ class Devices:
         """How often the loudspeaker's device had to wait for samples."""
         self._ended = ""
         self._hurried: set[int] = set()  # threads of the devices
-        self._alive_ns = time.monotonic_ns()
+        self._streams: dict[SoundSide, Any] = {}
+        self._called_ns: dict[SoundSide, int] = {}
+        self._restarting = False
 
     def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """As `AudioSink.play`."""
@@ -176,10 +179,45 @@ class Devices:
         """What has become of the devices, as when one was unplugged; empty while they work."""
         if self._ended:
             return self._ended
-        if time.monotonic_ns() - self._alive_ns > _SILENT_NS:
-            which = self.microphone or self.loudspeaker
-            return f"{which.name!r} has given no sound for 3 s: was it unplugged?"
+        for side in self._stalled(_SILENT_NS):
+            device = self.microphone if side is SoundSide.USER else self.loudspeaker
+            assert device is not None
+            return f"{device.name!r} has stood still for {_SILENT_NS // 1_000_000_000} s: was it unplugged?"
         return ""
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a stream stands still, as with some sound systems after an underrun: see `restart`."""
+        return not self._ended and bool(self._stalled(_STALLED_NS))
+
+    def restart(self) -> None:
+        """Start streams again that stand still. It blocks: call it off the event loop."""
+        for side in self._stalled(_STALLED_NS):
+            stream = self._streams[side]
+            self._restarting = True
+            try:
+                stream.abort(ignore_errors=True)
+                with _hurried():
+                    stream.start()
+            except _sounddevice().PortAudioError as error:
+                self._ended = f"the {side} device cannot be started again: {error}"
+            finally:
+                self._restarting = False
+            if side is SoundSide.USER:
+                self.input_xruns += 1
+            else:
+                self.output_xruns += 1
+
+    def start(self, streams: Mapping[SoundSide, Any]) -> None:
+        """Start the streams that feed and are fed by this object."""
+        for side, stream in streams.items():
+            self._streams[side] = stream
+            stream.start()
+            self._called_ns[side] = time.monotonic_ns()
+
+    def _stalled(self, after_ns: int) -> list[SoundSide]:
+        now_ns = time.monotonic_ns()
+        return [side for side, at_ns in self._called_ns.items() if now_ns - at_ns > after_ns]
 
     # -- On the device's thread --------------------------------------------------------------------------
 
@@ -195,21 +233,21 @@ class Devices:
         if status.input_overflow or len(self._blocks) == _MOST_BLOCKS:
             self.input_xruns += 1
         self._blocks.append((data[:, 0].copy(), at_ns))
-        self._alive_ns = at_ns
+        self._called_ns[SoundSide.USER] = at_ns
 
     def _wanted(self, out: NDArray[np.int16], frames: int, _: object, status: Any) -> None:
         self._hurry()
-        self._played.append((frames, time.monotonic_ns()))
+        at_ns = self._called_ns[SoundSide.REPLY] = time.monotonic_ns()
+        self._played.append((frames, at_ns))
         if status.output_underflow:
             self.output_xruns += 1
         mixed = sum(side.read(frames).astype(np.int32) for side in self._sides.values())
         out[:] = np.clip(mixed, -32768, 32767).astype(np.int16)[:, np.newaxis]
-        if self.microphone is None:
-            self._alive_ns = time.monotonic_ns()
 
     def _finished(self, device: SoundDevice) -> Callable[[], None]:
         def finished() -> None:
-            self._ended = self._ended or f"{device.name!r} has stopped: was it unplugged?"
+            if not self._restarting:
+                self._ended = self._ended or f"{device.name!r} has stopped: was it unplugged?"
 
         return finished
 
@@ -223,14 +261,16 @@ def open_devices(
     Args:
         microphone: Its number or a part of its name; None for the default one.
         loudspeaker: The same.
-        listens: Whether to open a microphone at all.
+        listens: Whether there must be a microphone.
 
     Raises:
         UsageError: PortAudio is missing, there is no such device, or it cannot be opened.
     """
     sounddevice = _sounddevice()
     there = list_devices()
-    source = find_device(there, microphone, SoundSide.USER) if listens else None
+    # ALSA's PulseAudio plugin stalls on output alone, so a microphone that nobody listens to is opened too.
+    some = listens or any(device.inputs for device in there)
+    source = find_device(there, microphone, SoundSide.USER) if some else None
     sink = find_device(there, loudspeaker, SoundSide.REPLY)
     rate_hz = _common_rate(sounddevice, source, sink)
     devices = Devices(source, sink, rate_hz)
@@ -252,12 +292,12 @@ def open_devices(
     with contextlib.ExitStack() as stack:
         try:
             with _hurried():  # the sound system's threads inherit it
-                streams = [sounddevice.OutputStream(**settings, **outputs)]
+                streams = {SoundSide.REPLY: sounddevice.OutputStream(**settings, **outputs)}
                 if source is not None:
-                    streams.append(sounddevice.InputStream(**settings, **inputs))
-                for stream in streams:
+                    streams[SoundSide.USER] = sounddevice.InputStream(**settings, **inputs)
+                for stream in streams.values():
                     stack.callback(stream.close, ignore_errors=True)
-                    stream.start()
+                devices.start(streams)
         except sounddevice.PortAudioError as error:
             names = " and ".join(repr(each.name) for each in (source, sink) if each is not None)
             raise UsageError(f"cannot open {names} at {rate_hz} Hz: {error}") from None

@@ -9,7 +9,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-__all__ = ["RATE_HZ", "WINDOW_NS", "EchoDetector", "HeardEcho", "find_echo"]
+__all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "EchoDetector", "HeardEcho", "find_echo"]
 
 RATE_HZ = 8_000
 """Rate at which both sides are compared."""

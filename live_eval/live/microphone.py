@@ -62,7 +62,7 @@ class Microphone:
 
     def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_sounds: bool) -> None:
         """Take a block: int16 mono, shape (samples,), at the device's rate, that came at `at_ns`."""
-        self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
+        self.overhear(pcm)
         self._recent.append((at_ns, pcm))
         while self._recent[0][0] < at_ns - _KEPT_NS:
             self._recent.popleft()
@@ -70,15 +70,14 @@ class Microphone:
         if self._live is not None:
             self._live.push(pcm if self.listens else np.zeros_like(pcm), at_ns)
 
+    def overhear(self, pcm: NDArray[np.int16]) -> None:
+        """Take sound for the level alone."""
+        self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
+
     def end_utterance(self) -> None:
         """End the utterance under way."""
         if self._live is not None:
             self._live.end_utterance()
-
-    def stop(self) -> None:
-        """Let the user leave the session."""
-        if self._live is not None:
-            self._live.stop()
 
     def level(self) -> float:
         """Return the peak since the last call, in dBFS."""

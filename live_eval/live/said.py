@@ -64,17 +64,29 @@ class Observed:
         speaker: Who speaks.
         said: Called with each frame and when its first sample is spoken.
         heard: Called with what the user hears.
+        stays: Returns whether a speaker who has said everything still listens.
     """
 
     listens = True
 
     def __init__(
-        self, speaker: Speaker, said: Callable[[Frame, int], None], heard: Callable[[Heard], None]
+        self,
+        speaker: Speaker,
+        said: Callable[[Frame, int], None],
+        heard: Callable[[Heard], None],
+        stays: Callable[[int], bool],
     ) -> None:
         self._speaker = speaker
         self._said = said
         self._heard = heard
+        self._stays = stays
+        self._leaves = False
+        self._silence = Frame(b"")
         self.frame_ns = speaker.frame_ns
+
+    def leave(self) -> None:
+        """End the session with the next frame."""
+        self._leaves = True
 
     def hear(self, heard: Heard) -> None:
         """Pass on what the user hears."""
@@ -82,8 +94,13 @@ class Observed:
         self._speaker.hear(heard)
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return the speaker's next frame."""
+        """Return the speaker's next frame; silence once it has said everything and still listens."""
+        if self._leaves:
+            return None
         frame = self._speaker.frame(now_ns, start_ns)
+        if frame is None and self._stays(now_ns):
+            frame = self._silence
         if frame is not None:
             self._said(frame, start_ns)
+            self._silence = Frame(bytes(len(frame.pcm)))
         return frame

@@ -1,4 +1,4 @@
-"""A live conversation in the terminal: devices and conversation joined, with a screen or plain lines."""
+"""A live conversation in the terminal: devices, conversation, screen and keys joined."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Protocol
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import Devices
-from live_eval.live.updates import Update
+from live_eval.live.keys import reading_keys
+from live_eval.live.updates import State, StateChanged, Update
 
-__all__ = ["Screen", "converse"]
+__all__ = ["KEYS", "Screen", "converse"]
+
+KEYS = "m mute · space commit · h half-duplex · r reconnect · q quit"
+"""What the keys do."""
 
 _POLL_S = 0.005
 
@@ -23,34 +27,67 @@ class Screen(Protocol):
         ...
 
 
+class _Keyboard:
+    """Does what the keys say."""
+
+    def __init__(self, conversation: LiveConversation) -> None:
+        self._conversation = conversation
+        self._muted = self._half_duplex = False
+
+    def press(self, key: str) -> None:
+        match key:
+            case "m":
+                self._muted = not self._muted
+                self._conversation.mute(self._muted)
+            case "h":
+                self._half_duplex = not self._half_duplex
+                self._conversation.half_duplex(self._half_duplex)
+            case " " | "\n" | "\r":
+                self._conversation.commit()
+            case "r":
+                self._conversation.reconnect()
+            case "q" | "\x04":
+                self._conversation.stop()
+            case _:
+                pass
+
+
 async def converse(conversation: LiveConversation, devices: Devices, screen: Screen) -> None:
     """Hold a conversation at a sound card until it is stopped.
 
+    Where there are no keys to ask for another session, the conversation ends when its session does.
+
     Raises:
         UsageError: A device has stopped; what was recorded before is kept.
+        LiveEvalError: The endpoint failed, and there were no keys to reconnect.
     """
-    problem = ""
+    problem = failure = ""
 
-    async def show() -> None:
+    async def show(*, asks: bool) -> None:
+        nonlocal failure
         async for update in conversation.updates():
             screen.show(update)
+            if isinstance(update, StateChanged) and update.state is State.DISCONNECTED and not asks:
+                failure = update.failure.message if update.failure is not None else ""
+                conversation.stop()
 
     async def listen() -> None:
         nonlocal problem
-        while True:
+        while not problem:
             for pcm, at_ns in devices.blocks():
                 conversation.push(pcm, at_ns)
             conversation.count_device_xruns(devices.input_xruns, devices.output_xruns)
+            if devices.stalled:
+                await asyncio.to_thread(devices.restart)
             problem = devices.problem
-            if problem:
-                conversation.stop()
-                return
             await asyncio.sleep(_POLL_S)
+        conversation.stop()
 
-    async with asyncio.TaskGroup() as tasks:
-        showing, listening = tasks.create_task(show()), tasks.create_task(listen())
-        await conversation.hold()
-        listening.cancel()
-        await showing
-    if problem:
-        raise UsageError(f"{problem} What was recorded before is kept")
+    with reading_keys(_Keyboard(conversation).press) as asks:
+        async with asyncio.TaskGroup() as tasks:
+            showing, listening = tasks.create_task(show(asks=asks)), tasks.create_task(listen())
+            await conversation.hold()
+            listening.cancel()
+            await showing
+    if problem or failure:
+        raise UsageError(f"{problem or failure}\nWhat was recorded before is kept")

@@ -14,6 +14,7 @@ from live_eval.errors import StoreError
 from live_eval.live.said import SaidAudio
 from live_eval.recording import RunWriter
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
+from live_eval.run.plan import Job
 from live_eval.timing import play
 from live_eval.types import Case, Variant
 
@@ -39,6 +40,7 @@ class LiveTurn:
         user: Everything that the microphone gave from `capture.trace.t0_ns` to the end of the turn, int16
             mono, shape (samples,), at `rate_hz`.
         rate_hz: Rate of `user`.
+        job: The case that was played; None for a person, whose utterance becomes a case.
     """
 
     capture: TurnCapture
@@ -47,6 +49,7 @@ class LiveTurn:
     index: int
     user: NDArray[np.int16]
     rate_hz: int
+    job: Job | None = None
 
     @property
     def utterance(self) -> NDArray[np.int16]:
@@ -82,30 +85,38 @@ class TurnStore:
 
     Args:
         writer: The run's store.
+        instructions: The system prompt of a session with a person.
         device_spread_ns: How far the devices' delay varied when it was measured.
     """
 
-    def __init__(self, writer: RunWriter, *, device_spread_ns: int = 0) -> None:
+    def __init__(self, writer: RunWriter, *, instructions: str = "", device_spread_ns: int = 0) -> None:
         self._writer = writer
+        self._instructions = instructions
         self._spread_ns = device_spread_ns
         self._kept: dict[int, tuple[object, ...]] = {}
 
     def record(self, turn: LiveTurn, log: Sequence[LoggedMessage]) -> TurnRecord:
         """Return the record of a turn, timed and aligned, with its messages."""
+        user = Audio(int16_to_float(turn.user), turn.rate_hz)
+        capture = replace(turn.capture, log=log)
+        if turn.job is not None:
+            return finish(capture, turn.job.case, user, repeat=turn.job.repeat, attempt=1)
+        trace = replace(capture.trace, device_spread_ns=self._spread_ns)
+        return finish(replace(capture, trace=trace), self._case(turn), user, repeat=0, attempt=1)
+
+    def _case(self, turn: LiveTurn) -> Case:
         case_id = f"turn-{turn.number:04d}"
-        trace = replace(turn.capture.trace, device_spread_ns=self._spread_ns)
-        case = Case(
+        return Case(
             case_id=case_id,
             script_id=case_id,
             variant=Variant.TARGET,
             audio_path=self._path(case_id),
-            boundaries=trace.boundaries,
+            boundaries=turn.capture.trace.boundaries,
             source="live",
+            instructions=self._instructions,
             dialogue_id=f"session-{turn.session}",
             turn_index=turn.index,
         )
-        user = Audio(int16_to_float(turn.user), turn.rate_hz)
-        return finish(replace(turn.capture, trace=trace, log=log), case, user, repeat=0, attempt=1)
 
     def keep(self, turn: LiveTurn, record: TurnRecord) -> bool:
         """Write a turn, or write it again where something has come late; return whether it was written.
@@ -116,15 +127,18 @@ class TurnStore:
         seen = _seen(record)
         if self._kept.get(turn.number) == seen:
             return False
-        path = record.case.audio_path
+        if turn.job is None:
+            self._write_user(record.case.audio_path, turn)
+        self._writer.commit(record)
+        self._kept[turn.number] = seen
+        return True
+
+    def _write_user(self, path: Path, turn: LiveTurn) -> None:
         try:
             path.parent.mkdir(exist_ok=True)
             write_flac(path, turn.utterance, turn.rate_hz)
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
-        self._writer.commit(record)
-        self._kept[turn.number] = seen
-        return True
 
     def _path(self, case_id: str) -> Path:
         return self._writer.path / USER_FOLDER / f"{case_id}.flac"

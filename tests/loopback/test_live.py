@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
 from live_eval.errors import FailureKind
-from live_eval.live import LiveConversation, State
-from live_eval.live.updates import Levels, StateChanged, TurnFinished, TurnKept
+from live_eval.live import LiveConversation, SoundSide, State
+from live_eval.live.played import load_sessions
+from live_eval.live.updates import Levels, SpeechDetected, StateChanged, TurnFinished, TurnKept
 from live_eval.recording import RunReader, RunWriter, TurnRecord
-from live_eval.run.plan import make_live_plan
+from live_eval.reference.settings import Cadence
+from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate
 from tests.support.live_user import RATE_HZ, Loudspeaker, Seen, speak
 from tests.support.serving import reference
@@ -104,3 +106,43 @@ async def test_what_was_said_is_kept_when_the_endpoint_goes_away_and_comes_back(
     turns = await asyncio.to_thread(stored, folder)
     assert [turn.failure is not None for turn in turns] == [True, True]
     assert [turn.case.dialogue_id for turn in turns] == ["session-1", "session-2"]
+
+
+async def test_a_voice_over_the_reply_stops_it_also_with_manual_turns(
+    tmp_path: Path, utterance: Speech
+) -> None:
+    folder = tmp_path / "run"
+    said = [silence(0.3), utterance, silence(1.5), utterance]
+    settings: dict[str, Any] = {"reply_ms": 8_000, "cadence": Cadence.BURST}
+    async with conversing(folder, said, mode="manual", **settings) as (_, loudspeaker, seen):
+        await seen.until(TurnFinished)
+    assert [update.barge_in for update in seen.of(SpeechDetected) if update.speaking] == [False, True]
+    assert loudspeaker.drops
+    first, _ = await asyncio.to_thread(stored, folder)
+    (stopped,) = first.responses
+    assert first.trace.barge_in_ns is not None
+    assert stopped.interrupted_ns is not None
+    assert abs(stopped.interrupted_ns - first.trace.barge_in_ns) < 500 * MS
+
+
+async def test_recordings_speak_in_the_users_place(tmp_path: Path) -> None:
+    folder, seen, loudspeaker = tmp_path / "run", Seen(), Loudspeaker()
+    async with reference(reply_ms=300) as address:
+        values = {
+            "endpoint": {"name": "reference", "base_url": f"ws://{address}/v1"},
+            "data": {"limit": 1},
+            "turns": {"word_times": "off"},
+        }
+        plan = await asyncio.to_thread(lambda: make_plan(validate(values)))
+        sessions = await load_sessions(plan, lambda done, total: None)
+        writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
+        conversation = LiveConversation(plan, writer, loudspeaker, device_hz=RATE_HZ, played=sessions)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(seen.follow(conversation))
+            await conversation.hold()
+        await asyncio.to_thread(writer.end)
+    (turn,) = await asyncio.to_thread(stored, folder)
+    assert turn.failure is None
+    assert turn.turn_id == plan.jobs[0].turn_id
+    assert {side for side, _ in loudspeaker.played} == set(SoundSide)
+    assert len(seen.of(TurnFinished)) == 1

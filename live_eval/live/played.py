@@ -1,0 +1,59 @@
+"""Recordings of a data set that speak in the user's place, for demonstrations of scripted playback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from live_eval.run.plan import Job, Plan
+from live_eval.run.recordings import PlayableCase, Recordings
+from live_eval.run.runner import sessions_of
+from live_eval.session import Playback
+
+__all__ = ["PlayedSession", "load_sessions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlayedSession:
+    """The turns of one session, ready to be played.
+
+    Args:
+        jobs: The turns.
+        cases: Their recordings, as many.
+        pause_ns: From the end of a reply, as heard, to the next recording.
+    """
+
+    jobs: Sequence[Job]
+    cases: Sequence[PlayableCase]
+    pause_ns: int
+
+    def speaker(self) -> Playback:
+        """Return who says them."""
+        return Playback([case.utterance for case in self.cases], self.pause_ns)
+
+
+async def load_sessions(plan: Plan, prepared: Callable[[int, int], None]) -> list[PlayedSession]:
+    """Find the speech boundaries of a plan's recordings and load them all.
+
+    Args:
+        plan: What `live_eval.run.plan.make_plan` returned.
+        prepared: Called with how many recordings are ready, and their number.
+
+    Raises:
+        TurnError: A recording cannot be played.
+        UsageError: Speech boundaries cannot be found on this machine.
+    """
+    recordings = Recordings(plan.config, plan.spec)
+    try:
+        await recordings.prepare((job.case for job in plan.jobs), prepared)
+        return [
+            PlayedSession(
+                jobs=jobs,
+                cases=[await recordings.load(job.case) for job in jobs],
+                pause_ns=round(plan.config.turns.pause * 1e9),
+            )
+            for jobs in sessions_of(plan.jobs)
+        ]
+    finally:
+        await asyncio.to_thread(recordings.close)

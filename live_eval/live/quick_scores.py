@@ -1,0 +1,83 @@
+"""Scores of a turn while the conversation goes on, by a process that gives way to everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from pathlib import Path
+
+from live_eval.errors import LiveEvalError
+from live_eval.judging import JudgeKind, Need, score_name
+from live_eval.live.updates import QuickScores
+from live_eval.recording import ScoreReader
+from live_eval.registry import installed_judges
+from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
+from live_eval.scoring.runner import score_run
+
+__all__ = ["QuickScorer", "quick_judges"]
+
+_NICENESS = 19
+_REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
+
+
+def quick_judges() -> tuple[str, ...]:
+    """Return the judges that look at a reply alone, without torch, and can run here."""
+    return tuple(
+        spec.name
+        for spec in installed_judges()
+        if spec.kind is JudgeKind.LOCAL
+        and spec.needs
+        and spec.needs <= _REPLY
+        and not spec.on_device
+        and not missing_requirements(spec, JudgeOptions())
+    )
+
+
+class QuickScorer:
+    """Scores the turns of a run as they are stored; its scores are stored like any others.
+
+    Args:
+        run: The run's folder.
+        judges: Their names.
+    """
+
+    def __init__(self, run: Path, judges: Sequence[str]) -> None:
+        self._run = run
+        self._judges = tuple(judges)
+        self._process = ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn"), initializer=_give_way, initargs=(_NICENESS,)
+        )
+
+    async def score(self, turn_id: str) -> QuickScores:
+        """Score a turn that has been stored, and others that have not been scored yet."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._process, _scores_of, self._run, self._judges, turn_id)
+        except BrokenExecutor:
+            return QuickScores(turn_id, {}, {"scoring": "its process has died"})
+
+    def close(self) -> None:
+        """End the process, once it has scored its turn."""
+        self._process.shutdown(cancel_futures=True)
+
+
+def _give_way(niceness: int) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the conversation, which ends this process
+        signal.signal(number, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.nice(niceness)
+
+
+def _scores_of(run: Path, judges: Sequence[str], turn_id: str) -> QuickScores:
+    try:
+        score_run(run, judges)
+        with ScoreReader.open(run) as scores:
+            rows = [row for row in scores.read(judges) if row.turn_id == turn_id]
+    except LiveEvalError as error:
+        return QuickScores(turn_id, {}, {"scoring": str(error)})
+    values = {score_name(row.judge, name): value for row in rows for name, value in row.values.items()}
+    return QuickScores(turn_id, values, {row.judge: row.reason for row in rows if row.status == "failed"})

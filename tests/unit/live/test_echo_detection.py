@@ -1,0 +1,75 @@
+"""A microphone that hears the reply."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from live_eval.audio import read_audio, resample
+from live_eval.live.echo_detection import RATE_HZ, EchoDetector, find_echo
+
+SAMPLE = Path("live_eval/data/sample/data_human/audio")
+SECOND = RATE_HZ
+
+
+def speech(name: str) -> NDArray[np.float32]:
+    pcm = resample(read_audio(SAMPLE / name).audio, RATE_HZ).int16().astype(np.float32)
+    return np.resize(pcm, 6 * SECOND)
+
+
+@pytest.fixture(scope="module")
+def reply() -> NDArray[np.float32]:
+    return speech("breath/le_102_breath_family_target.flac")
+
+
+@pytest.fixture(scope="module")
+def user() -> NDArray[np.float32]:
+    return speech("fast/le_101_fast_work_target.flac")
+
+
+def noise() -> NDArray[np.float32]:
+    return np.random.default_rng(1).normal(0, 50, 2 * SECOND).astype(np.float32)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 120, 900])
+def test_a_quiet_echo_is_found_with_its_delay(reply: NDArray[np.float32], delay_ms: int) -> None:
+    late = delay_ms * RATE_HZ // 1000
+    microphone = 0.05 * reply[3 * SECOND - late : 5 * SECOND - late] + noise()
+    echo = find_echo(microphone, reply[2 * SECOND : 5 * SECOND])
+    assert echo is not None
+    assert echo.delay_ns == delay_ms * 1_000_000
+
+
+def test_an_echo_is_found_while_the_user_speaks(
+    reply: NDArray[np.float32], user: NDArray[np.float32]
+) -> None:
+    microphone = 0.5 * reply[3 * SECOND - 800 : 5 * SECOND - 800] + user[SECOND : 3 * SECOND] + noise()
+    echo = find_echo(microphone, reply[2 * SECOND : 5 * SECOND])
+    assert echo is not None
+    assert echo.delay_ns == 100_000_000
+
+
+def test_a_user_alone_is_no_echo(reply: NDArray[np.float32], user: NDArray[np.float32]) -> None:
+    for begin in range(0, 2 * SECOND, SECOND // 4):
+        assert find_echo(user[begin : begin + 2 * SECOND] + noise(), reply[: 3 * SECOND]) is None
+
+
+def test_an_echo_is_certain_when_two_windows_agree(reply: NDArray[np.float32]) -> None:
+    detector = EchoDetector()
+    heard = [
+        detector.look(
+            [reply[at - 800 : at - 800 + 2 * SECOND].astype(np.int16)],
+            RATE_HZ,
+            reply[at - SECOND : at + 2 * SECOND],
+        )
+        for at in (2 * SECOND, 3 * SECOND)
+    ]
+    assert heard[0] is None
+    assert heard[1] is not None
+
+
+def test_silence_has_no_echo(reply: NDArray[np.float32]) -> None:
+    assert find_echo(np.zeros(2 * SECOND, np.float32), reply[: 3 * SECOND]) is None
+    assert find_echo(noise(), np.zeros(3 * SECOND, np.float32)) is None
+    assert EchoDetector().look([], 48_000, reply[: 3 * SECOND]) is None
