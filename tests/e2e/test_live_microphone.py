@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from live_eval.audio import read_audio, write_flac
 from live_eval.recording import RunReader
 from tests.e2e.helpers import (
     LIVE_EVAL,
@@ -153,13 +154,16 @@ def test_what_is_said_into_the_microphone_is_answered_by_the_loudspeaker(
 
 def test_a_voice_over_the_reply_stops_it(sound: Mapping[str, str], tmp_path: Path) -> None:
     run, loudspeaker = tmp_path / "run", tmp_path / "loudspeaker.raw"
-    command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-ms", "12000", "--calibrate"]
+    reply = tmp_path / "reply.flac"
+    write_flac(reply, np.tile(read_audio(SAMPLE / MEETING).audio.int16(), 5), 24_000)
+    command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", reply]
     with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url, recording(sound, loudspeaker):
         talk = Talk(["reference", "--base-url", url, "--out", run], sound)
         talk.until("ready")
         time.sleep(1)
         speak(sound, MEETING)
-        time.sleep(2)
+        talk.until("^reply: ")
+        time.sleep(1)
         speak(sound, PHONE)
         talk.until("you speak over the reply")
         talk.until("^turn 1: .*stopped")
