@@ -18,8 +18,6 @@ __all__ = ["FolderKind", "Library", "ListedFolder"]
 
 FolderKind: TypeAlias = Literal["run", "campaign", "duplex"]
 
-_TRACES = (RUN_FILE, SCORES_FILE, AUDIO_FOLDER)
-
 
 @dataclass(frozen=True, slots=True)
 class ListedFolder:
@@ -93,7 +91,7 @@ def _search(root: Path) -> Iterator[ListedFolder]:
         yield from _listed(root, kind)
         return
     for folder in _folders_in(root):
-        kind = _kind_of(folder)
+        kind = _kind_of(folder) or _remains_of_a_run(folder)
         if kind is not None:
             yield from _listed(folder, kind)
 
@@ -103,7 +101,7 @@ def _listed(folder: Path, kind: FolderKind) -> Iterator[ListedFolder]:
     yield found
     if kind != "run":
         for run in _folders_in(folder):
-            if (run / RUN_FILE).exists():
+            if os.path.lexists(run / RUN_FILE):
                 yield ListedFolder(_id_of(run), run, "run", found.id)
 
 
@@ -115,12 +113,20 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _kind_of(folder: Path) -> FolderKind | None:
-    """Return what a folder holds; what is left of a run is one, so that the list can say what is wrong."""
-    if is_campaign(folder):
-        return "campaign"
-    if is_duplex_campaign(folder):
-        return "duplex"
-    return "run" if any(os.path.lexists(folder / name) for name in _TRACES) else None
+    """Return what a folder holds, or None."""
+    try:
+        if is_campaign(folder):
+            return "campaign"
+        if is_duplex_campaign(folder):
+            return "duplex"
+    except OSError:  # it may not be searched: the list says so
+        return "run"
+    return "run" if os.path.lexists(folder / RUN_FILE) else None
+
+
+def _remains_of_a_run(folder: Path) -> FolderKind | None:
+    """Return ``run`` for what is left of one, so that the list can say what is missing."""
+    return "run" if any(os.path.lexists(folder / name) for name in (SCORES_FILE, AUDIO_FOLDER)) else None
 
 
 def _id_of(folder: Path) -> str:

@@ -45,7 +45,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
                 row |= _campaign(read_duplex_file(folder.path))
     except SchemaVersionError as error:
         row |= {"schema_ok": False, "problem": str(error)}
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         row["problem"] = str(error)
     return row
 

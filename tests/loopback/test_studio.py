@@ -125,3 +125,17 @@ async def test_runs_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> N
     assert rows["good"]["problem"] is None
     assert "expected" in rows["damaged"]["problem"]
     assert rows["empty"]["problem"]
+
+
+async def test_what_is_left_of_a_run_is_named_and_a_folder_of_runs_may_hold_an_audio_folder(
+    tmp_path: Path,
+) -> None:
+    await asyncio.to_thread(write_run, tmp_path / "good")
+    (tmp_path / "audio").mkdir()
+    (tmp_path / "torn" / "audio").mkdir(parents=True)
+    async with studio(tmp_path) as browser, browser.get("/api/runs") as answer:
+        rows = {row["name"]: row for row in await answer.json()}
+    assert rows.keys() == {"good", "torn"}
+    assert "run.sqlite" in rows["torn"]["problem"]
+    async with studio(tmp_path / "good") as browser, browser.get("/api/runs") as answer:
+        assert [row["name"] for row in await answer.json()] == ["good"]

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -24,6 +25,7 @@ from live_eval.recording import RUN_FILE, RunWriter, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
 from tests.support.campaigns import point, turns_at, write_campaign
+from tests.support.duplex_campaigns import pause, write_duplex_campaign
 from tests.support.studio import studio
 
 FIRST = "id_1/target#2"
@@ -205,6 +207,23 @@ async def test_the_pages_of_other_commands_are_made_and_send_nothing(recordings:
         for path in (f"/pages/{campaign}/..%2Frun/report.html", f"/pages/{run}/latency.html"):
             async with browser.get(path) as missing:
                 assert missing.status == 404
+
+
+async def test_the_page_of_a_duplex_campaign_plays_its_sound(tmp_path: Path) -> None:
+    trials = [("pause", "400 ms", pause("p-1", 400, waits=True))]
+    await asyncio.to_thread(write_duplex_campaign, tmp_path / "duplex", {"clean": trials})
+    async with studio(tmp_path) as browser:
+        campaign = await id_of(browser, "duplex")
+        assert (await get(browser, f"/api/runs/{campaign}"))["folder"]["kind"] == "duplex"
+        async with browser.get(f"/pages/{campaign}/duplex.html") as page:
+            assert page.status == 200, await page.text()
+            names = set(re.findall(r"sounds/[^\"\\&]+\.flac", await page.text()))
+        assert len(names) == 3
+        for name in names:
+            async with browser.get(f"/pages/{campaign}/{name}", headers={"Range": "bytes=0-3"}) as sound:
+                assert (sound.status, await sound.read()) == (206, b"fLaC")
+        async with browser.get(f"/pages/{campaign}/sounds/..%2Fduplex.json") as missing:
+            assert missing.status == 404
 
 
 async def events_of(answer: aiohttp.ClientResponse) -> list[tuple[str, Any]]:
