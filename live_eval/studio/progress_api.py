@@ -61,7 +61,7 @@ async def _follow(
             return
         try:
             now = await asyncio.to_thread(_read, library, run_id)
-        except LiveEvalError as error:
+        except (LiveEvalError, OSError) as error:
             await _send(stream, "problem", {"message": str(error)})
             break
         quiet += 1
