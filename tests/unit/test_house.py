@@ -186,6 +186,7 @@ NAMESAKES = {
     CLIENTS: {
         ("live_eval/data/check.py", REFERENCE),  # the role of a recording
         ("live_eval/data/manifest.py", REFERENCE),  # a column of a manifest
+        ("live_eval/studio/listen.py", REFERENCE),  # the role of a recording
         ("live_eval/scoring/llm/options.py", "openai"),  # an interface of chat models
     },
     JUDGES: {
