@@ -137,8 +137,8 @@ async def stops_on_time(folder: Path, family: Family) -> None:
     stop, onset_ns = first.timing.barge_in_stop, first.trace.barge_in_ns
     assert stop.ns is not None, stop.reason
     assert onset_ns is not None
-    bar_ns = 40 * MS + first.timing.lag_ns + (stopped.lag_ns or 0)
-    assert abs(onset_ns + stop.ns - stopped.heard_until_ns) < bar_ns
+    # How exact it is, benchmarks/duplex_truth.py measures; a reply that goes on lasts 2 s longer.
+    assert abs(onset_ns + stop.ns - stopped.heard_until_ns) < 500 * MS
 
 
 async def test_a_scripted_endpoint_that_never_stops_answers_later(tmp_path: Path) -> None:

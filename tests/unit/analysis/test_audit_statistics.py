@@ -177,12 +177,12 @@ class TestLabels:
             "t0,bob,3.5,rubric.c4,\n"
             "t1,ann,2,,\n"
             "\n"
-            "t1,ann,2,ves,\n"
+            "t1,ann,2,vse,\n"
             "gone,ann,1,c1,\n",
         )
-        with pytest.raises(DataError, match=r"labels\.csv:7: output 'ves'"):
+        with pytest.raises(DataError, match=r"labels\.csv:7: output 'vse'"):
             read_labels(path, SPEC, TURNS)
-        path = labels_file(tmp_path, path.read_text("utf-8-sig").replace(",ves,", ",ves.score,"))
+        path = labels_file(tmp_path, path.read_text("utf-8-sig").replace(",vse,", ",ves,"))
         found = read_labels(path, SPEC, TURNS)
         assert (found.rows, found.n_unknown, found.n_other) == (5, 1, 1)
         assert found.scores == {"c4": {"t0": {"ann": 4.0, "bob": 3.5}}, "c1": {"t1": {"ann": 2.0}}}
