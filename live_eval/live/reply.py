@@ -103,6 +103,7 @@ class IncomingReply:
         self._decoders: dict[Codec, Decoder] = {}
         self._track = RtpTrack()
         self._open: set[str] = set()
+        self._on_track: set[str] = set()
         self._dropped: set[str] = set()
         self._loud_until_ns = 0  # of audio that never pauses
         self._ends_ns: int | None = None
@@ -123,11 +124,12 @@ class IncomingReply:
                 self._play(event.data, event.codec, at_ns, paced=True)
             case PlaybackStarted():
                 self._open.add(event.response_id)
+                self._on_track.add(event.response_id)
             case Interrupted():
                 self._dropped.add(event.response_id)
                 self._close(event.response_id, at_ns)
                 self._drop(at_ns)
-            case ResponseDone():
+            case ResponseDone() if event.response_id not in self._on_track:  # else `PlaybackStopped` ends it
                 self._close(event.response_id, max(at_ns, self.heard.until_ns))
             case PlaybackStopped():
                 self._close(event.response_id, at_ns)

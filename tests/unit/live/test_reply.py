@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from live_eval.audio import Codec, CodecName
-from live_eval.dialect import Interrupted, ReplyAudio, ResponseDone
+from live_eval.dialect import Interrupted, PlaybackStarted, PlaybackStopped, ReplyAudio, ResponseDone
 from live_eval.live.reply import HeardAudio, IncomingReply
 from live_eval.live.said import SaidAudio
 from live_eval.timing import ResponseStatus
@@ -31,6 +31,15 @@ def test_a_reply_has_ended_once_it_has_been_heard() -> None:
     assert reply.ended(1_105 * MS) == 1_100 * MS
     assert reply.ended(1_200 * MS) is None, "it is reported once"
     assert sum(samples for _, samples in loudspeaker.played) == RATE
+
+
+def test_a_reply_on_a_track_ends_when_its_playback_does() -> None:
+    reply = IncomingReply(Loudspeaker())
+    reply.event(PlaybackStarted("r"), 0)
+    reply.event(ResponseDone("r", ResponseStatus.COMPLETED), 100 * MS)
+    assert reply.ended(1_000 * MS) is None
+    reply.event(PlaybackStopped("r"), 2_000 * MS)
+    assert reply.ended(2_010 * MS) == 2_000 * MS
 
 
 def test_what_comes_after_an_interruption_is_not_played() -> None:
