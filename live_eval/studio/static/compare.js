@@ -1,5 +1,5 @@
 // Two runs compared, turn by turn.
-import { path, read } from "./api.js";
+import { read } from "./api.js";
 import { button, figure, fill, make, problem, row, table } from "./dom.js";
 import { counted, number, words } from "./format.js";
 
@@ -14,7 +14,7 @@ export async function show(place, { parts: [a, b], query, signal }) {
     fill(place, make("h1", {}, title), problem(error), button("Compare what both have", retry));
     return title;
   }
-  const { first, comparisons: [{ other, differs, metrics }], correction } = answer;
+  const { first, comparisons: [{ other, differs, metrics, notes }], correction } = answer;
   const rows = Object.entries(metrics).map(([name, metric]) => {
     const digits = metric.unit === "ms" ? 0 : 3;
     const range = metric.interval ? ` [${number(metric.interval[0], digits)}, ${number(metric.interval[1], digits)}]` : "";
@@ -22,19 +22,19 @@ export async function show(place, { parts: [a, b], query, signal }) {
     const value = (run, shown) => (shown === null ? number(shown) : make("a", { href: sort(run), "aria-label": `${words(name)} ${number(shown, digits)}: the turns behind it` }, number(shown, digits)));
     return row(
       words(name), figure(value(a, metric.first)), figure(value(b, metric.other)),
-      figure(number(metric.difference, digits), range && make("small", {}, range)), metric.unit, figure(metric.n), metric.in_words,
+      figure(number(metric.difference, digits), range && make("small", {}, range)), metric.unit, figure(metric.n), make("td", { class: "words" }, metric.in_words),
     );
   });
   const heads = ["figure", ...[first, other, "difference [95 % interval]"].map((label) => ({ label, figure: true })), "unit", { label: "n", figure: true }, "in words"];
-  const settings = Object.entries(differs).map(([name, values]) => row(name, ...[values].flat().map(text)));
+  const settings = Object.entries(differs).map(([name, values]) => row(name, text(values.first), text(values.other)));
   fill(
     place,
     make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")),
     make("h1", {}, make("a", { href: `#/runs/${a}` }, first), " and ", make("a", { href: `#/runs/${b}` }, other)),
     make("p", { class: "note" }, `Differences are paired by case. ${counted(correction.tests, "test")}, p corrected after ${correction.method}.`, " ", make("a", { href: `#/report?run=${a}&run=${b}` }, "The report of both"), "."),
     settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
+    notes.map((note) => make("p", { class: "warning" }, note)),
     table("Figures of both runs; a figure opens the turns behind it", heads, rows),
-    answer.prompt_sensitivity && make("details", { class: "block" }, make("summary", {}, "Prompt sensitivity"), make("pre", {}, text(answer.prompt_sensitivity))),
   );
   return `${first} and ${other}`;
 }

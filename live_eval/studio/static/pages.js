@@ -13,18 +13,23 @@ const PAGES = {
 export async function show(place, { name, parts, query, signal }) {
   const page = PAGES[name];
   const runs = query.getAll("run");
-  if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file), parts[0]);
+  if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file));
   else if (!page.kind && runs.length) showFrame(place, page, `${path("pages", page.file)}?${new URLSearchParams(runs.map((run) => ["run", run]))}`);
   else await showChoice(place, name, page, signal);
   return page.title;
 }
 
 function showFrame(place, { title }, address) {
+  const state = make("span", { role: "status" }, "Making the page …");
+  const loaded = (event) => {
+    event.target.dataset.loaded = "";
+    fill(state);
+  };
   fill(
     place,
     make("h1", {}, title),
-    make("p", { class: "note" }, make("a", { href: address, target: "_blank" }, "Open the page by itself")),
-    make("iframe", { class: "page", src: address, title: `${title} page` }),
+    make("p", { class: "note" }, make("a", { href: address, target: "_blank" }, "Open the page by itself"), " ", state),
+    make("iframe", { class: "page", src: address, title: `${title} page`, load: loaded }),
   );
 }
 

@@ -1,7 +1,7 @@
 // All runs and campaigns: a list that follows runs under way, or one of them.
-import { path, read } from "./api.js";
+import { read } from "./api.js";
 import { announce, badge, button, choice, figure, fill, make, row, table } from "./dom.js";
-import { NONE, counted, when } from "./format.js";
+import { NONE, when } from "./format.js";
 import { follow, progressBar } from "./progress.js";
 
 const AGAIN_MS = 5_000;
@@ -52,8 +52,10 @@ class RunList {
 
   async refresh() {
     const runs = await read("/api/runs", { signal: this.signal });
-    if (JSON.stringify(runs) === JSON.stringify(this.runs)) return;
-    this.runs = runs;
+    const text = JSON.stringify(runs);
+    if (text === this.text) return; // nobody loses their place for nothing
+    this.runs = ordered(runs);
+    this.text = text;
     const there = new Set(runs.map((run) => run.id));
     for (const id of this.chosen) if (!there.has(id)) this.chosen.delete(id);
     this.drawStates();
@@ -161,6 +163,18 @@ class RunList {
     fill(turns, latest.turns);
     fill(failed, latest.failed);
   }
+}
+
+/** The latest first; the runs of a campaign follow it. */
+function ordered(runs) {
+  const began = new Map(runs.map((run) => [run.id, run.created ?? ""]));
+  const place = (run) => [began.get(run.campaign) ?? run.created ?? "", run.campaign ?? run.id];
+  return runs.toSorted((one, other) => {
+    const [[mine, group], [theirs, otherGroup]] = [place(one), place(other)];
+    if (mine !== theirs) return mine < theirs ? 1 : -1;
+    if (group !== otherGroup) return group < otherGroup ? -1 : 1;
+    return Boolean(one.campaign) - Boolean(other.campaign);
+  });
 }
 
 function stateOf(run) {

@@ -140,9 +140,16 @@ function judgements({ judgements: all }) {
       "details", { class: "judgement", open: texts.length > 0 },
       make("summary", {}, `${judge} ${version} `, status !== "scored" && badge(status, "failed")),
       reason && make("p", { class: "reason" }, reason),
-      make("dl", { class: "texts" }, said.map(([name, value]) => make("div", {}, make("dt", {}, words(name)), make("dd", {}, typeof value === "object" ? JSON.stringify(value, null, 1) : value)))),
+      make("dl", { class: "texts" }, said.map(([name, value]) => make("div", {}, make("dt", {}, words(name)), make("dd", {}, inWords(value))))),
     );
   });
+}
+
+/** What a judge notes, in words: {errors: 0, words: 7} is "errors 0, words 7". */
+function inWords(value) {
+  if (value === null || typeof value !== "object") return String(value ?? "–");
+  const parts = Array.isArray(value) ? value.map(inWords) : Object.entries(value).map(([name, each]) => `${words(name)} ${inWords(each)}`);
+  return parts.join(Array.isArray(value) && value.some((each) => typeof each === "string") ? "\n" : ", ");
 }
 
 function responses(turn, hear) {
