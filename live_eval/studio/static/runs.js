@@ -25,7 +25,8 @@ class RunList {
     this.signal = signal;
     this.filter = { text: query.get("filter") ?? "", kind: "", state: "" };
     this.chosen = new Set();
-    this.followed = new Map();
+    this.followed = new Map(); // of runs under way: how to stop following them, and the latest that is known
+    this.cells = new Map();
     this.runs = null;
     this.count = make("output", {});
     this.frame = make("div", {});
@@ -82,6 +83,7 @@ class RunList {
   draw() {
     const focused = this.frame.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const runs = this.matching();
+    this.cells.clear();
     this.count.value = `${runs.length} of ${this.runs.length}`;
     const heads = ["choose", "run", "endpoint", "data", "began", "state", { label: "turns", figure: true }, { label: "failed", figure: true }];
     fill(
@@ -110,7 +112,7 @@ class RunList {
     const progress = make("td", { class: "state" }, stateBadge(run));
     const turns = figure(run.turns ?? NONE);
     const failed = figure(run.failed ?? NONE);
-    if (run.state === "running") this.followed.set(run.id, { run, progress, turns, failed, ...this.followed.get(run.id) });
+    this.cells.set(run.id, { run, progress, turns, failed });
     const made = make(
       "tr", {},
       make("td", {}, box),
@@ -120,7 +122,6 @@ class RunList {
       make("td", {}, when(run.created)),
       progress, turns, failed,
     );
-    if (run.state === "running") Object.assign(this.followed.get(run.id), { progress, turns, failed });
     if (run.problem) fill(progress, badge(run.schema_ok ? "unreadable" : "other version", "failed"), make("small", { class: "of" }, run.problem));
     return made;
   }
@@ -141,27 +142,35 @@ class RunList {
 
   followRunning() {
     const running = this.runs.filter((run) => run.state === "running").map((run) => run.id);
-    for (const [id, one] of this.followed) {
+    for (const [id, { close }] of this.followed) {
       if (running.includes(id)) continue;
-      one.close?.();
+      close();
       this.followed.delete(id);
     }
     for (const id of running) {
-      const one = this.followed.get(id);
-      if (!one) continue;
-      if (one.latest) this.drawProgress(one);
-      if (one.close) continue;
-      one.close = follow(id, this.signal, {
-        progress: (latest) => { one.latest = latest; this.drawProgress(one); },
-        end: () => this.refresh().catch(() => {}),
-      });
+      if (this.followed.has(id)) this.drawProgress(id);
+      else this.follow(id);
     }
   }
 
-  drawProgress({ run, latest, progress, turns, failed }) {
-    fill(progress, progressBar(run.name, latest));
-    fill(turns, latest.turns);
-    fill(failed, latest.failed);
+  follow(id) {
+    const close = follow(id, this.signal, {
+      progress: (latest) => {
+        this.followed.get(id).latest = latest;
+        this.drawProgress(id);
+      },
+      end: () => this.refresh().catch(() => {}),
+    });
+    if (close) this.followed.set(id, { close, latest: null });
+  }
+
+  drawProgress(id) {
+    const { latest } = this.followed.get(id);
+    const cells = this.cells.get(id);
+    if (!latest || !cells) return;
+    fill(cells.progress, progressBar(cells.run.name, latest));
+    fill(cells.turns, latest.turns);
+    fill(cells.failed, latest.failed);
   }
 }
 

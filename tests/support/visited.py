@@ -1,0 +1,71 @@
+"""Runs that a studio shows to a visitor: enough turns for several pages, scores with reasons, hostile texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from live_eval.errors import FailureKind
+from live_eval.judging import Scored
+from live_eval.recording import RunWriter, ScoreStore, TurnRecord
+from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.types import Case, Cue, Failure, Variant
+from tests.support.campaigns import point, turns_at, write_campaign
+
+__all__ = ["HOSTILE", "REASON", "visited_turn", "write_visited"]
+
+HOSTILE = '<img src="x" onerror="document.title=1"><b>bold</b>'
+REASON = "It hears that the user is out of breath."
+_TURNS = 130
+
+
+def visited_turn(number: int, first_byte_ms: float = 500) -> TurnRecord:
+    """A turn with sound; every tenth failed, and the second one's endpoint answers in HTML."""
+    case = Case(
+        case_id=f"id_{number:03}/target",
+        script_id=f"id_{number:03}",
+        variant=Variant.TARGET,
+        audio_path=Path("a.wav"),
+        text=f"I missed bus number {number} again.",
+        cue=Cue("sigh sound", "sigh"),
+    )
+    failure = Failure(FailureKind.NO_RESPONSE, HOSTILE) if number % 10 == 9 else None
+    plan = TurnPlan(
+        first_byte_ms=first_byte_ms + number,
+        reply_ms=300,
+        reply_text=HOSTILE if number == 1 else "Oh no. Is there another one?",
+        failure=failure,
+    )
+    return spoken_turn(case, plan, user=tone(300), reply=tone(300, hz=330))
+
+
+def write_visited(recordings: Path) -> Callable[[], None]:
+    """Write two runs of the same cases, a run under way, a campaign and a damaged run.
+
+    Args:
+        recordings: The folder for them.
+
+    Returns:
+        Call it to end the run under way.
+    """
+    for name, first_byte_ms in (("amber", 500), ("birch", 700)):
+        manifest = {"endpoint": {"name": name}, "turns": _TURNS, "data": {"fingerprint": "f" * 64}}
+        with RunWriter.create(recordings / name, manifest) as run:
+            for number in range(_TURNS):
+                run.commit(visited_turn(number, first_byte_ms))
+            run.end()
+        with ScoreStore.open(recordings / name) as scores:
+            scores.put("taste", "1", "id_000/target", Scored({"": 4.0}, {"reason": REASON}))
+    write_campaign(recordings / "campaign", [(point("c1"), turns_at([400.0] * 10))])
+    damaged = recordings / "damaged"
+    damaged.mkdir()
+    (damaged / "run.sqlite").write_bytes(b"no database")
+    live = RunWriter.create(recordings / "live", {"endpoint": {"name": "amber"}, "turns": 2})
+    live.commit(visited_turn(0))
+
+    def finish() -> None:
+        live.commit(visited_turn(1))
+        live.end()
+        live.close()
+
+    return finish
