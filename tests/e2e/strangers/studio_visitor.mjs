@@ -94,7 +94,7 @@ async function use() {
   await page.getByText("turns 101 to 130").waitFor();
   tell({ type: "page", first: await text("#turn-table a.name"), rows: await page.locator("#turn-table tbody tr").count() });
   await page.getByRole("searchbox").fill("bus id_017");
-  await page.getByText("1 of 130 turns").waitFor();
+  await page.locator("form output", { hasText: "1 of 130 turns" }).waitFor();
   tell({ type: "search", first: await text("#turn-table a.name"), address: page.url() });
 
   // A figure shows and plays the sound behind it, and stops after it.
@@ -125,6 +125,7 @@ async function use() {
   await go(page, `/runs/${id.amber}/turns/id_000%2Ftarget`);
   tell({ type: "reason", text: await text(".judgement") });
   await page.locator(".events summary").first().click();
+  await page.locator(".events pre", { hasText: "{" }).waitFor();
   tell({ type: "event", body: JSON.parse(await text(".events pre")) });
 
   // Two runs are compared, and a run under way is followed to its end.
