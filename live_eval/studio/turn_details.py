@@ -13,7 +13,9 @@ from live_eval.analysis.summary import LATENCIES, ScoreTable, latency
 from live_eval.duplex.conversation import Conversation, Stretch
 from live_eval.duplex.from_turns import conversation_of
 from live_eval.errors import StoreError
+from live_eval.judging import Need
 from live_eval.recording import RunReader, TurnRecord
+from live_eval.registry import installed_judges
 from live_eval.report.tables import LATENCY_TITLES
 from live_eval.report.turns import turn_marks, turn_notes
 from live_eval.studio.turn_index import score_columns
@@ -200,7 +202,26 @@ def _stretches(sounds: tuple[Stretch, ...], zero_ns: int) -> Iterator[tuple[floa
 
 def _scores(table: ScoreTable, turn: TurnRecord) -> list[dict[str, Any]]:
     rows = []
+    of_the_user = _judges_of_the_user()
     for column, described in zip(table.columns, score_columns(table.columns), strict=True):
         cell = table.cell(turn.turn_id, turn.case.task, column)
-        rows.append({**described, "status": cell.status, "value": cell.value, "reason": cell.reason or None})
+        rows.append(
+            {
+                **described,
+                "side": "user" if column.judge in of_the_user else "reply",
+                "status": cell.status,
+                "value": cell.value,
+                "reason": cell.reason or None,
+            }
+        )
     return rows
+
+
+def _judges_of_the_user() -> set[str]:
+    """Return the judges that look at what was heard of the user, and at nothing of the reply."""
+    reply = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
+    return {
+        spec.name
+        for spec in installed_judges()
+        if Need.HEARD_TEXT in spec.needs and not reply & (spec.needs | spec.uses)
+    }

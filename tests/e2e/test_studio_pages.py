@@ -84,9 +84,7 @@ def test_a_visitor_uses_runs_and_turns(node: str, browser: str, visited: Visited
 
 
 @pytest.mark.slow
-def test_every_view_is_accessible_and_fits(
-    node: str, browser: str, visited: Visited, tmp_path: Path
-) -> None:
+def test_every_view_is_accessible_and_fits(node: str, browser: str, visited: Visited, tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     command = [node, STRANGERS / "studio_visitor.mjs", browser, visited.link, "look", pictures]

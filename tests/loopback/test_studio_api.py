@@ -137,6 +137,22 @@ async def test_a_turn_has_marks_transcript_scores_and_messages(recordings: Path)
     assert [event["type"] for event in turn["events"]["rows"]] == ["session.update", "session.updated"]
 
 
+@pytest.fixture
+def transcribed(tmp_path: Path) -> Path:
+    """A folder with a run in which what was heard of the user is scored too."""
+    write_run(tmp_path / "run")
+    with ScoreStore.open(tmp_path / "run") as scores:
+        scores.put("wer_heard", "1", FIRST, Scored({"normalized": 0.0}, {}))
+    return tmp_path
+
+
+async def test_a_score_names_the_side_that_its_judge_looks_at(transcribed: Path) -> None:
+    async with studio(transcribed) as browser:
+        turn = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}")
+    sides = {score["name"]: score["side"] for score in turn["scores"]}
+    assert sides == {"taste": "reply", "wer_heard.normalized": "user"}
+
+
 async def test_sound_is_served_in_ranges(recordings: Path) -> None:
     async with studio(recordings) as browser:
         audio = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}/audio"

@@ -15,8 +15,12 @@ export function path(...parts) {
 
 /** A path with a query; parameters that are null, undefined, false or empty are left out. */
 export function withQuery(address, query) {
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
-  const text = new URLSearchParams(given.map(([name, value]) => [name, value === true ? "1" : String(value)])).toString();
+  const given = Object.entries(query).filter(
+    ([, value]) => value !== null && value !== undefined && value !== false && value !== "",
+  );
+  const text = new URLSearchParams(
+    given.map(([name, value]) => [name, value === true ? "1" : String(value)]),
+  ).toString();
   return text ? `${address}?${text}` : address;
 }
 
@@ -51,6 +55,9 @@ async function send(address, options) {
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer;
-  const { kind, message } = answer?.error ?? { kind: "http", message: `${response.status} ${response.statusText}` };
+  const { kind, message } = answer?.error ?? {
+    kind: "http",
+    message: `${response.status} ${response.statusText}`,
+  };
   throw new StudioError(kind, message);
 }

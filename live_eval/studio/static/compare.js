@@ -10,28 +10,70 @@ export async function show(place, { parts: [a, b], query, signal }) {
     answer = await read("/api/compare", { query: { a, b, common: query.get("common") === "1" }, signal });
   } catch (error) {
     if (error.kind !== "request" || query.get("common")) throw error;
-    const retry = () => { location.hash = `#/compare/${a}/${b}?common=1`; };
+    const retry = () => {
+      location.hash = `#/compare/${a}/${b}?common=1`;
+    };
     fill(place, make("h1", {}, title), problem(error), button("Compare what both have", retry));
     return title;
   }
-  const { first, comparisons: [{ other, differs, metrics, notes }], correction } = answer;
+  const {
+    first,
+    comparisons: [{ other, differs, metrics, notes }],
+    correction,
+  } = answer;
   const rows = Object.entries(metrics).map(([name, metric]) => {
     const digits = metric.unit === "ms" ? 0 : 3;
-    const range = metric.interval ? ` [${number(metric.interval[0], digits)}, ${number(metric.interval[1], digits)}]` : "";
-    const sort = (run) => `#/runs/${run}${metric.kind === "turns" ? "?status=failed" : `?sort=${encodeURIComponent(name)}&descending=1`}`;
-    const value = (run, shown) => (shown === null ? number(shown) : make("a", { href: sort(run), "aria-label": `${words(name)} ${number(shown, digits)}: the turns behind it` }, number(shown, digits)));
+    const range = metric.interval
+      ? ` [${number(metric.interval[0], digits)}, ${number(metric.interval[1], digits)}]`
+      : "";
+    const sort = (run) =>
+      `#/runs/${run}${metric.kind === "turns" ? "?status=failed" : `?sort=${encodeURIComponent(name)}&descending=1`}`;
+    const value = (run, shown) =>
+      shown === null
+        ? number(shown)
+        : make(
+            "a",
+            { href: sort(run), "aria-label": `${words(name)} ${number(shown, digits)}: the turns behind it` },
+            number(shown, digits),
+          );
     return row(
-      words(name), figure(value(a, metric.first)), figure(value(b, metric.other)),
-      figure(number(metric.difference, digits), range && make("small", {}, range)), metric.unit, figure(metric.n), make("td", { class: "words" }, metric.in_words),
+      words(name),
+      figure(value(a, metric.first)),
+      figure(value(b, metric.other)),
+      figure(number(metric.difference, digits), range && make("small", {}, range)),
+      metric.unit,
+      figure(metric.n),
+      make("td", { class: "words" }, metric.in_words),
     );
   });
-  const heads = ["figure", ...[first, other, "difference [95 % interval]"].map((label) => ({ label, figure: true })), "unit", { label: "n", figure: true }, "in words"];
-  const settings = Object.entries(differs).map(([name, values]) => row(name, text(values.first), text(values.other)));
+  const heads = [
+    "figure",
+    ...[first, other, "difference [95 % interval]"].map((label) => ({ label, figure: true })),
+    "unit",
+    { label: "n", figure: true },
+    "in words",
+  ];
+  const settings = Object.entries(differs).map(([name, values]) =>
+    row(name, text(values.first), text(values.other)),
+  );
   fill(
     place,
     make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")),
-    make("h1", {}, make("a", { href: `#/runs/${a}` }, first), " and ", make("a", { href: `#/runs/${b}` }, other)),
-    make("p", { class: "note" }, `Differences are paired by case. ${counted(correction.tests, "test")}, p corrected after ${correction.method}.`, " ", make("a", { href: `#/report?run=${a}&run=${b}` }, "The report of both"), "."),
+    make(
+      "h1",
+      {},
+      make("a", { href: `#/runs/${a}` }, first),
+      " and ",
+      make("a", { href: `#/runs/${b}` }, other),
+    ),
+    make(
+      "p",
+      { class: "note" },
+      `Differences are paired by case. ${counted(correction.tests, "test")}, p corrected after ${correction.method}.`,
+      " ",
+      make("a", { href: `#/report?run=${a}&run=${b}` }, "The report of both"),
+      ".",
+    ),
     settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
     notes.map((note) => make("p", { class: "warning" }, note)),
     table("Figures of both runs; a figure opens the turns behind it", heads, rows),

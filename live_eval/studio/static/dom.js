@@ -61,13 +61,24 @@ export function table(caption, heads, rows, attributes = {}) {
   return make(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    make("table", attributes, make("caption", {}, caption), make("thead", {}, make("tr", {}, cells)), make("tbody", {}, rows)),
+    make(
+      "table",
+      attributes,
+      make("caption", {}, caption),
+      make("thead", {}, make("tr", {}, cells)),
+      make("tbody", {}, rows),
+    ),
   );
 }
 
 /** Make a row: the first cell names it. */
 export function row(name, ...cells) {
-  return make("tr", {}, make("th", { scope: "row" }, name), cells.map((cell) => (cell?.tagName === "TD" ? cell : make("td", {}, cell))));
+  return make(
+    "tr",
+    {},
+    make("th", { scope: "row" }, name),
+    cells.map((cell) => (cell?.tagName === "TD" ? cell : make("td", {}, cell))),
+  );
 }
 
 /** Make a cell with a figure. */
@@ -86,10 +97,15 @@ export function choice(label, name, options, value, change) {
 /** Make a row of buttons of which one is pressed. `options`: [value, text]. */
 export function switcher(label, options, value, change) {
   const buttons = options.map(([key, text]) =>
-    button(text, () => {
-      for (const [index, [other]] of options.entries()) buttons[index].setAttribute("aria-pressed", String(other === key));
-      change(key);
-    }, { "aria-pressed": String(key === value) }),
+    button(
+      text,
+      () => {
+        for (const [index, [other]] of options.entries())
+          buttons[index].setAttribute("aria-pressed", String(other === key));
+        change(key);
+      },
+      { "aria-pressed": String(key === value) },
+    ),
   );
   return make("span", { class: "choice", role: "group", "aria-label": label }, buttons);
 }

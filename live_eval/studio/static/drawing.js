@@ -53,7 +53,9 @@ export function drawWave(canvas, peaks, [from, to], gain, rgb) {
  */
 export function picture({ columns, rows, low_db: lowDb, data }, ramp) {
   const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-  const colours = Array.from({ length: 256 }, (_, level) => between(ramp, (lowDb - (lowDb * level) / 255 - QUIET_DB) / (LOUD_DB - QUIET_DB)));
+  const colours = Array.from({ length: 256 }, (_, level) =>
+    between(ramp, (lowDb - (lowDb * level) / 255 - QUIET_DB) / (LOUD_DB - QUIET_DB)),
+  );
   const canvas = new OffscreenCanvas(Math.max(1, columns), rows);
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, rows);
@@ -70,7 +72,9 @@ export function picture({ columns, rows, low_db: lowDb, data }, ramp) {
 function between(ramp, share) {
   const place = Math.max(0, Math.min(1, share)) * (ramp.length - 1);
   const index = Math.min(ramp.length - 2, Math.floor(place));
-  return ramp[index].map((part, channel) => Math.round(part + (ramp[index + 1][channel] - part) * (place - index)));
+  return ramp[index].map((part, channel) =>
+    Math.round(part + (ramp[index + 1][channel] - part) * (place - index)),
+  );
 }
 
 /**
@@ -84,12 +88,20 @@ function between(ramp, share) {
 export function drawSpectrogram(canvas, spectrum, image, [from, to]) {
   const { context, width, height } = prepare(canvas);
   const pixels = width / (to - from);
-  context.drawImage(image, (spectrum.start_s - from) * pixels, 0, spectrum.columns * spectrum.step_s * pixels, height);
+  context.drawImage(
+    image,
+    (spectrum.start_s - from) * pixels,
+    0,
+    spectrum.columns * spectrum.step_s * pixels,
+    height,
+  );
 }
 
 /** Ticks of a ruler: moments between `from` and `to`, and how many digits they need. */
 export function ticks(from, to, most) {
-  const unit = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120].find((one) => (to - from) / one <= most) ?? 300;
+  const unit =
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120].find((one) => (to - from) / one <= most) ??
+    300;
   const digits = unit < 0.1 ? 2 : unit < 1 ? 1 : 0;
   const first = Math.ceil(from / unit - 1e-9);
   const count = Math.floor(to / unit + 1e-9) - first + 1;

@@ -1,7 +1,7 @@
 // The messages of a turn, loaded as they are asked for.
 import { path, read } from "./api.js";
 import { button, choice, fill, make } from "./dom.js";
-import { number } from "./format.js";
+import { counted, number } from "./format.js";
 
 const MORE = 200;
 
@@ -38,14 +38,24 @@ export function eventList(address, first, hear, signal) {
 
   function drawTypes() {
     const kinds = [...new Set(rows.map(kindOf))].sort();
-    fill(types, choice("Type", "type", [["", "all"], ...kinds], kind, (chosen) => { kind = chosen; shown = MORE; draw(); }));
+    fill(
+      types,
+      choice("Type", "type", [["", "all"], ...kinds], kind, (chosen) => {
+        kind = chosen;
+        shown = MORE;
+        draw();
+      }),
+    );
   }
 
   function draw() {
     const found = matching();
-    fill(list, found.slice(0, shown).map((event) => entry(event, hear)));
+    fill(
+      list,
+      found.slice(0, shown).map((event) => entry(event, hear)),
+    );
     const loaded = rows.length < first.total ? `, ${rows.length} of ${first.total} loaded` : "";
-    count.value = `${found.length} messages${loaded}`;
+    count.value = `${counted(found.length, "message")}${loaded}`;
     more.hidden = shown >= found.length && rows.length >= first.total;
   }
 
@@ -61,8 +71,37 @@ function kindOf({ direction, type }) {
 function entry(event, hear) {
   const at = `${number(event.at_s, 3)} s`;
   const body = make("pre", {});
-  const details = make("details", {}, make("summary", {}, make("span", { class: `direction ${event.direction}`, title: event.direction === "in" ? "from the endpoint" : "to the endpoint" }, kindOf(event))), body);
+  const details = make(
+    "details",
+    {},
+    make(
+      "summary",
+      {},
+      make(
+        "span",
+        {
+          class: `direction ${event.direction}`,
+          title: event.direction === "in" ? "from the endpoint" : "to the endpoint",
+        },
+        kindOf(event),
+      ),
+    ),
+    body,
+  );
   // Bodies are long: they are written when they are looked at.
-  details.addEventListener("toggle", () => { body.textContent = JSON.stringify(event.body, null, 2); }, { once: true });
-  return make("li", {}, hear && event.at_s >= 0 ? button(at, () => hear(event.at_s), { class: "plays", title: "Play around it" }) : make("span", { class: "times" }, at), details);
+  details.addEventListener(
+    "toggle",
+    () => {
+      body.textContent = JSON.stringify(event.body, null, 2);
+    },
+    { once: true },
+  );
+  return make(
+    "li",
+    {},
+    hear && event.at_s >= 0
+      ? button(at, () => hear(event.at_s), { class: "plays", title: "Play around it" })
+      : make("span", { class: "times" }, at),
+    details,
+  );
 }

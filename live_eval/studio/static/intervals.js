@@ -24,10 +24,18 @@ export function behindLatency(turn, name, ms) {
   return interval.sort((one, other) => one - other);
 }
 
-/** The interval in which the reply that answers the turn is heard; null if it is not heard. */
-export function behindReply(turn) {
-  const answer = turn.responses.find((response) => response.answers);
-  const line = turn.transcript.find((each) => each.side === "reply" && each.response_id === answer?.response_id);
-  if (!line?.sounds.length) return null;
-  return [line.sounds[0][0], line.sounds.at(-1)[1]];
+/**
+ * The interval of what a score judges: the reply that answers the turn, or what the user says.
+ *
+ * @param {{responses: object[], transcript: object[]}} turn
+ * @param {"reply"|"user"} side
+ * @returns {[number, number]|null} Null if nothing of it is heard.
+ */
+export function behindScore(turn, side) {
+  const answer = turn.responses.find((response) => response.answers)?.response_id;
+  const sounds = turn.transcript
+    .filter((line) => line.side === side && (side === "user" || line.response_id === answer))
+    .flatMap((line) => line.sounds);
+  if (!sounds.length) return null;
+  return [Math.min(...sounds.map(([from]) => from)), Math.max(...sounds.map(([, to]) => to))];
 }

@@ -2,6 +2,10 @@
 import { fill, make } from "./dom.js";
 
 export async function show(place) {
-  fill(place, make("h1", {}, "Listen"), make("p", {}, "Choose two runs and compare them to find turns that are worth hearing."));
+  fill(
+    place,
+    make("h1", {}, "Listen"),
+    make("p", {}, "Choose two runs and compare them to find turns that are worth hearing."),
+  );
   return "Listen";
 }

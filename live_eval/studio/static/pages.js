@@ -4,8 +4,18 @@ import { fill, make, row, table } from "./dom.js";
 import { NONE, when } from "./format.js";
 
 const PAGES = {
-  latency: { title: "Latency", kind: "campaign", file: "latency.html", none: "No latency campaigns yet: live-eval latency makes one." },
-  duplex: { title: "Duplex", kind: "duplex", file: "duplex.html", none: "No duplex campaigns yet: live-eval duplex makes one." },
+  latency: {
+    title: "Latency",
+    kind: "campaign",
+    file: "latency.html",
+    none: "No latency campaigns yet: live-eval latency makes one.",
+  },
+  duplex: {
+    title: "Duplex",
+    kind: "duplex",
+    file: "duplex.html",
+    none: "No duplex campaigns yet: live-eval duplex makes one.",
+  },
   leaderboard: { title: "Leaderboard", file: "leaderboard.html", none: "No runs to rank yet." },
   report: { title: "Report", file: "report.html", none: "No runs to report yet." },
 };
@@ -14,7 +24,12 @@ export async function show(place, { name, parts, query, signal }) {
   const page = PAGES[name];
   const runs = query.getAll("run");
   if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file));
-  else if (!page.kind && runs.length) showFrame(place, page, `${path("pages", page.file)}?${new URLSearchParams(runs.map((run) => ["run", run]))}`);
+  else if (!page.kind && runs.length)
+    showFrame(
+      place,
+      page,
+      `${path("pages", page.file)}?${new URLSearchParams(runs.map((run) => ["run", run]))}`,
+    );
   else await showChoice(place, name, page, signal);
   return page.title;
 }
@@ -28,7 +43,13 @@ function showFrame(place, { title }, address) {
   fill(
     place,
     make("h1", {}, title),
-    make("p", { class: "note" }, make("a", { href: address, target: "_blank" }, "Open the page by itself"), " ", state),
+    make(
+      "p",
+      { class: "note" },
+      make("a", { href: address, target: "_blank" }, "Open the page by itself"),
+      " ",
+      state,
+    ),
     make("iframe", { class: "page", src: address, title: `${title} page`, load: loaded }),
   );
 }
@@ -40,16 +61,37 @@ async function showChoice(place, name, page, signal) {
   fill(place, make("h1", {}, page.title));
   if (!wanted.length) place.append(make("p", { class: "note" }, page.none));
   else if (page.kind) {
-    place.append(table(`${page.title} campaigns`, ["campaign", "endpoint", "began"], wanted.map((run) => row(make("a", { href: link(run) }, run.name), run.endpoint ?? NONE, when(run.created)))));
+    place.append(
+      table(
+        `${page.title} campaigns`,
+        ["campaign", "endpoint", "began"],
+        wanted.map((run) =>
+          row(make("a", { href: link(run) }, run.name), run.endpoint ?? NONE, when(run.created)),
+        ),
+      ),
+    );
   } else place.append(chooser(name, wanted));
 }
 
 function chooser(name, runs) {
-  const boxes = runs.map((run) => make("label", {}, make("input", { type: "checkbox", name: "run", value: run.id }), ` ${run.name}`, make("small", {}, ` ${run.endpoint ?? ""}`)));
+  const boxes = runs.map((run) =>
+    make(
+      "label",
+      {},
+      make("input", { type: "checkbox", name: "run", value: run.id }),
+      ` ${run.name}`,
+      make("small", {}, ` ${run.endpoint ?? ""}`),
+    ),
+  );
   const submit = (event) => {
     event.preventDefault();
     const chosen = new URLSearchParams(new FormData(event.target)).toString();
     if (chosen) location.hash = `#/${name}?${chosen}`;
   };
-  return make("form", { class: "chooser", submit }, make("fieldset", {}, make("legend", {}, "Runs"), boxes), make("button", { type: "submit" }, "Show"));
+  return make(
+    "form",
+    { class: "chooser", submit },
+    make("fieldset", {}, make("legend", {}, "Runs"), boxes),
+    make("button", { type: "submit" }, "Show"),
+  );
 }

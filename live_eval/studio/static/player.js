@@ -3,7 +3,11 @@ import { path } from "./api.js";
 import { button, fill, make, switcher } from "./dom.js";
 import { seconds } from "./format.js";
 
-const SIDES = [["both", "both sides"], ["user", "user"], ["reply", "reply"]];
+const SIDES = [
+  ["both", "both sides"],
+  ["user", "user"],
+  ["reply", "reply"],
+];
 
 export class Player {
   /**
@@ -21,10 +25,18 @@ export class Player {
     this.audio.preload = "auto";
     this.audio.src = path(...turn, "audio", "both");
     this.toggleButton = button("Play", () => this.toggle(), { class: "play" });
-    this.time = make("output", { class: "time" });
+    this.time = make("span", { class: "time" });
     this.failure = make("span", { class: "failure", role: "status" });
-    this.element = make("div", { class: "player" }, this.toggleButton, switcher("Side to hear", SIDES, "both", (side) => this.hear(side)), this.time, this.failure);
-    for (const event of ["play", "pause", "ended"]) this.audio.addEventListener(event, () => this.drawState());
+    this.element = make(
+      "div",
+      { class: "player" },
+      this.toggleButton,
+      switcher("Side to hear", SIDES, "both", (side) => this.hear(side)),
+      this.time,
+      this.failure,
+    );
+    for (const event of ["play", "pause", "ended"])
+      this.audio.addEventListener(event, () => this.drawState());
     this.audio.addEventListener("error", () => fill(this.failure, "The browser cannot play this recording."));
     signal.addEventListener("abort", () => {
       this.audio.pause();
@@ -77,19 +89,19 @@ export class Player {
 
   drawState() {
     this.toggleButton.textContent = this.playing ? "Pause" : "Play";
-    if (this.playing) this.followFrame();
+    cancelAnimationFrame(this.frame);
+    this.followFrame();
   }
 
   followFrame() {
-    if (!this.playing) return;
     const { at } = this;
     if (this.until !== null && at >= this.until) this.pause();
     this.drawTime(at);
     this.moved(at);
-    requestAnimationFrame(() => this.followFrame());
+    if (this.playing) this.frame = requestAnimationFrame(() => this.followFrame());
   }
 
   drawTime(at) {
-    this.time.value = `${seconds(at)} of ${seconds(this.length)}`;
+    this.time.textContent = `${seconds(at)} of ${seconds(this.length)}`;
   }
 }

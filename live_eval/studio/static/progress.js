@@ -28,7 +28,10 @@ export function follow(run, signal, calls) {
   };
   stream.addEventListener("progress", (event) => calls.progress(JSON.parse(event.data)));
   stream.addEventListener("problem", (event) => calls.problem?.(JSON.parse(event.data).message));
-  stream.addEventListener("end", () => { close(); calls.end(); });
+  stream.addEventListener("end", () => {
+    close();
+    calls.end();
+  });
   signal.addEventListener("abort", close);
   return close;
 }
@@ -37,8 +40,13 @@ export function follow(run, signal, calls) {
 export function progressBar(name, { turns, planned, failed }) {
   const text = planned === null ? counted(turns, "turn") : `${turns} of ${counted(planned, "turn")}`;
   return make(
-    "div", { class: "progress" },
-    make("progress", { max: planned ?? undefined, value: planned === null ? undefined : turns, "aria-label": `Progress of ${name}` }),
+    "div",
+    { class: "progress" },
+    make("progress", {
+      max: planned ?? undefined,
+      value: planned === null ? undefined : turns,
+      "aria-label": `Progress of ${name}`,
+    }),
     make("small", {}, failed ? `${text}, ${failed} failed` : text),
   );
 }

@@ -1,31 +1,38 @@
 // A run's page: what it is, its figures, its turns. A campaign's: its runs and its page.
-import { path, read } from "./api.js";
-import { announce, badge, figure, fill, make, row, table } from "./dom.js";
+import { StudioError, path, read } from "./api.js";
+import { announce, badge, figure, fill, make, problem, row, table } from "./dom.js";
 import { NONE, counted, milliseconds, number, when, words } from "./format.js";
 import { follow, progressBar } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 
 export async function show(place, { parts: [id], query, signal }) {
   const folder = await read(path("api", "runs", id, "facts"), { signal });
+  if (folder.problem) throw new StudioError("unreadable", folder.problem);
   if (folder.kind !== "run") {
     showCampaign(place, await read(path("api", "runs", id), { signal }));
     return folder.name;
   }
-  const figures = make("div", {});
+  const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the figures …"));
   const progress = make("div", {});
   const turns = make("div", {});
   fill(place, heading(folder), progress, figures, make("h2", {}, "Turns"), turns);
-  fill(figures, make("p", { class: "note" }, "Computing the figures …"));
   const list = new TurnTable(turns, id, query, signal);
   await list.load();
-  // The intervals of thousands of turns take seconds: the page does not wait for them.
-  read(path("api", "runs", id), { signal })
-    .then((answer) => showFigures(figures, id, answer))
-    .catch((error) => {
-      if (error.name !== "AbortError") fill(figures, make("p", { class: "failure", role: "alert" }, error.message));
-    });
+  loadFigures(figures, id, signal); // intervals of thousands of turns take seconds: the page does not wait for them
   if (folder.state === "running") followRun(id, folder.name, { progress, figures, list }, signal);
   return folder.name;
+}
+
+/** Show the figures; return the run's state, or null if they cannot be had. */
+async function loadFigures(place, id, signal) {
+  try {
+    const answer = await read(path("api", "runs", id), { signal });
+    showFigures(place, id, answer);
+    return answer.folder.state;
+  } catch (error) {
+    if (!signal.aborted) fill(place, problem(error));
+    return null;
+  }
 }
 
 function heading(folder, ...more) {
@@ -37,10 +44,26 @@ function heading(folder, ...more) {
     folder.ended && ["ended", when(folder.ended)],
   ].filter(Boolean);
   return [
-    make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs"), folder.campaign && [" · ", make("a", { href: `#/runs/${folder.campaign}` }, "campaign")]),
-    make("h1", {}, folder.name, " ", folder.state !== "finished" && badge(folder.state ?? "unreadable", "flagged")),
-    make("p", { class: "facts" }, facts.map(([name, text], index) => [index ? " · " : "", `${name} `, make("b", {}, text)])),
-    folder.kind === "run" && make("p", {}, make("a", { href: `#/report?run=${folder.id}` }, "The whole report")),
+    make(
+      "p",
+      { class: "kicker" },
+      make("a", { href: "#/runs" }, "Runs"),
+      folder.campaign && [" · ", make("a", { href: `#/runs/${folder.campaign}` }, "campaign")],
+    ),
+    make(
+      "h1",
+      {},
+      folder.name,
+      " ",
+      folder.state !== "finished" && badge(folder.state ?? "unreadable", "flagged"),
+    ),
+    make(
+      "p",
+      { class: "facts" },
+      facts.map(([name, text], index) => [index ? " · " : "", `${name} `, make("b", {}, text)]),
+    ),
+    folder.kind === "run" &&
+      make("p", {}, make("a", { href: `#/report?run=${folder.id}` }, "The whole report")),
     ...more,
   ];
 }
@@ -54,43 +77,79 @@ function followRun(id, name, { progress, figures, list }, signal) {
     problem: (message) => fill(progress, make("p", { class: "failure", role: "alert" }, message)),
     end: async () => {
       fill(progress);
-      const answer = await read(path("api", "runs", id), { signal }).catch(() => null);
-      if (!answer) return;
-      showFigures(figures, id, answer);
-      await list.load();
-      announce(`${name}: ${answer.folder.state}`);
+      await list.load().catch(() => {});
+      const state = await loadFigures(figures, id, signal);
+      if (state) announce(`${name}: ${state}`);
     },
   });
 }
 
 // -- Figures -----------------------------------------------------------------------------------------------------
 
-function showFigures(place, id, { turns, latency_ms: latencies, scores, failures, lag_ms: lag, could_not_run: absent }) {
-  const failed = Object.entries(failures).map(([kind, count]) => `${count} ${words(kind)}`).join(", ");
+function showFigures(
+  place,
+  id,
+  { turns, latency_ms: latencies, scores, failures, lag_ms: lag, could_not_run: absent },
+) {
+  const failed = Object.entries(failures)
+    .map(([kind, count]) => `${count} ${words(kind)}`)
+    .join(", ");
   const tiles = [
     tile("turns", `${turns.captured}`, `of ${counted(turns.total, "turn")} captured`, sorted(id)),
     turns.failed > 0 && tile("failed", turns.failed, failed, `${sorted(id)}?status=failed`, "bad"),
     ...["voice_to_voice", "first_byte", "endpointing"].map((name) => {
       const { p50, p95, n, n_missing: missing } = latencies[name];
-      const more = [p95 === null ? null : `p95 ${milliseconds(p95)}`, counted(n, "turn"), missing ? `${missing} without` : null];
-      return tile(`${words(name)}, median`, milliseconds(p50), more.filter(Boolean).join(", "), `${sorted(id)}?sort=${name}&descending=1`);
+      const more = [
+        p95 === null ? null : `p95 ${milliseconds(p95)}`,
+        counted(n, "turn"),
+        missing ? `${missing} without` : null,
+      ];
+      return tile(
+        `${words(name)}, median`,
+        milliseconds(p50),
+        more.filter(Boolean).join(", "),
+        `${sorted(id)}?sort=${name}&descending=1`,
+      );
     }),
-    tile("lag, median", lag.p50 === null ? NONE : `${number(lag.p50, 1)} ms`, counted(lag.flagged, "turn") + " flagged", lag.flagged ? `${sorted(id)}?flagged=1` : null),
+    tile(
+      "lag, median",
+      lag.p50 === null ? NONE : `${number(lag.p50, 1)} ms`,
+      counted(lag.flagged, "turn") + " flagged",
+      lag.flagged ? `${sorted(id)}?flagged=1` : null,
+    ),
   ];
   const entries = Object.entries(scores);
-  const rows = entries.map(([name, { mean, n, n_unscored: unscored, n_failed: broken, interval, version }]) => {
-    const margin = interval ? ` [${number(interval[0], 2)}, ${number(interval[1], 2)}]` : "";
-    return row(
-      make("a", { href: `${sorted(id)}?sort=${encodeURIComponent(name)}` }, name),
-      figure(number(mean, 2), margin && make("small", {}, margin)), figure(n), figure(unscored), figure(broken), version,
-    );
-  });
-  const heads = ["score", ...["mean [95 % interval]", "n", "unscored", "failed"].map((label) => ({ label, figure: true })), "version"];
+  const rows = entries.map(
+    ([name, { mean, n, n_unscored: unscored, n_failed: broken, interval, version }]) => {
+      const margin = interval ? ` [${number(interval[0], 2)}, ${number(interval[1], 2)}]` : "";
+      return row(
+        make("a", { href: `${sorted(id)}?sort=${encodeURIComponent(name)}` }, name),
+        figure(number(mean, 2), margin && make("small", {}, margin)),
+        figure(n),
+        figure(unscored),
+        figure(broken),
+        version,
+      );
+    },
+  );
+  const heads = [
+    "score",
+    ...["mean [95 % interval]", "n", "unscored", "failed"].map((label) => ({ label, figure: true })),
+    "version",
+  ];
   fill(
     place,
     make("div", { class: "tiles" }, tiles),
-    rows.length > 0 && make("details", { class: "block", open: rows.length <= 14 }, make("summary", {}, "Scores"), table("Mean scores; a name sorts the turns by it, the lowest first", heads, rows)),
-    Object.entries(absent).map(([judge, reason]) => make("p", { class: "warning" }, `${judge} could not run: ${reason}`)),
+    rows.length > 0 &&
+      make(
+        "details",
+        { class: "block", open: rows.length <= 14 },
+        make("summary", {}, "Scores"),
+        table("Mean scores; a name sorts the turns by it, the lowest first", heads, rows),
+      ),
+    Object.entries(absent).map(([judge, reason]) =>
+      make("p", { class: "warning" }, `${judge} could not run: ${reason}`),
+    ),
   );
 }
 
@@ -99,7 +158,11 @@ function sorted(id) {
 }
 
 function tile(what, value, more, href, kind = "") {
-  const inside = [make("span", { class: "what" }, what), make("span", { class: `value ${kind}` }, value), make("span", { class: "more" }, more)];
+  const inside = [
+    make("span", { class: "what" }, what),
+    make("span", { class: `value ${kind}` }, value),
+    make("span", { class: "more" }, more),
+  ];
   return href ? make("a", { class: "tile", href }, inside) : make("div", { class: "tile" }, inside);
 }
 
@@ -108,11 +171,20 @@ function tile(what, value, more, href, kind = "") {
 function showCampaign(place, { folder, runs }) {
   const page = folder.kind === "campaign" ? "latency" : "duplex";
   const rows = runs.map((run) =>
-    row(make("a", { href: `#/runs/${run.id}` }, run.name), run.problem ?? run.state ?? NONE, figure(run.turns ?? NONE), figure(run.failed ?? NONE)),
+    row(
+      make("a", { href: `#/runs/${run.id}` }, run.name),
+      run.problem ?? run.state ?? NONE,
+      figure(run.turns ?? NONE),
+      figure(run.failed ?? NONE),
+    ),
   );
   fill(
     place,
     heading(folder, make("p", {}, make("a", { href: `#/${page}/${folder.id}` }, `The ${page} page`))),
-    table("Runs of the campaign", ["run", "state", { label: "turns", figure: true }, { label: "failed", figure: true }], rows),
+    table(
+      "Runs of the campaign",
+      ["run", "state", { label: "turns", figure: true }, { label: "failed", figure: true }],
+      rows,
+    ),
   );
 }

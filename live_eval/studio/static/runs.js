@@ -5,7 +5,12 @@ import { NONE, when } from "./format.js";
 import { follow, progressBar } from "./progress.js";
 
 const AGAIN_MS = 5_000;
-const KINDS = [["", "all"], ["run", "runs"], ["campaign", "latency campaigns"], ["duplex", "duplex campaigns"]];
+const KINDS = [
+  ["", "all"],
+  ["run", "runs"],
+  ["campaign", "latency campaigns"],
+  ["duplex", "duplex campaigns"],
+];
 
 export async function show(place, { parts, query, signal }) {
   if (parts.length) {
@@ -14,7 +19,7 @@ export async function show(place, { parts, query, signal }) {
   }
   const list = new RunList(place, query, signal);
   await list.refresh();
-  const timer = setInterval(() => document.hidden || list.refresh().catch(() => {}), AGAIN_MS);
+  const timer = setInterval(() => document.hidden || list.again(), AGAIN_MS);
   signal.addEventListener("abort", () => clearInterval(timer));
   return "Runs";
 }
@@ -33,7 +38,10 @@ class RunList {
     this.compare = make("div", { class: "actions" });
     const search = make("input", { type: "search", name: "filter", value: this.filter.text });
     search.addEventListener("input", () => this.narrow({ text: search.value }));
-    this.states = make("select", { name: "state", change: (event) => this.narrow({ state: event.target.value }) });
+    this.states = make("select", {
+      name: "state",
+      change: (event) => this.narrow({ state: event.target.value }),
+    });
     this.form = make(
       "form",
       { class: "filters", role: "search", "aria-label": "Runs", submit: (event) => event.preventDefault() },
@@ -42,13 +50,27 @@ class RunList {
       make("label", {}, "State", this.states),
       this.count,
     );
-    fill(place, make("h1", {}, "Runs"), this.form, this.compare, this.frame);
+    this.failure = make("p", { class: "failure", role: "alert", hidden: true });
+    fill(place, make("h1", {}, "Runs"), this.form, this.compare, this.failure, this.frame);
   }
 
   narrow(change) {
     Object.assign(this.filter, change);
     this.draw();
     announce(this.count.value);
+  }
+
+  /** Read the list again; say so if that fails. */
+  async again() {
+    let message = "";
+    try {
+      await this.refresh();
+    } catch (error) {
+      message = error.message;
+    }
+    if (this.signal.aborted || this.failure.textContent === message) return;
+    this.failure.textContent = message;
+    this.failure.hidden = !message;
   }
 
   async refresh() {
@@ -65,13 +87,19 @@ class RunList {
 
   drawStates() {
     const states = [...new Set(this.runs.map(stateOf))].sort();
-    fill(this.states, make("option", { value: "" }, "all"), states.map((state) => make("option", { selected: state === this.filter.state }, state)));
+    fill(
+      this.states,
+      make("option", { value: "" }, "all"),
+      states.map((state) => make("option", { selected: state === this.filter.state }, state)),
+    );
   }
 
   matching() {
     const wanted = this.filter.text.toLowerCase().split(/\s+/).filter(Boolean);
     return this.runs.filter((run) => {
-      const words = [run.name, run.endpoint, run.model, run.data, run.kind, run.problem].join(" ").toLowerCase();
+      const words = [run.name, run.endpoint, run.model, run.data, run.kind, run.problem]
+        .join(" ")
+        .toLowerCase();
       return (
         wanted.every((word) => words.includes(word)) &&
         (!this.filter.kind || run.kind === this.filter.kind) &&
@@ -85,12 +113,32 @@ class RunList {
     const runs = this.matching();
     this.cells.clear();
     this.count.value = `${runs.length} of ${this.runs.length}`;
-    const heads = ["choose", "run", "endpoint", "data", "began", "state", { label: "turns", figure: true }, { label: "failed", figure: true }];
+    const heads = [
+      "choose",
+      "run",
+      "endpoint",
+      "data",
+      "began",
+      "state",
+      { label: "turns", figure: true },
+      { label: "failed", figure: true },
+    ];
     fill(
       this.frame,
       runs.length
-        ? table("Runs and campaigns, the latest first", heads, runs.map((run) => this.row(run)), { class: "runs" })
-        : make("p", { class: "note" }, this.runs.length ? "No run matches." : "No runs yet. `live-eval run --endpoint reference --data sample` makes one."),
+        ? table(
+            "Runs and campaigns, the latest first",
+            heads,
+            runs.map((run) => this.row(run)),
+            { class: "runs" },
+          )
+        : make(
+            "p",
+            { class: "note" },
+            this.runs.length
+              ? "No run matches."
+              : "No runs yet. `live-eval run --endpoint reference --data sample` makes one.",
+          ),
     );
     if (focused) this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
     this.drawActions();
@@ -99,8 +147,11 @@ class RunList {
 
   row(run) {
     const box = make("input", {
-      type: "checkbox", "aria-label": `Choose ${run.name}`, "data-key": `choose-${run.id}`,
-      checked: this.chosen.has(run.id), disabled: run.kind !== "run" || run.problem !== null,
+      type: "checkbox",
+      "aria-label": `Choose ${run.name}`,
+      "data-key": `choose-${run.id}`,
+      checked: this.chosen.has(run.id),
+      disabled: run.kind !== "run" || run.problem !== null,
       change: (event) => {
         if (event.target.checked) this.chosen.add(run.id);
         else this.chosen.delete(run.id);
@@ -114,26 +165,53 @@ class RunList {
     const failed = figure(run.failed ?? NONE);
     this.cells.set(run.id, { run, progress, turns, failed });
     const made = make(
-      "tr", {},
+      "tr",
+      {},
       make("td", {}, box),
-      make("th", { scope: "row" }, name, make("small", { class: "of" }, owner ? `of ${owner.name}` : run.kind === "run" ? "" : `${run.kind === "campaign" ? "latency" : "duplex"} campaign`)),
+      make(
+        "th",
+        { scope: "row" },
+        name,
+        make(
+          "small",
+          { class: "of" },
+          owner
+            ? `of ${owner.name}`
+            : run.kind === "run"
+              ? ""
+              : `${run.kind === "campaign" ? "latency" : "duplex"} campaign`,
+        ),
+      ),
       make("td", {}, run.endpoint ?? NONE, run.model && make("small", { class: "of" }, run.model)),
       make("td", {}, run.data ?? NONE),
       make("td", {}, when(run.created)),
-      progress, turns, failed,
+      progress,
+      turns,
+      failed,
     );
-    if (run.problem) fill(progress, badge(run.schema_ok ? "unreadable" : "other version", "failed"), make("small", { class: "of" }, run.problem));
+    if (run.problem)
+      fill(
+        progress,
+        badge(run.schema_ok ? "unreadable" : "other version", "failed"),
+        make("small", { class: "of" }, run.problem),
+      );
     return made;
   }
 
   drawActions() {
     const ids = [...this.chosen];
     const names = ids.map((id) => this.runs.find((run) => run.id === id)?.name);
-    const go = (hash) => () => { location.hash = hash; };
+    const go = (hash) => () => {
+      location.hash = hash;
+    };
     const runs = ids.map((id) => `run=${id}`).join("&");
     fill(
       this.compare,
-      make("span", { class: "note" }, ids.length ? `chosen: ${names.join(", ")}` : "Choose runs to compare or to rank."),
+      make(
+        "span",
+        { class: "note" },
+        ids.length ? `chosen: ${names.join(", ")}` : "Choose runs to compare or to rank.",
+      ),
       button("Compare", go(`#/compare/${ids.join("/")}`), { disabled: ids.length !== 2 }),
       button("Leaderboard", go(`#/leaderboard?${runs}`), { disabled: ids.length < 1 }),
       button("Report", go(`#/report?${runs}`), { disabled: ids.length < 1 }),
@@ -159,7 +237,7 @@ class RunList {
         this.followed.get(id).latest = latest;
         this.drawProgress(id);
       },
-      end: () => this.refresh().catch(() => {}),
+      end: () => this.again(),
     });
     if (close) this.followed.set(id, { close, latest: null });
   }
@@ -192,6 +270,7 @@ function stateOf(run) {
 
 function stateBadge(run) {
   const state = stateOf(run);
-  const kind = { finished: "", running: "running", interrupted: "flagged", incomplete: "flagged" }[state] ?? "failed";
+  const kind =
+    { finished: "", running: "running", interrupted: "flagged", incomplete: "flagged" }[state] ?? "failed";
   return badge(state, kind);
 }

@@ -26,10 +26,14 @@ for (const { name, title } of VIEWS) {
 
 let leaving = new AbortController();
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the fragment names the view
+  main.focus();
+});
+
 async function show() {
   const [path, parameters = ""] = location.hash.slice(1).split("?", 2);
   const [name = "runs", ...parts] = path.split("/").filter(Boolean).map(decoded);
-  if (path && !path.startsWith("/")) return; // a fragment within the page: #main
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
@@ -38,7 +42,11 @@ async function show() {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  const place = make("div", { class: "view", "aria-busy": "true" }, make("p", { class: "note" }, "Loading …"));
+  const place = make(
+    "div",
+    { class: "view", "aria-busy": "true" },
+    make("p", { class: "note" }, "Loading …"),
+  );
   fill(main, place);
   let title = "Not found";
   try {
@@ -66,9 +74,7 @@ function decoded(part) {
 }
 
 window.addEventListener("hashchange", async () => {
-  const before = document.title;
   await show();
-  if (document.title === before) return;
   window.scrollTo(0, 0);
   main.focus({ preventScroll: true });
   announce(document.title);

@@ -4,14 +4,18 @@ import { fill, make } from "./dom.js";
 import { seconds } from "./format.js";
 import { colour, drawSpectrogram, drawWave, picture, ticks } from "./drawing.js";
 
-const SIDES = [["user", "--user"], ["reply", "--endpoint"]];
+const SIDES = [
+  ["user", "--user"],
+  ["reply", "--endpoint"],
+];
 const MOST_COLUMNS = 2_000;
 const SHORTEST_S = 0.05;
 const STEP_S = 0.1;
 const LONG_STEP_S = 1;
 const WAIT_MS = 150;
 const DRAG_PIXELS = 4;
-const HELP = "Click to play from there, drag to play an interval. Keys: left and right arrow move, Space plays, + and − zoom, 0 shows the whole, Escape clears the selection.";
+const HELP =
+  "Click to play from there, drag to play an interval. Keys: left and right arrow move, Space plays, + and − zoom, 0 shows the whole, Escape clears the selection.";
 
 export class Tracks {
   /**
@@ -19,61 +23,105 @@ export class Tracks {
    * @param {number} length Of the recording, in seconds.
    * @param {Array<{kind: string, title: string, at_s: number}>} marks
    * @param {AbortSignal} signal
-   * @param {{seek: function, play: function, toggle: function}} player
+   * @param {Player} player
    */
   constructor(turn, length, marks, signal, player) {
     Object.assign(this, { turn, length, marks, signal, player });
     this.view = [0, length];
     this.at = 0;
+    this.said = 0;
     this.selection = null;
     this.shown = {};
     this.asked = 0;
-    this.make();
+    this.build();
     const redraw = () => this.draw();
     const size = new ResizeObserver(redraw);
     size.observe(this.lanes);
     const dark = matchMedia("(prefers-color-scheme: dark)");
-    const recolour = () => { this.pictures = {}; this.draw(); };
+    const recolour = () => {
+      this.pictures = {};
+      this.draw();
+    };
     dark.addEventListener("change", recolour);
-    signal.addEventListener("abort", () => { size.disconnect(); dark.removeEventListener("change", recolour); });
+    signal.addEventListener("abort", () => {
+      size.disconnect();
+      dark.removeEventListener("change", recolour);
+    });
   }
 
-  make() {
+  build() {
     this.canvases = {};
     this.pictures = {};
     const lane = (side, what, name) => {
       this.canvases[`${side} ${what}`] = make("canvas", { "aria-hidden": "true" });
-      return make("div", { class: `track-lane ${side} lane-${what}` }, this.canvases[`${side} ${what}`], make("span", { class: "lane-name", "aria-hidden": "true" }, name));
+      return make(
+        "div",
+        { class: `track-lane ${side} lane-${what}` },
+        this.canvases[`${side} ${what}`],
+        make("span", { class: "lane-name", "aria-hidden": "true" }, name),
+      );
     };
     this.cursor = make("div", { class: "cursor-line" });
     this.selected = make("div", { class: "selection", hidden: true });
     this.lines = make("div", { class: "mark-lines" });
     this.lanes = make(
       "div",
-      { class: "track-lanes", tabindex: "0", role: "slider", "aria-label": "Position in the recording", "aria-valuemin": "0", "aria-valuemax": this.length.toFixed(2), "aria-describedby": "track-help" },
+      {
+        class: "track-lanes",
+        tabindex: "0",
+        role: "slider",
+        "aria-label": "Position in the recording",
+        "aria-valuemin": "0",
+        "aria-valuenow": "0",
+        "aria-valuemax": this.length.toFixed(2),
+        "aria-describedby": "track-help",
+      },
       SIDES.map(([side]) => [lane(side, "wave", side), lane(side, "spectrum", "")]),
-      this.lines, this.selected, this.cursor,
+      this.lines,
+      this.selected,
+      this.cursor,
     );
     this.flags = make("div", { class: "track-flags", "aria-hidden": "true" });
     this.ruler = make("div", { class: "track-ruler", "aria-hidden": "true" });
-    this.element = make("div", { class: "tracks" }, this.flags, this.lanes, this.ruler, make("p", { class: "note", id: "track-help" }, HELP));
+    this.failure = make("p", { class: "failure", role: "alert", hidden: true });
+    const help = make("p", { class: "note", id: "track-help" }, HELP);
+    this.element = make("div", { class: "tracks" }, this.flags, this.lanes, this.ruler, this.failure, help);
     this.lanes.addEventListener("keydown", (event) => this.pressed(event));
     this.lanes.addEventListener("pointerdown", (event) => this.dragged(event));
-    this.moveTo(0);
   }
 
   // -- What is shown ----------------------------------------------------------------------------------------------
 
-  /** Load what the view shows, as finely as the screen can show it. */
+  /** Show what the view shows, as finely as the screen can show it. */
+  async refine() {
+    try {
+      await this.load();
+      this.failure.hidden = true;
+    } catch (error) {
+      if (this.signal.aborted) return;
+      this.failure.textContent = error.message;
+      this.failure.hidden = false;
+    }
+  }
+
   async load() {
     this.asked += 1;
     const number = this.asked;
     const [from, to] = this.view;
     const interval = { start_s: from.toFixed(4), end_s: to.toFixed(4) };
-    const columns = Math.min(MOST_COLUMNS, Math.max(200, Math.round(this.lanes.clientWidth * (window.devicePixelRatio || 1)))) || 1_000;
+    const columns =
+      Math.min(
+        MOST_COLUMNS,
+        Math.max(200, Math.round(this.lanes.clientWidth * (window.devicePixelRatio || 1))),
+      ) || 1_000;
     const [peaks, ...spectra] = await Promise.all([
       read(path(...this.turn, "waveform"), { query: { bins: columns, ...interval }, signal: this.signal }),
-      ...SIDES.map(([side]) => read(path(...this.turn, "spectrogram"), { query: { side, columns, ...interval }, signal: this.signal })),
+      ...SIDES.map(([side]) =>
+        read(path(...this.turn, "spectrogram"), {
+          query: { side, columns, ...interval },
+          signal: this.signal,
+        }),
+      ),
     ]);
     if (number !== this.asked) return;
     if (!this.gain) {
@@ -94,7 +142,7 @@ export class Tracks {
     this.view = [start, start + span];
     this.draw();
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.load().catch(() => {}), WAIT_MS);
+    this.timer = setTimeout(() => this.refine(), WAIT_MS);
   }
 
   /** Zoom in (a factor below 1) or out around the cursor, or around the middle if the cursor is not to be seen. */
@@ -159,12 +207,15 @@ export class Tracks {
 
   drawRuler() {
     const { digits, at } = ticks(...this.view, Math.max(3, this.lanes.clientWidth / 90));
-    fill(this.ruler, at.map((moment) => {
-      const tick = make("span", {}, seconds(moment, digits));
-      tick.style.left = `${this.percent(moment)}%`;
-      tick.className = this.percent(moment) < 3 ? "first" : this.percent(moment) > 97 ? "last" : "";
-      return tick;
-    }));
+    fill(
+      this.ruler,
+      at.map((moment) => {
+        const tick = make("span", {}, seconds(moment, digits));
+        tick.style.left = `${this.percent(moment)}%`;
+        tick.className = this.percent(moment) < 3 ? "first" : this.percent(moment) > 97 ? "last" : "";
+        return tick;
+      }),
+    );
   }
 
   /** Marks with their names, in as many lines as keep neighbours apart. */
@@ -177,7 +228,12 @@ export class Tracks {
       const left = this.percent(at);
       if (left < 0 || left > 100) return;
       const number = make("b", {}, index + 1);
-      const flag = make("span", { class: `m-${kind}` }, number, make("span", { class: "flag-name" }, ` ${title}`));
+      const flag = make(
+        "span",
+        { class: `m-${kind}` },
+        number,
+        make("span", { class: "flag-name" }, ` ${title}`),
+      );
       const line = make("div", { class: `m-${kind}` });
       line.style.left = flag.style.left = `${left}%`;
       flags.push(flag);
@@ -191,7 +247,9 @@ export class Tracks {
       const backwards = from + wide > width;
       if (backwards) flag.classList.add("backwards");
       const [start, end] = backwards ? [from - wide, from] : [from, from + wide];
-      let place = ends.findIndex((taken) => taken.every(([one, other]) => end + 6 < one || start > other + 6));
+      let place = ends.findIndex((taken) =>
+        taken.every(([one, other]) => end + 6 < one || start > other + 6),
+      );
       if (place < 0) place = ends.push([]) - 1;
       ends[place].push([start, end]);
       flag.style.top = `${place * 1.25}em`;
@@ -207,6 +265,9 @@ export class Tracks {
     const [from, to] = this.view;
     if (at > to || at < from) this.look(at - (to - from) * 0.05, at + (to - from) * 0.95);
     else this.place();
+    // Screen readers say every change of a slider that has the focus.
+    if (this.player.playing && Math.abs(at - this.said) < LONG_STEP_S) return;
+    this.said = at;
     this.lanes.setAttribute("aria-valuenow", at.toFixed(2));
     const before = this.marks.filter((mark) => mark.at_s <= at + 0.005).at(-1);
     this.lanes.setAttribute("aria-valuetext", `${seconds(at)}${before ? `, after ${before.title}` : ""}`);
@@ -236,27 +297,37 @@ export class Tracks {
   dragged(down) {
     if (down.button !== 0) return;
     const box = this.lanes.getBoundingClientRect();
-    const moment = (event) => this.view[0] + (Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * (this.view[1] - this.view[0]));
+    const moment = (event) =>
+      this.view[0] +
+      Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * (this.view[1] - this.view[0]);
     const begin = moment(down);
     let wide = false;
     const ending = new AbortController();
     const { signal } = ending;
     const order = (event) => [begin, moment(event)].sort((one, other) => one - other);
     this.lanes.setPointerCapture(down.pointerId);
-    this.lanes.addEventListener("pointermove", (event) => {
-      wide ||= Math.abs(event.clientX - down.clientX) > DRAG_PIXELS;
-      if (!wide) return;
-      this.selection = order(event);
-      this.place();
-    }, { signal });
-    this.lanes.addEventListener("pointerup", (event) => {
-      ending.abort();
-      if (wide) this.player.play(...order(event));
-      else {
-        this.clear();
-        this.player.play(begin);
-      }
-    }, { signal });
+    this.lanes.addEventListener(
+      "pointermove",
+      (event) => {
+        wide ||= Math.abs(event.clientX - down.clientX) > DRAG_PIXELS;
+        if (!wide) return;
+        this.selection = order(event);
+        this.place();
+      },
+      { signal },
+    );
+    this.lanes.addEventListener(
+      "pointerup",
+      (event) => {
+        ending.abort();
+        if (wide) this.player.play(...order(event));
+        else {
+          this.clear();
+          this.player.play(begin);
+        }
+      },
+      { signal },
+    );
     this.lanes.addEventListener("pointercancel", () => ending.abort(), { signal });
   }
 }

@@ -14,7 +14,9 @@ let listed = { run: null, turns: [] };
 /** Return the turns before and after a turn in the list from which it was opened: ids, or null. */
 export function neighbours(run, turn) {
   const index = listed.run === run ? listed.turns.indexOf(turn) : -1;
-  return index < 0 ? { before: null, after: null } : { before: listed.turns[index - 1] ?? null, after: listed.turns[index + 1] ?? null };
+  return index < 0
+    ? { before: null, after: null }
+    : { before: listed.turns[index - 1] ?? null, after: listed.turns[index + 1] ?? null };
 }
 
 /** A link to a turn's page, which opens at a figure. */
@@ -27,9 +29,19 @@ export class TurnTable {
   constructor(place, run, query, signal) {
     this.run = run;
     this.signal = signal;
-    this.asked = Object.fromEntries(["filter", "sort", "descending", "flagged", "offset", ...FILTERS].map((name) => [name, query.get(name) ?? ""]));
+    this.asked = Object.fromEntries(
+      ["filter", "sort", "descending", "flagged", "offset", ...FILTERS].map((name) => [
+        name,
+        query.get(name) ?? "",
+      ]),
+    );
     this.newest = 0;
-    this.form = make("form", { class: "filters", role: "search", "aria-label": "Turns", submit: (event) => event.preventDefault() });
+    this.form = make("form", {
+      class: "filters",
+      role: "search",
+      "aria-label": "Turns",
+      submit: (event) => event.preventDefault(),
+    });
     this.selects = make("span", { class: "selects" });
     this.count = make("output", {});
     this.search = make("input", { type: "search", name: "filter", value: this.asked.filter });
@@ -49,7 +61,8 @@ export class TurnTable {
     const query = new URLSearchParams(Object.entries(this.asked).filter(([, value]) => value)).toString();
     history.replaceState(null, "", `#/runs/${this.run}${query ? `?${query}` : ""}`);
     await this.load().catch((error) => {
-      if (error.name !== "AbortError") fill(this.frame, make("p", { class: "failure", role: "alert" }, error.message));
+      if (error.name !== "AbortError")
+        fill(this.frame, make("p", { class: "failure", role: "alert" }, error.message));
     });
     announce(this.count.value);
   }
@@ -57,7 +70,10 @@ export class TurnTable {
   async load() {
     this.newest += 1;
     const number = this.newest;
-    const answer = await read(path("api", "runs", this.run, "turns"), { query: { ...this.asked, limit: PAGE }, signal: this.signal });
+    const answer = await read(path("api", "runs", this.run, "turns"), {
+      query: { ...this.asked, limit: PAGE },
+      signal: this.signal,
+    });
     if (number === this.newest) this.draw(answer); // answers may overtake each other
   }
 
@@ -67,22 +83,38 @@ export class TurnTable {
     this.count.value = `${matching.toLocaleString("en")} of ${total.toLocaleString("en")} turns`;
     const shown = scores.slice(0, MOST_SCORES);
     const heads = [
-      this.head("turn", "recorded"), "cue",
+      this.head("turn", "recorded"),
+      "cue",
       ...LATENCIES.map((name) => ({ label: this.head(words(name), name), figure: true })),
       ...shown.map(({ name, title }) => ({ label: this.head(name, name, title), figure: true })),
     ];
     const focused = this.frame.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     fill(
       this.frame,
-      rows.length ? table("Turns; a figure opens the turn at the sound behind it", heads, rows.map((row) => this.row(row, shown)), { id: "turn-table" }) : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
+      rows.length
+        ? table(
+            "Turns; a figure opens the turn at the sound behind it",
+            heads,
+            rows.map((row) => this.row(row, shown)),
+            { id: "turn-table" },
+          )
+        : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
     );
     this.markSorted();
-    if (focused) this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (focused)
+      this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     this.drawPages(matching, offset);
   }
 
   row(turn, scores) {
-    const link = (name, text) => (text === NONE ? text : make("a", { href: turnLink(this.run, turn.turn_id, name), "data-key": `${turn.turn_id} ${name}` }, text));
+    const link = (name, text) =>
+      text === NONE
+        ? text
+        : make(
+            "a",
+            { href: turnLink(this.run, turn.turn_id, name), "data-key": `${turn.turn_id} ${name}` },
+            text,
+          );
     const said = [turn.text, turn.reply_text ?? turn.heard_text].filter(Boolean).join(" → ");
     const badges = [
       turn.failure && badge(words(turn.failure.kind), "failed"),
@@ -91,11 +123,19 @@ export class TurnTable {
       turn.warnings.length > 0 && badge(turn.warnings.map(words).join(", "), "warned"),
     ];
     return make(
-      "tr", {},
+      "tr",
+      {},
       make(
-        "th", { scope: "row", class: "turn" },
-        make("a", { class: "name", href: turnLink(this.run, turn.turn_id), "data-key": turn.turn_id }, turn.turn_id, turn.repeat > 0 && ` (${turn.repeat + 1})`),
-        make("span", { class: "said" }, said), badges,
+        "th",
+        { scope: "row", class: "turn" },
+        make(
+          "a",
+          { class: "name", href: turnLink(this.run, turn.turn_id), "data-key": turn.turn_id },
+          turn.turn_id,
+          turn.repeat > 0 && ` (${turn.repeat + 1})`,
+        ),
+        make("span", { class: "said" }, said),
+        badges,
       ),
       make("td", { class: "cue" }, turn.cue ?? NONE, make("small", {}, turn.variant)),
       LATENCIES.map((name) => figure(link(name, milliseconds(turn.latency_ms[name])))),
@@ -106,7 +146,10 @@ export class TurnTable {
   head(label, sort, title = null) {
     const pressed = () => {
       const same = (this.asked.sort || "recorded") === sort;
-      this.ask({ sort, descending: same ? (this.asked.descending === "1" ? "" : "1") : sort === "recorded" ? "" : "1" });
+      this.ask({
+        sort,
+        descending: same ? (this.asked.descending === "1" ? "" : "1") : sort === "recorded" ? "" : "1",
+      });
     };
     return button(label, pressed, { title, "data-sort": sort, "data-key": `sort ${sort}` });
   }
@@ -114,7 +157,9 @@ export class TurnTable {
   markSorted() {
     for (const sorter of this.frame.querySelectorAll("[data-sort]")) {
       if (sorter.dataset.sort !== (this.asked.sort || "recorded")) continue;
-      sorter.closest("th").setAttribute("aria-sort", this.asked.descending === "1" ? "descending" : "ascending");
+      sorter
+        .closest("th")
+        .setAttribute("aria-sort", this.asked.descending === "1" ? "descending" : "ascending");
     }
   }
 
@@ -125,8 +170,22 @@ export class TurnTable {
     const useful = FILTERS.filter((name) => choices[name].length > 1 || this.asked[name]);
     fill(
       this.selects,
-      useful.map((name) => choice(name, name, [["", "all"], ...choices[name]], this.asked[name], (value) => this.ask({ [name]: value }))),
-      choice("lag", "flagged", [["", "all"], ["0", "not flagged"], ["1", "flagged"]], this.asked.flagged, (flagged) => this.ask({ flagged })),
+      useful.map((name) =>
+        choice(name, name, [["", "all"], ...choices[name]], this.asked[name], (value) =>
+          this.ask({ [name]: value }),
+        ),
+      ),
+      choice(
+        "lag",
+        "flagged",
+        [
+          ["", "all"],
+          ["0", "not flagged"],
+          ["1", "flagged"],
+        ],
+        this.asked.flagged,
+        (flagged) => this.ask({ flagged }),
+      ),
     );
   }
 

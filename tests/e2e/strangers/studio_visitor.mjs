@@ -12,20 +12,30 @@ import { chromium } from "playwright-core";
 
 const PATIENCE_MS = 60_000;
 const LOOKS = [
-  ["wide", "light"], ["wide", "dark"], ["narrow", "light"], ["narrow", "dark"],
+  ["wide", "light"],
+  ["wide", "dark"],
+  ["narrow", "light"],
+  ["narrow", "dark"],
 ];
 const [executablePath, link, task, folder] = process.argv.slice(2);
 const tell = (line) => process.stdout.write(JSON.stringify(line) + "\n");
-const browser = await chromium.launch({ executablePath, args: ["--autoplay-policy=no-user-gesture-required"] });
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--autoplay-policy=no-user-gesture-required"],
+});
 
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
-  page.on("console", (line) => ["error", "warning"].includes(line.type()) && tell({ type: "console", text: line.text() }));
+  page.on(
+    "console",
+    (line) => ["error", "warning"].includes(line.type()) && tell({ type: "console", text: line.text() }),
+  );
   page.on("pageerror", (error) => tell({ type: "exception", text: String(error) }));
   page.on("request", (request) => {
-    if (!request.url().startsWith(new URL(link).origin) && !/^(data|blob):/.test(request.url())) tell({ type: "elsewhere", url: request.url() });
+    if (!request.url().startsWith(new URL(link).origin) && !/^(data|blob):/.test(request.url()))
+      tell({ type: "elsewhere", url: request.url() });
   });
   await page.goto(link);
   await page.locator("table.runs").waitFor();
@@ -33,18 +43,27 @@ async function open(options = {}) {
 }
 
 async function go(page, hash) {
-  await page.evaluate((to) => { location.hash = to; }, hash);
+  await page.evaluate((to) => {
+    location.hash = to;
+  }, hash);
   await page.locator(".view:not([aria-busy])").waitFor();
 }
 
-const runs = async (page) => Object.fromEntries(
-  (await page.evaluate(async () => (await fetch("/api/runs")).json())).map((run) => [run.name, run.id]),
-);
+const runs = async (page) =>
+  Object.fromEntries(
+    (await page.evaluate(async () => (await fetch("/api/runs")).json())).map((run) => [run.name, run.id]),
+  );
 
 async function look() {
-  const axe = await readFile(fileURLToPath(new URL("node_modules/axe-core/axe.min.js", import.meta.url)), "utf-8");
+  const axe = await readFile(
+    fileURLToPath(new URL("node_modules/axe-core/axe.min.js", import.meta.url)),
+    "utf-8",
+  );
   for (const [width, colorScheme] of LOOKS) {
-    const page = await open({ colorScheme, viewport: width === "wide" ? { width: 1280, height: 900 } : { width: 390, height: 844 } });
+    const page = await open({
+      colorScheme,
+      viewport: width === "wide" ? { width: 1280, height: 900 } : { width: 390, height: 844 },
+    });
     const devtools = await page.context().newCDPSession(page);
     const id = await runs(page);
     const views = {
@@ -67,9 +86,23 @@ async function look() {
       await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png`, fullPage: true });
       await devtools.send("Runtime.evaluate", { expression: axe }); // as an extension would, past the page's policy
       const found = await page.evaluate(() => window.axe.run(document, { iframes: false }));
-      const sideways = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      const violations = found.violations.map(({ impact, id: rule, nodes }) => ({ impact, rule, where: nodes.slice(0, 3).map((node) => node.html) }));
-      tell({ type: "looked", view: name, width, colorScheme, sideways, violations, headings: await page.locator("h1").count() });
+      const sideways = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      const violations = found.violations.map(({ impact, id: rule, nodes }) => ({
+        impact,
+        rule,
+        where: nodes.slice(0, 3).map((node) => node.html),
+      }));
+      tell({
+        type: "looked",
+        view: name,
+        width,
+        colorScheme,
+        sideways,
+        violations,
+        headings: await page.locator("h1").count(),
+      });
     }
     await page.context().close();
   }
@@ -80,19 +113,32 @@ async function use() {
   const id = await runs(page);
   const text = (selector) => page.locator(selector).first().innerText();
   const at = async () => Number(await page.getByRole("slider").getAttribute("aria-valuenow"));
-  const focused = () => page.evaluate(() => document.activeElement.innerText || document.activeElement.getAttribute("aria-label"));
+  const focused = () =>
+    page.evaluate(
+      () => document.activeElement.innerText || document.activeElement.getAttribute("aria-label"),
+    );
 
   // From the list of runs to a turn, by the keyboard alone.
   await page.keyboard.press("Tab");
   tell({ type: "first", focused: await focused() });
-  for (let presses = 0; presses < 60 && (await focused()) !== "amber"; presses += 1) await page.keyboard.press("Tab");
+  for (let presses = 0; presses < 60 && (await focused()) !== "amber"; presses += 1)
+    await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.locator("#turn-table tbody tr").first().waitFor();
-  tell({ type: "run", title: await page.title(), rows: await page.locator("#turn-table tbody tr").count(), count: await text("form output") });
+  tell({
+    type: "run",
+    title: await page.title(),
+    rows: await page.locator("#turn-table tbody tr").count(),
+    count: await text("form output"),
+  });
 
   await page.getByRole("button", { name: "Next" }).click();
   await page.getByText("turns 101 to 130").waitFor();
-  tell({ type: "page", first: await text("#turn-table a.name"), rows: await page.locator("#turn-table tbody tr").count() });
+  tell({
+    type: "page",
+    first: await text("#turn-table a.name"),
+    rows: await page.locator("#turn-table tbody tr").count(),
+  });
   await page.getByRole("searchbox").fill("bus id_017");
   await page.locator("form output", { hasText: "1 of 130 turns" }).waitFor();
   tell({ type: "search", first: await text("#turn-table a.name"), address: page.url() });
@@ -112,16 +158,27 @@ async function use() {
   await page.keyboard.press("Space");
   await page.getByRole("button", { name: "Pause" }).waitFor();
   await page.getByRole("button", { name: "Play", exact: true }).waitFor();
-  tell({ type: "played", at: await at(), length: Number(await page.getByRole("slider").getAttribute("aria-valuemax")) });
-  const drawn = await page.evaluate(() => [...document.querySelectorAll(".track-lane canvas")].map((canvas) => {
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    return new Set(new Uint32Array(data.buffer)).size;
-  }));
+  tell({
+    type: "played",
+    at: await at(),
+    length: Number(await page.getByRole("slider").getAttribute("aria-valuemax")),
+  });
+  const drawn = await page.evaluate(() =>
+    [...document.querySelectorAll(".track-lane canvas")].map((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      return new Set(new Uint32Array(data.buffer)).size;
+    }),
+  );
   tell({ type: "drawn", colours: drawn });
 
   // What endpoints say is text, and judges give their reasons.
   await go(page, `/runs/${id.amber}/turns/id_001%2Ftarget`);
-  tell({ type: "hostile", said: await text(".transcript .reply .said"), images: await page.locator("main img, main b >> text=bold").count(), title: await page.title() });
+  tell({
+    type: "hostile",
+    said: await text(".transcript .reply .said"),
+    images: await page.locator("main img, main b >> text=bold").count(),
+    title: await page.title(),
+  });
   await go(page, `/runs/${id.amber}/turns/id_000%2Ftarget`);
   tell({ type: "reason", text: await text(".judgement") });
   await page.locator(".events summary").first().click();
