@@ -1,4 +1,4 @@
-"""Runs that a studio shows to a visitor: enough turns for several pages, scores with reasons, hostile texts."""
+"""Runs that a studio shows to a visitor: several pages of turns, scores with reasons, hostile texts."""
 
 from __future__ import annotations
 
