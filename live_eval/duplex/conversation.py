@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 from live_eval.types import SpeechKind
 
-__all__ = ["AgentSpeech", "Conversation", "Stretch", "UserSpeech"]
+__all__ = ["BREATH_NS", "AgentSpeech", "Conversation", "Stretch", "UserSpeech"]
+
+BREATH_NS = 500_000_000
+"""A pause of one response up to this long belongs to its speech: a breath between sentences is no yield."""
 
 
 class Stretch(NamedTuple):
@@ -63,7 +66,7 @@ class AgentSpeech:
             of it was heard.
         created_ns: The endpoint said that the response began; None if it does not say so.
         cancelled_ns: The endpoint said that it stops or was interrupted; None if it did not say so.
-        completed: Whether the endpoint ended it by itself, with nothing cancelled or dropped.
+        completed: Whether the endpoint said that it ended by itself, with nothing cancelled or dropped.
         discarded_ns: Duration of the audible audio that arrived and was not heard.
         text: What it says, as the endpoint transcribes it; empty if unknown.
     """

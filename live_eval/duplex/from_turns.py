@@ -2,18 +2,23 @@
 
 The user's sound is timed as spoken: the annotated parts of each recording, else its boundaries of speech. The
 endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
+
+Over continuous media only silence divides responses. A user who silences a reply may be answered before that
+silence is long enough for the session, so here a pause of more than `BREATH_NS` that follows words of the user
+over a reply divides it as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from dataclasses import replace
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, int16_to_float, resample
-from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.duplex.conversation import BREATH_NS, AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.record import heard_pieces
 from live_eval.timing import (
@@ -32,6 +37,7 @@ __all__ = ["PAUSE_NS", "both_sides_of", "conversation_of", "heard_sounds"]
 PAUSE_NS = 100_000_000
 """The shortest pause that divides the sound of a response."""
 _SECOND_NS = 1_000_000_000
+_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
 _ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
 _GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // _SECOND_NS - 2  # the edges of sound lie within windows
 
@@ -58,9 +64,10 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
         )
     user = tuple(map(_user_speech, spoken))
     agent = [
-        (_began_ns(marks), _agent_speech(turn, marks, pcm))
+        (_began_ns(marks) if part == 0 else speech.sounds[0].start_ns, speech)
         for turn in turns
         for marks, pcm in zip(turn.responses, _audio(run, turn), strict=True)
+        for part, speech in enumerate(_agent_speeches(turn, marks, pcm, user))
     ]
     agent.sort(key=lambda began: began[0])
     traces = [turn.trace for turn in turns]
@@ -188,6 +195,33 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
     return UserSpeech(kind=case.speech, sounds=tuple(sounds), text=case.text or "", case_id=case.case_id)
 
 
+def _agent_speeches(
+    turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16], user: Sequence[UserSpeech]
+) -> list[AgentSpeech]:
+    """Return a response as heard; over continuous media, as the several ones that it may be.
+
+    The first of several has the words, and the last one what the endpoint said of the end.
+    """
+    speech = _agent_speech(turn, marks, pcm)
+    if not (turn.trace.continuous and speech.sounds):
+        return [speech]
+    began_ns = speech.sounds[0].start_ns
+    cuts = [
+        number
+        for number, (before, after) in enumerate(pairwise(speech.sounds), 1)
+        if after.start_ns - before.end_ns > BREATH_NS
+        and any(
+            before.end_ns - _FOLLOWS_NS < each.start_ns < after.start_ns and each.end_ns > began_ns
+            for each in user
+        )
+    ]
+    parts = [
+        replace(speech, sounds=speech.sounds[begin:end], text="" if begin else speech.text)
+        for begin, end in pairwise([0, *cuts, len(speech.sounds)])
+    ]
+    return [*(replace(part, cancelled_ns=None, discarded_ns=0) for part in parts[:-1]), parts[-1]]
+
+
 def _agent_speech(turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16]) -> AgentSpeech:
     says_so = not turn.trace.continuous  # otherwise marks are ours, from the energy of the stream
     cancelled_ns = marks.interrupted_ns
@@ -198,8 +232,7 @@ def _agent_speech(turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16
         sounds=heard_sounds(marks, pcm),
         created_ns=marks.created_ns if says_so else None,
         cancelled_ns=cancelled_ns,
-        completed=cancelled_ns is None
-        and (marks.status is ResponseStatus.COMPLETED or (not says_so and marks.done_ns is not None)),
+        completed=says_so and cancelled_ns is None and marks.status is ResponseStatus.COMPLETED,
         discarded_ns=_discarded_ns(marks, pcm),
         text=marks.text or "",
     )

@@ -148,20 +148,18 @@ def rule_of(cases: Sequence[Case]) -> Rule:
     return Rule.PAUSE if len(last.parts) > 1 else Rule.ANSWER
 
 
-def judge(conversation: Conversation, rule: Rule, *, continuous: bool = False) -> Judgement:
+def judge(conversation: Conversation, rule: Rule) -> Judgement:
     """Judge a trial whose last utterance was spoken.
 
     Args:
         conversation: What happened, with at least one utterance of the user.
         rule: What is asked of the endpoint.
-        continuous: Whether the endpoint streams media without events, so that nothing but silence shows that
-            a reply has ended.
     """
     match rule:
         case Rule.ANSWER | Rule.PAUSE:
             found = _answering(conversation)
         case Rule.INTERRUPTION | Rule.BACKCHANNEL:
-            found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION, says_ends=not continuous)
+            found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION)
         case Rule.FALSE_TRIGGER:
             found = _silence_expected(conversation)
     user, last = _talk_ns(conversation.user), conversation.user[-1]
@@ -225,7 +223,7 @@ def _answering(conversation: Conversation) -> Judgement:
     )
 
 
-def _overlapping(conversation: Conversation, *, interrupts: bool, says_ends: bool) -> Judgement:
+def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     """Judge an utterance that begins over a reply: to stop it, or not."""
     last = conversation.user[-1]
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
@@ -237,11 +235,10 @@ def _overlapping(conversation: Conversation, *, interrupts: bool, says_ends: boo
     later = [each for each in conversation.agent if each is not reply and _begins_after(each, last.start_ns)]
     onset_ns, silent_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     stopped = _was_stopped(reply, last.start_ns)
-    ended = says_ends and reply.completed
     outcome, reason = (
-        _interruption(reply, last, stopped=stopped, ended=ended)
+        _interruption(reply, last, stopped=stopped)
         if interrupts
-        else _backchannel(reply, last, later, stopped=stopped, ended=ended)
+        else _backchannel(reply, last, later, stopped=stopped)
     )
     heard_stop = stopped or outcome is Outcome.FELL_SILENT
     next_ns = min((each.sounds[0].start_ns for each in later if each.sounds), default=None)
@@ -266,7 +263,7 @@ def _overlapping(conversation: Conversation, *, interrupts: bool, says_ends: boo
     )
 
 
-def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool, ended: bool) -> tuple[Outcome, str]:
+def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tuple[Outcome, str]:
     lasted_ns = reply.sounds[-1].end_ns - last.start_ns
     if not stopped and lasted_ns <= 0:
         return Outcome.NOT_OVERLAPPING, "the reply had ended before the user spoke"
@@ -274,19 +271,19 @@ def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool, ended:
         return Outcome.KEPT_TALKING, f"the reply was audible for {_ms(lasted_ns)} more"
     if stopped:
         return Outcome.YIELDED, ""
-    return _silent(ended=ended)
+    return _silent(ended=reply.completed)
 
 
 def _backchannel(
-    reply: AgentSpeech, last: UserSpeech, later: Sequence[AgentSpeech], *, stopped: bool, ended: bool
+    reply: AgentSpeech, last: UserSpeech, later: Sequence[AgentSpeech], *, stopped: bool
 ) -> tuple[Outcome, str]:
     silent_ns = reply.sounds[-1].end_ns
     if stopped:
         return Outcome.YIELDED, "the endpoint stopped its reply"
     if silent_ns <= last.start_ns:
         return Outcome.NOT_OVERLAPPING, "the reply had ended before the user spoke"
-    if silent_ns < last.end_ns or (not ended and silent_ns - last.start_ns < YIELD_WITHIN_NS):
-        return _silent(ended=ended)
+    if silent_ns < last.end_ns or (not reply.completed and silent_ns - last.start_ns < YIELD_WITHIN_NS):
+        return _silent(ended=reply.completed)
     if later:
         return Outcome.TRIGGERED, "another response followed"
     return Outcome.KEPT_TALKING, ""

@@ -130,7 +130,7 @@ def _trial(run: RunReader, facts: TrialFacts, playing: int, turns: Sequence[Turn
     elif conversation is None or len(spoken) < len(turns):
         judgement = unspoken(conversation)
     else:
-        judgement = judge(conversation, rule, continuous=any(turn.trace.continuous for turn in turns))
+        judgement = judge(conversation, rule)
     return PlayedTrial(
         facts=facts,
         playing=playing,

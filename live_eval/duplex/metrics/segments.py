@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from live_eval.duplex.conversation import AgentSpeech, Conversation, UserSpeech
+from live_eval.duplex.conversation import BREATH_NS, AgentSpeech, Conversation, UserSpeech
 from live_eval.types import SpeechKind
 
-__all__ = ["PAUSE_NS", "AgentSegment", "UserTurn", "agent_segments", "answer_to", "speaking_at", "user_turns"]
-
-PAUSE_NS = 500_000_000
-"""A pause of one response up to this long belongs to its speech: a breath between sentences is no yield.
-Sources that see the agent's audio rather than its sound count such a pause as speech however long it is;
-Full-Duplex-Bench v1.5 merges the model's segments at this gap."""
+__all__ = ["AgentSegment", "UserTurn", "agent_segments", "answer_to", "speaking_at", "user_turns"]
 
 
 class AgentSegment(NamedTuple):
@@ -52,12 +47,14 @@ class UserTurn(NamedTuple):
     agent: list[AgentSegment]
 
 
-def agent_segments(conversation: Conversation, pause_ns: int = PAUSE_NS) -> list[AgentSegment]:
+def agent_segments(conversation: Conversation, pause_ns: int = BREATH_NS) -> list[AgentSegment]:
     """Return the agent's segments in order.
 
     Args:
         conversation: The conversation.
-        pause_ns: The longest pause inside a segment; responses are never joined.
+        pause_ns: The longest pause inside a segment; responses are never joined. Sources that see the
+            agent's audio rather than its sound count a pause as speech however long it is;
+            Full-Duplex-Bench v1.5 merges the model's segments at `BREATH_NS`.
     """
     found = []
     for response in conversation.agent:

@@ -142,7 +142,27 @@ def test_on_continuous_media_no_mark_is_the_endpoints_word() -> None:
     marks = {"created_ns": T0 + 950 * MS, "done_ns": T0 + 1_500 * MS, "status": ResponseStatus.CANCELLED}
     came = response("reply_1", square(300), {1_000: 300}, **marks)
     (speech,) = conversation_of(None, [turn(came, continuous=True)]).agent
-    assert (speech.created_ns, speech.cancelled_ns, speech.completed) == (None, None, True)
+    assert (speech.created_ns, speech.cancelled_ns, speech.completed) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("hum_ms", "pause_ms", "continuous", "heard"),
+    [
+        (1_500, 600, True, [[(1_000, 1_700)], [(2_300, 2_600)]]),
+        (1_800, 600, True, [[(1_000, 1_700)], [(2_300, 2_600)]]),  # it begins in the pause
+        (1_500, 500, True, [[(1_000, 1_700), (2_200, 2_500)]]),
+        (1_500, 600, False, [[(1_000, 1_700), (2_300, 2_600)]]),
+        (2_400, 600, True, [[(1_000, 1_700), (2_300, 2_600)]]),  # the pause came before it
+    ],
+)
+def test_on_continuous_media_a_pause_that_follows_the_user_divides_a_reply(
+    hum_ms: int, pause_ms: int, continuous: bool, heard: list[list[tuple[float, float]]]
+) -> None:
+    came = response("reply_1", square(700, pause_ms, 300), {1_000: 1_000 + pause_ms}, text="well now")
+    hum = turn(t0_ms=hum_ms, parts_ms=((0, 200),), kind=SpeechKind.BACKCHANNEL)
+    agent = conversation_of(None, [turn(came, continuous=continuous), hum]).agent
+    assert [ms(*speech.sounds) for speech in agent] == heard
+    assert [speech.text for speech in agent] == ["well now", *[""] * (len(heard) - 1)]
 
 
 def test_responses_come_in_the_order_in_which_they_began() -> None:
