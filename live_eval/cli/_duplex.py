@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from live_eval.cli._listing import NONE, counts_in_words, figure, figure_table, output_console
@@ -16,9 +17,11 @@ def print_duplex(summary: Mapping[str, Any]) -> None:
     """Print the figures of a campaign, as `duplex_summary` returns them."""
     console = output_console()
     for run in summary["profile"]:
+        if run != "clean":
+            console.print(f"{run}: {summary['impairment']}", markup=False)
         entries = [entry for entry in summary["probes"] if entry["run"] == run]
         table = figure_table(
-            "probe" if run == "clean" else f"probe ({run}: {summary['impairment']})",
+            "probe",
             "condition",
             "passed, %",
             "outcomes",
@@ -49,6 +52,8 @@ def print_comparison(comparison: Mapping[str, Any]) -> None:
     """Print a comparison, as `compare_campaigns` returns it."""
     console = output_console()
     first, second = comparison["endpoints"]
+    if first == second:
+        first, second = (Path(folder).resolve().name for folder in comparison["campaigns"])
     for note in comparison["notes"]:
         console.print(f"note: {note}", markup=False)
     for name, profile in zip((first, second), comparison["profiles"], strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,16 @@ class _DuplexProgress(RunProgress):
         self.note(f"{name}: playing {counted(void, 'void trial')} again" if void else f"{name}:")
 
 
+def _flags() -> Iterator[click.Parameter]:
+    for table in ("endpoint", "data", "turns", "impair"):
+        for option in table_options(table):
+            key = (option.name or "").replace("__", ".")
+            if key == "turns.concurrency" and isinstance(option, click.Option):
+                option.help = f"Sessions at a time. Default: 1.  [{key}]"
+            if key not in _OWN:
+                yield option
+
+
 command = click.Command(
     "duplex",
     callback=_duplex,
@@ -153,12 +163,7 @@ command = click.Command(
             help="Folder of the campaign. Default: a new one in recordings/.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
-        *(
-            option
-            for table in ("endpoint", "data", "turns", "impair")
-            for option in table_options(table)
-            if (option.name or "").replace("__", ".") not in _OWN
-        ),
+        *_flags(),
     ],
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 

@@ -24,8 +24,8 @@ _COLUMNS = {"name": "name", "on": "damages", "value": "value", "help": "what it 
 def command(specs: tuple[str, ...], lists: bool, seed: int, as_json: bool) -> None:
     """List impairments, or check one and print its canonical form.
 
-    SPEC is NAME=VALUE,NAME=VALUE…, as `--impair` of run and latency takes it. A network parameter holds
-    for both directions; up. or down. before its name sets one: down.loss=5%.
+    SPEC is NAME=VALUE,NAME=VALUE…, as `--impair` of run, latency and duplex takes it. A network parameter
+    holds for both directions; up. or down. before its name sets one: down.loss=5%.
     """
     if lists == bool(specs):
         raise UsageError("expected --list, or impairments to check")

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.duplex.outcomes import Outcome
-from live_eval.duplex.probes import SENTINEL, Trial, probes_for, sentinel, trials_of
-from live_eval.duplex.stimuli import StimulusTrial, write_stimuli
+from live_eval.duplex.probes import SENTINEL, Probe, Trial, probes_for, sentinel, trials_of
+from live_eval.duplex.stimuli import Recorded, StimulusTrial, write_stimuli
 from live_eval.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
@@ -31,6 +31,7 @@ from live_eval.run.run_file import DataTable, ImpairTable, JudgesTable, RunConfi
 from live_eval.run.runner import Observer, play, running_endpoint
 from live_eval.run.stop_signals import StopSignals
 from live_eval.text.files import atomic_write
+from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 
 __all__ = [
@@ -121,9 +122,9 @@ class DuplexCampaign:
         self._created = datetime.now(UTC).isoformat(timespec="seconds")
         seed = plan.config.turns.seed
         data = _data_of(plan)
-        trials = _in_order(
-            trials_of(probes_for(plan.probes, data), plan.repeat, seed), plan.sentinel_turns, seed
-        )
+        probes = probes_for(plan.probes, data)
+        self._unused = _unused(data, probes) if data is not None else ""
+        trials = _in_order(trials_of(probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._facts = [
             TrialFacts(trial_id=each.trial_id, probe=each.probe, condition=each.condition, meant=each.meant)
             for each in trials
@@ -151,9 +152,8 @@ class DuplexCampaign:
     def notes(self) -> Sequence[str]:
         """What is worth knowing about the campaign, one sentence each."""
         plans = self._plans.values()
-        return tuple(
-            dict.fromkeys(note for plan in plans for note in plan.notes if note not in plan.data.notes)
-        )
+        notes = [note for plan in plans for note in plan.notes if note not in plan.data.notes]
+        return tuple(dict.fromkeys(filter(None, (self._unused, *notes))))
 
     async def hold(self, observer: DuplexObserver, stop: StopSignals | None = None) -> DuplexOutcome:
         """Play the trials; void ones are played again, at most twice.
@@ -299,6 +299,26 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
         limit=table.limit,
     )
     return replace(data, cases=tuple(cases))
+
+
+def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
+    """Return a note on the user's recordings that no probe plays; empty if each is played."""
+    pieces = [
+        piece
+        for probe in probes
+        for condition in probe.conditions
+        for variant in range(condition.variants)
+        for line in condition.lines(variant)
+        for piece in line.pieces
+    ]
+    played = {piece.path for piece in pieces if isinstance(piece, Recorded)}
+    unused = sum(case.audio_path not in played for case in data.cases)
+    return (
+        f"{data.root}: {unused} of {counted(len(data.cases), 'recording')} not played: not annotated, or no "
+        "speaker who pauses"
+        if unused
+        else ""
+    )
 
 
 def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:

@@ -27,6 +27,7 @@ from live_eval.duplex.probes import PROBES, SENTINEL
 from live_eval.duplex.probes.pauses import PAUSE
 from live_eval.duplex.trials import PlayedTrial
 from live_eval.profile.figures.drift import sentinel_figures
+from live_eval.types import SpeechKind
 
 __all__ = [
     "TRIALS",
@@ -48,11 +49,18 @@ _MS = 3
 # -- One condition -------------------------------------------------------------------------------------
 
 
-def listing_order(trial: PlayedTrial) -> tuple[int, list[tuple[int, str]], list[tuple[int, str]], int]:
+def listing_order(trial: PlayedTrial) -> tuple[Any, ...]:
     """Return a key that sorts trials as the probes, their conditions and their numbers are listed."""
-    names = list(PROBES)
-    place = names.index(trial.facts.probe) if trial.facts.probe in names else len(names)
-    return place, _natural(trial.facts.condition), _natural(trial.facts.trial_id), trial.playing
+    facts = trial.facts
+    probes = list(PROBES)
+    listed = [each.name for each in PROBES[facts.probe].conditions] if facts.probe in probes else []
+    return (
+        probes.index(facts.probe) if facts.probe in probes else len(probes),
+        listed.index(facts.condition) if facts.condition in listed else len(listed),
+        _natural(facts.condition),
+        _natural(facts.trial_id),
+        trial.playing,
+    )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -85,7 +93,7 @@ def condition_figures(run: str, probe: str, condition: str, trials: Sequence[Pla
         "durations": {name: _distribution(_values(kept, name)) for name in names},
         "talk_ratio": _mean({trial.facts.trial_id: trial.judgement.talk_ratio for trial in counted}),
     }
-    if kept[0].rule is Rule.FALSE_TRIGGER:
+    if kept[0].rule is Rule.FALSE_TRIGGER and any(map(_hears_noise, kept)):
         entry["false_triggers_per_minute"] = _mean(
             {trial.facts.trial_id: _per_minute(trial) for trial in counted}
         )
@@ -154,13 +162,17 @@ def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
 def _share(trials: Sequence[PlayedTrial], holds: Callable[[PlayedTrial], bool]) -> Estimate:
     """Return of how many per cent of trials something holds."""
     names = [trial.facts.trial_id for trial in trials]
-    return estimate_share([_WHOLE * holds(trial) for trial in trials], names)
+    return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
 
 
 def _taken_up(trials: Sequence[PlayedTrial], where: str) -> dict[str, Any]:
     """Return the share of corrections that were taken up, of those whose words are known."""
     known = [trial for trial in trials if trial.correction.get(where) is not None]
     return _share(known, lambda trial: bool(trial.correction[where])).as_json(_MS)
+
+
+def _hears_noise(trial: PlayedTrial) -> bool:
+    return trial.conversation is not None and trial.conversation.user[-1].kind is SpeechKind.NOISE
 
 
 def _per_minute(trial: PlayedTrial) -> float | None:
@@ -248,10 +260,18 @@ def metrics(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
 
 def profile(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
     """Return how patient, how quick and how selective an endpoint is."""
+    # Nothing triggers an endpoint that is never heard at all: that is no manners either.
+    heard = any(
+        speech.sounds
+        for trial in trials
+        if trial.conversation is not None
+        for speech in trial.conversation.agent
+    )
     judged = [
         trial
         for trial in trials
-        if trial.passed is not None
+        if heard
+        and trial.passed is not None
         and trial.facts.probe != SENTINEL
         and trial.outcome not in (Outcome.NO_REPLY, Outcome.FAILED)  # they say nothing about manners
     ]

@@ -4,8 +4,8 @@ The user's sound is timed as spoken: the annotated parts of each recording, else
 endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
 
 Over continuous media only silence divides responses. A user who silences a reply may be answered before that
-silence is long enough for the session, so here a pause of more than `BREATH_NS` that follows words of the user
-over a reply divides it as well.
+silence is long enough for the session, so here a pause of more than `BREATH_NS` divides a reply too where it
+follows words of the user over it.
 """
 
 from __future__ import annotations

@@ -297,11 +297,16 @@ def _silent(*, ended: bool) -> tuple[Outcome, str]:
 
 
 def _silence_expected(conversation: Conversation) -> Judgement:
-    """Judge a sound that calls for no response, while nothing else is said."""
+    """Judge a sound that calls for no response, while nothing else is said.
+
+    Where the turn before it is still to be answered, the first response is that answer.
+    """
     last = conversation.user[-1]
-    began = sorted(
-        at for each in conversation.agent if (at := _began_ns(each)) is not None and at >= last.start_ns
-    )
+    responses = sorted(at for each in conversation.agent if (at := _began_ns(each)) is not None)
+    began = [at for at in responses if at >= last.start_ns]
+    asked = [each.start_ns for each in conversation.user[:-1] if each.kind is SpeechKind.TURN]
+    if asked and not any(asked[-1] <= at < last.start_ns for at in responses):
+        began = began[1:]
     return Judgement(
         outcome=Outcome.TRIGGERED if began else Outcome.IGNORED,
         durations_ns={"trigger": began[0] - last.start_ns if began else None},
@@ -326,9 +331,7 @@ def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:
 
 def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
     """Return whether a reply was stopped after a moment, rather than having ended."""
-    if reply.cancelled_ns is not None:
-        return reply.cancelled_ns >= since_ns
-    return reply.discarded_ns > 0
+    return reply.cancelled_ns is not None and reply.cancelled_ns >= since_ns
 
 
 def _first(times_ns: Iterable[int | None], since_ns: int) -> int | None:

@@ -24,6 +24,7 @@ from live_eval.duplex.outcomes import DURATIONS
 from live_eval.duplex.probes import SENTINEL
 from live_eval.duplex.trials import PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError
+from live_eval.text.wording import counted
 
 __all__ = [
     "SUMMARY_SCHEMA",
@@ -147,16 +148,28 @@ def compare_campaigns(first: Path, second: Path) -> dict[str, Any]:
         StoreError: A folder holds no campaign, or a damaged one.
     """
     campaigns = [read_duplex(folder) for folder in (first, second)]
-    seeds = [campaign.facts.get("seed") for campaign in campaigns]
-    other_words = f"the campaigns have the seeds {seeds[0]} and {seeds[1]}: their trials say other words"
+    trials = [campaign.last(CLEAN) for campaign in campaigns]
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoints": [campaign.facts.get("endpoint") for campaign in campaigns],
         "campaigns": [str(first), str(second)],
-        "notes": [other_words] if seeds[0] != seeds[1] else [],
-        "paired": differences(campaigns[0].last(CLEAN), campaigns[1].last(CLEAN)),
-        "profiles": [profile(campaign.last(CLEAN)) for campaign in campaigns],
+        "notes": _other_words(*trials),
+        "paired": differences(*trials),
+        "profiles": [profile(each) for each in trials],
     }
+
+
+def _other_words(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> list[str]:
+    """Return a note where trials of one name do not play the same recordings."""
+
+    def recordings(trials: Sequence[PlayedTrial]) -> dict[str, list[str]]:
+        return {trial.facts.trial_id: [turn.case.audio_path.name for turn in trial.turns] for trial in trials}
+
+    ones, others = recordings(first), recordings(second)
+    both = [name for name in ones if name in others]
+    differ = sum(ones[name] != others[name] for name in both)
+    note = f"{differ} of {counted(len(both), 'pair')} play other recordings in one campaign than in the other"
+    return [note] if differ else []
 
 
 def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[PlayedTrial]]]:

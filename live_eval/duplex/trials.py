@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from live_eval.duplex.conversation import Conversation
@@ -131,6 +131,9 @@ def _trial(run: RunReader, facts: TrialFacts, playing: int, turns: Sequence[Turn
         judgement = unspoken(conversation)
     else:
         judgement = judge(conversation, rule)
+    if judgement.outcome is Outcome.NO_REPLY:
+        why = next((turn.failure.message for turn in turns if turn.failure), "")
+        judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
     return PlayedTrial(
         facts=facts,
         playing=playing,

@@ -204,7 +204,7 @@ def make_plan(config: RunConfig) -> Plan:
         jobs=tuple(jobs),
         turn_mode=turn_mode,
         key=_key(spec, config),
-        impairment=_impairment(spec, config, cases),
+        impairment=_impairment(spec, config),
     )
     _load(plan)
     return plan
@@ -267,7 +267,7 @@ def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
     )
 
 
-def _impairment(spec: ClientSpec, config: RunConfig, cases: Sequence[Case]) -> Impairment | None:
+def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
     """Return what is done to the user's sound and the traffic; None for nothing.
 
     Raises:
@@ -277,9 +277,6 @@ def _impairment(spec: ClientSpec, config: RunConfig, cases: Sequence[Case]) -> I
     if not impairment:
         return None
     impairment.check_transport(spec.transport_kind.value)
-    annotated = next((case.case_id for case in cases if case.parts), None)
-    if annotated is not None and impairment.number("speed") is not None:
-        raise UsageError(f"impairment 'speed': case {annotated!r} has annotated parts, which would move")
     if not impairment.on_network:
         return impairment
     if "impairment" not in inspect.signature(load_object(spec.transport)).parameters:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,8 @@ async def test_an_endpoint_does_what_its_script_says(endpoint: str, manifest: Pa
     assert trial["durations_ms"]["audible_stop"] > 0
     assert trial["durations_ms"]["discarded"] > 0
     assert trial["marks"]["reply_onset"] < trial["marks"]["user_start"] < trial["marks"]["reply_silent"]
+    (silent,) = (await asyncio.to_thread(duplex_summary, tmp_path / "no_reply"))["probes"]
+    assert "no response within" in silent["trials"][0]["reason"], "why nothing was heard"
     (void,) = (await asyncio.to_thread(duplex_summary, tmp_path / "natural_end"))["probes"]
     assert (len(void["trials"]), void["void"], void["passed"]["n"]) == (3, 3, 0)
     compared = await asyncio.to_thread(compare_campaigns, tmp_path / "yielded", tmp_path / "kept_talking")
@@ -147,6 +150,16 @@ async def test_a_campaign_stops_where_no_session_can_be_held(manifest: Path, tmp
     assert [entry["outcomes"] for entry in summary["probes"]] == [{"failed": 1}], (
         "and not once more, impaired"
     )
+
+
+def test_recordings_that_no_probe_plays_are_noted(manifest: Path, tmp_path: Path) -> None:
+    shutil.copy(tmp_path / "speech.wav", tmp_path / "plain.wav")
+    with manifest.open("a", encoding="utf-8") as rows:
+        rows.write("\n" + json.dumps({"id": "plain", "audio": "plain.wav"}))
+    config = validate({"endpoint": {"name": "reference"}, "data": {"path": str(manifest)}})
+    plan = DuplexPlan(config=config, probes=("own",), repeat=1, sentinel_turns=0)
+    campaign = DuplexCampaign(plan, tmp_path / "c")
+    assert any("1 of 3 recordings not played" in note for note in campaign.notes)
 
 
 def test_what_cannot_be_spoken_over_is_refused_before_anything_is_written(tmp_path: Path) -> None:

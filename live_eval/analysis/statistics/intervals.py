@@ -216,7 +216,12 @@ def estimate_mean(
 
 
 def estimate_share(
-    values: ArrayLike, clusters: Sequence[Hashable], *, whole: float = 100.0, seed: int = 0
+    values: ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    whole: float = 100.0,
+    drawn_as: str = SCRIPTS,
+    seed: int = 0,
 ) -> Estimate:
     """Return the mean of values that lie between nothing (0) and the whole, with its interval.
 
@@ -227,7 +232,7 @@ def estimate_share(
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
     """
-    found = estimate_mean(values, clusters, seed=seed)
+    found = estimate_mean(values, clusters, drawn_as=drawn_as, seed=seed)
     if found.clusters < MIN_CLUSTERS or found.value not in (0.0, whole):
         return found
     reach = whole * ((1 - LEVEL) / 2) ** (1 / found.clusters)

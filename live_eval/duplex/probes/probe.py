@@ -72,13 +72,12 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:
     Args:
         probes: What to ask.
         repeat: Trials of each condition. They go through its variants; the seed decides where they begin.
-        seed: Seed of that choice.
+        seed: Seed of that choice, which is the same whatever else is played.
     """
-    rng = random.Random(seed)
     trials = []
     for probe in probes:
         for condition in probe.conditions:
-            first = rng.randrange(condition.variants)
+            first = random.Random(f"{seed}/{probe.name}/{condition.name}").randrange(condition.variants)
             for number in range(max(repeat, condition.variants if condition.every_variant else 0)):
                 variant = (first + number) % condition.variants
                 slug = re.sub("[^a-z0-9]+", "-", f"{probe.name} {condition.name}".lower()).strip("-")

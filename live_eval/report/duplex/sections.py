@@ -25,7 +25,7 @@ class ProbeSection:
     Args:
         name: Its name.
         what: What it plays; empty if it is not one of ours.
-        passes: The outcomes with which an endpoint does what is asked of it.
+        passes: The outcomes with which an endpoint does what is asked of it; for each thing, if several are.
         outcomes: How the trials ended.
         telling: The durations that say most, each with its caption.
         further: The other durations.
@@ -66,7 +66,7 @@ def probe_section(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str,
     return ProbeSection(
         name=name,
         what=known.what if known is not None else "",
-        passes=" or ".join(dict.fromkeys(spelt(outcome) for rule in rules for outcome in rule.passes)),
+        passes=_passes(list(rules)),
         outcomes=outcome_chart(conditions),
         telling=tuple((captions[each], charts[each]) for each in main if each in charts),
         further=tuple((captions[each], chart) for each, chart in charts.items() if each not in main),
@@ -74,3 +74,10 @@ def probe_section(name: str, sides: Sequence[Side], pairs: Sequence[Mapping[str,
         legend=tuple(timeline_legend(conditions)),
         timelines=tuple((condition, tuple(charts)) for condition, charts in drawn.items()),
     )
+
+
+def _passes(rules: Sequence[Rule]) -> str:
+    passes = {rule: " or ".join(map(spelt, rule.passes)) for rule in rules}
+    if len(set(passes.values())) == 1:
+        return passes[rules[0]]
+    return "; ".join(f"{spelt(rule)}: {outcomes}" for rule, outcomes in passes.items())

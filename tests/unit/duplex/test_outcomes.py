@@ -199,6 +199,17 @@ def test_only_a_natural_end_makes_a_backchannel_void() -> None:
     assert silent.outcome is Outcome.FELL_SILENT
 
 
+def test_the_answer_to_the_turn_before_is_not_triggered() -> None:
+    aside = says((1200, 1600), kind=SpeechKind.NON_DIRECTED)
+    answer, more = replies((2200, 4000), created_ns=2100), replies((5000, 6000), created_ns=4900)
+    found = judge(talk([ASKED, aside], [answer]), Rule.FALSE_TRIGGER)
+    assert (found.outcome, found.triggers) == (Outcome.IGNORED, 0)
+    found = judge(talk([ASKED, aside], [answer, more]), Rule.FALSE_TRIGGER)
+    assert (found.outcome, found.triggers) == (Outcome.TRIGGERED, 1)
+    at_once = replies((1150, 4000), created_ns=1100)
+    assert judge(talk([ASKED, aside], [at_once, more]), Rule.FALSE_TRIGGER).outcome is Outcome.TRIGGERED
+
+
 def test_what_calls_for_no_response_is_ignored_or_triggers() -> None:
     noise = says((0, 20_000), kind=SpeechKind.NOISE)
     ignored = judge(talk([noise], []), Rule.FALSE_TRIGGER)

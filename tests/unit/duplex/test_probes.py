@@ -81,6 +81,8 @@ def test_trials_go_through_the_variants_and_the_seed_says_where_they_begin() -> 
     assert len({trial.trial_id for trial in first}) == len(first)
     latency = [trial.lines[0].text for trial in first if trial.probe == "response-latency"]
     assert len(set(latency)) == 4
+    alone = trials_of([PROBES["backchannel"]], 4, 1)
+    assert alone == [trial for trial in first if trial.probe == "backchannel"], "whatever else is played"
 
 
 def test_the_sentinel_asks_one_question() -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from live_eval.duplex import summary
 from live_eval.duplex.conversation import AgentSpeech, Conversation
 from live_eval.duplex.figures import differences
 from live_eval.duplex.outcomes import Rule, judge
-from live_eval.duplex.summary import DuplexRecord, figures_of, read_duplex
+from live_eval.duplex.summary import DuplexRecord, compare_campaigns, figures_of, read_duplex
 from live_eval.duplex.trials import PlayedTrial, TrialFacts
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
+from tests.unit.duplex.test_from_turns import turn
 from tests.unit.duplex.test_outcomes import replies, says, talk
 
 
@@ -134,6 +137,15 @@ def test_a_correction_is_counted_where_there_are_words() -> None:
     assert entry["correction"]["heard"]["value"] is None
 
 
+def test_conditions_are_in_the_order_in_which_their_probe_lists_them() -> None:
+    asked = ("floor -20 dBFS", "bursts over the reply", "floor -40 dBFS", "cough over the reply")
+    talked = talk([says((0, 20_000), kind=SpeechKind.NOISE)], [])
+    trials = [trial("noise", condition, 1, talked, Rule.FALSE_TRIGGER) for condition in asked]
+    assert [entry["condition"] for entry in figures(*trials)["probes"]] == [
+        *("cough over the reply", "bursts over the reply", "floor -40 dBFS", "floor -20 dBFS")
+    ]
+
+
 def test_conditions_are_in_the_order_of_their_numbers() -> None:
     trials = [paused(gap_ms, 1, waits=True) for gap_ms in (1000, 200, 3000)]
     assert [entry["condition"] for entry in figures(*trials)["probes"]] == ["200 ms", "1000 ms", "3000 ms"]
@@ -168,6 +180,12 @@ def test_the_profile_says_how_selective_an_endpoint_is() -> None:
     assert profile["patience"]["longest_pause_ms"] is None
 
 
+def test_an_endpoint_that_never_speaks_is_not_selective() -> None:
+    mute = figures(noise(1, []), noise(2, []))
+    assert mute["profile"]["clean"]["selectivity"]["n"] == 0
+    assert mute["probes"][0]["outcomes"] == {"ignored": 2}
+
+
 def test_an_impaired_run_is_paired_with_the_clean_one() -> None:
     clean = [interrupted(number, 300) for number in range(10)]
     impaired = [*(interrupted(number, 350 + number) for number in range(9)), interrupted(9, 2500)]
@@ -184,6 +202,24 @@ def test_pairs_leave_out_void_and_missing_trials() -> None:
     (row,) = differences([interrupted(1, 300), void(2), interrupted(3, 300)], [interrupted(1, 310), void(2)])
     assert row["pairs"] == 1
     assert row["durations"]["audible_stop"]["difference"]["n"] == 1
+
+
+def test_a_comparison_says_where_trials_of_one_name_play_other_recordings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def campaign(recording: str) -> DuplexRecord:
+        played = turn()
+        played = replace(played, case=replace(played.case, audio_path=Path(recording)))
+        trials = [replace(interrupted(1, 300), turns=(played,)), interrupted(2, 300)]
+        return DuplexRecord(folder=Path("c"), facts={"endpoint": "e"}, trials={"clean": trials})
+
+    campaigns = {Path(name): campaign(f"{name[0]}/{name}") for name in ("one.flac", "two.flac")}
+    monkeypatch.setattr(summary, "read_duplex", campaigns.__getitem__)
+    one, two = campaigns
+    assert compare_campaigns(one, one)["notes"] == []
+    assert compare_campaigns(one, two)["notes"] == [
+        "1 of 2 pairs play other recordings in one campaign than in the other"
+    ]
 
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:

@@ -176,6 +176,16 @@ def test_the_sound_of_a_trial_is_next_to_the_page_in_step_with_its_timeline(fold
     assert failed_details["envelope"] is None
 
 
+def test_a_probe_that_asks_several_things_says_what_passes_for_each(tmp_path: Path) -> None:
+    asked = [
+        ("own", "interruption", barge_in("o-1", stop_ms=300)),
+        ("own", "pause", pause("o-2", 400, waits=True)),
+    ]
+    folder = write_duplex_campaign(tmp_path / "c", {"clean": asked})
+    text = Page(write_duplex_page(folder, duplex_summary(folder)).read_text("utf-8")).text
+    assert "interruption: yielded or fell silent; pause: waited" in " ".join(text.split())
+
+
 def test_figures_stand_next_to_their_trials(page: Page) -> None:
     text = " ".join(page.text.split())
     for said in (
