@@ -156,7 +156,7 @@ def test_a_voice_over_the_reply_stops_it(sound: Mapping[str, str], tmp_path: Pat
     run, loudspeaker = tmp_path / "run", tmp_path / "loudspeaker.raw"
     reply = tmp_path / "reply.flac"
     write_flac(reply, np.tile(read_audio(SAMPLE / MEETING).audio.int16(), 5), 24_000)
-    command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", reply]
+    command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", str(reply)]
     with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url, recording(sound, loudspeaker):
         talk = Talk(["reference", "--base-url", url, "--out", run], sound)
         talk.until("ready")
