@@ -397,7 +397,7 @@ def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueTurn]) 
             if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # nothing was lost or merged
                 arrivals.append(response.chunk_arrival_ns - np.asarray(true.chunk_sent_ns, np.int64))
     if not lags:
-        raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[:1]}")
+        raise LiveEvalError(f"not one of {len(records)} turns could be compared; the first: {failed[0]}")
     arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}
     return Calibration(
         plan=plan,

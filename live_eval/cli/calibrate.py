@@ -10,6 +10,7 @@ import click
 
 from live_eval.cli import FAILED, _options
 from live_eval.cli._listing import output_console
+from live_eval.errors import DataError
 
 __all__ = ["command"]
 
@@ -79,14 +80,18 @@ def command(
     )
     result = run(calibrate(plan))
     figures = result.as_json()
-    if not result.why_not_kept:
-        keep(result.kept(datetime.now(UTC)))
     if as_json:
         click.echo(json.dumps(figures, indent=2))
     else:
         _print(figures)
-    if result.why_not_kept:
-        click.echo(f"note: the calibration is not kept: {result.why_not_kept}", err=True)
+    why_not_kept = result.why_not_kept
+    if not why_not_kept:
+        try:
+            keep(result.kept(datetime.now(UTC)))
+        except DataError as error:  # what was measured is printed all the same
+            why_not_kept = str(error)
+    if why_not_kept:
+        click.echo(f"note: the calibration is not kept: {why_not_kept}", err=True)
     for line in result.failed[:10]:
         click.echo(f"failed: {line}", err=True)
     sys.exit(FAILED if result.failed else 0)
@@ -116,5 +121,6 @@ def _print(figures: dict[str, object]) -> None:
     processes: int = figures["processes"]  # type: ignore[assignment]
     noise = ", all cores kept busy" if figures["noise"] else ""
     held = f", processes that hold the sessions: {processes}" if processes else ""
-    console.print(f"arrivals stamped by the {figures['stamps']}, {figures['priority']} priority{noise}{held}")
+    stamped = "the kernel" if figures["stamps"] == "kernel" else "live-eval itself"
+    console.print(f"arrivals stamped by {stamped}, {figures['priority']} priority{noise}{held}")
     console.print(f"{figures['cpu_ms_per_session_s']} ms of CPU time per second of session")

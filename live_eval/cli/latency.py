@@ -291,5 +291,5 @@ command = click.Command(
     and not tried again. Stops, and says what could be held, where this machine cannot hold the load.
 
     Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load could not be held; 2 for
-    wrong usage.""",
+    wrong usage; 130 if interrupted.""",
 )

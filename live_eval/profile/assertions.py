@@ -1,8 +1,8 @@
 """Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
 
-A figure that is withheld (a 95th percentile of fewer than 30 turns) holds no assertion, and neither does one
-that leaves out turns which failed or were not answered where these alone would move it past the bound. Turns
-that failed because a process of live-eval died say nothing about the endpoint and are left out.
+A figure that is withheld (a 95th percentile of fewer than 30 turns) holds no assertion. For an upper bound,
+turns that failed or were not answered count as later than all others. Turns that failed because a process of
+live-eval died say nothing about the endpoint and are left out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.errors import UsageError
-from live_eval.judging import TURN_FAILED
-from live_eval.profile.figures.latencies import METRICS, OUR_FAILURE
+from live_eval.profile.figures.latencies import METRICS
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -29,8 +28,8 @@ __all__ = [
     "parse_assertion",
 ]
 
-STATISTICS: Mapping[str, float] = {"mean": 0, "p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "max": 0}
-"""The statistics that can be asserted, each with the share of the turns that may lie beyond it."""
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
+"""The statistics that can be asserted."""
 
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -83,7 +82,7 @@ class CheckedAssertion:
         error_bar_ms: How much of the figure may be our own lateness (p99 of `lag`); None if unknown.
         n: Turns that the figure rests on.
         point: The point of the campaign; empty outside of one.
-        reason: Why it does not hold although the figure alone does not say so, or why there is no interval.
+        reason: Why it does not hold although the figure alone does not show it, or why there is no interval.
     """
 
     assertion: Assertion
@@ -104,7 +103,7 @@ class CheckedAssertion:
     @property
     def in_words(self) -> str:
         """One line: the verdict, the figure, its interval and its error bar."""
-        figure = "no value" if self.value_ms is None else f"{self.value_ms:.1f} ms"
+        figure = "has no value" if self.value_ms is None else f"is {self.value_ms:.1f} ms"
         details = [f"n {self.n}"]
         if self.interval_ms is not None:
             details.insert(0, f"95 % interval {self.interval_ms[0]:.1f} to {self.interval_ms[1]:.1f}")
@@ -114,7 +113,7 @@ class CheckedAssertion:
             details.append(self.reason)
         verdict = "holds" if self.holds else "FAILS"
         where = f" at {self.point}" if self.point else ""
-        measured = f"{self.assertion.metric}.{self.assertion.statistic} is {figure}"
+        measured = f"{self.assertion.metric}.{self.assertion.statistic} {figure}"
         return f"{self.assertion.expression}: {verdict}{where}: {measured} ({', '.join(details)})"
 
     def as_json(self) -> dict[str, Any]:
@@ -148,7 +147,7 @@ def parse_assertion(text: str) -> Assertion:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     metric, statistic, comparison, number, unit = found.groups()
     _check_known(text, "metric", metric, METRICS)
-    _check_known(text, "statistic", statistic, tuple(STATISTICS))
+    _check_known(text, "statistic", statistic, STATISTICS)
     if unit not in _UNITS_MS:
         came = f"{number}{unit}"
         raise UsageError(f"assertion {text!r}: expected a time in ms or s, but it is {came!r}")
@@ -185,8 +184,8 @@ def check_assertion(
 ) -> CheckedAssertion:
     """Check an assertion against the figures of a latency.
 
-    An upper bound counts turns that failed or were not answered as beyond it: it fails where they are more
-    than the statistic leaves out (5 % for p95, none for the mean and the maximum).
+    For an upper bound, turns that failed or were not answered count as later than all others; the mean
+    and the maximum allow none.
 
     Args:
         assertion: What to check.
@@ -197,29 +196,38 @@ def check_assertion(
     key = f"{assertion.statistic}_ms"
     value: float | None = latency[key]
     interval: Sequence[float] | None = latency["intervals"].get(key)
-    reason = str(latency["reason"].get(key, ""))
-    n, unanswered = int(latency["n"]), _unanswered(assertion.metric, latency["missing"])
-    too_many = unanswered > STATISTICS[assertion.statistic] * (n + unanswered)
+    why = latency["reason"].get(key)
+    reason = f"no interval: {why}" if why else ""
     holds = value is not None and assertion.holds_for(value)
     if value is None:
-        reason = f"cannot be checked: {reason or 'no values'}"
-        if latency["uncertain"]:
-            reason += (
-                f", the end of the user's speech is uncertain in {counted(latency['uncertain'], 'turn')}"
-            )
-    elif holds and assertion.is_upper and too_many:
-        holds = False
-        reason = f"{counted(unanswered, 'turn')} failed or had no answer, which counts as beyond the bound"
+        reason = f"cannot be checked: {_why_no_value(latency, why)}"
+    elif holds and assertion.is_upper and latency["unanswered"]:
+        counted_ms: float | None = latency["with_unanswered"].get(key)
+        holds = counted_ms is not None and assertion.holds_for(counted_ms)
+        if not holds:
+            lost = f"{counted(latency['unanswered'], 'turn')} failed or had no answer"
+            reason = f"{lost}, which counts as beyond the bound"
+            if counted_ms is not None:
+                reason += f"; with them it is {counted_ms:.1f} ms"
     return CheckedAssertion(
         assertion=assertion,
         holds=holds,
         value_ms=value,
         interval_ms=None if interval is None else (interval[0], interval[1]),
         error_bar_ms=error_bar_ms,
-        n=n,
+        n=int(latency["n"]),
         point=point,
         reason=reason,
     )
+
+
+def _why_no_value(latency: Mapping[str, Any], why: str | None) -> str:
+    reasons = [why or "no values"]
+    reasons += [f"{reason} ({counted(count, 'turn')})" for reason, count in latency["missing"].items()]
+    if latency["uncertain"]:
+        uncertain = counted(latency["uncertain"], "turn")
+        reasons.append(f"the end of the user's speech is uncertain in {uncertain}")
+    return ", ".join(reasons)
 
 
 def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) -> list[CheckedAssertion]:
@@ -257,11 +265,3 @@ def _unchecked(assertion: Assertion) -> CheckedAssertion:
         n=0,
         reason="cannot be checked: no point of the campaign was measured",
     )
-
-
-def _unanswered(metric: str, missing: Mapping[str, int]) -> int:
-    """Return how many turns should have a latency and have none, through no fault of ours."""
-    # Where turns share a session, only the first one connects.
-    if metric == "connect":
-        return missing.get(TURN_FAILED, 0)
-    return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)

@@ -73,10 +73,12 @@ def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> Endpoi
     from live_eval.errors import UsageError
     from live_eval.profile.endpoint_tester import EndpointTester
     from live_eval.recording import file_stem
+    from live_eval.registry import client
     from live_eval.run.run_file import read_run_file, validate
 
     run_file: Path | None = request.config.getoption("--live-eval-run-file")
     try:
+        client(endpoint)
         settings = read_run_file(run_file) if run_file is not None else {}
         validate(settings, run_file)
     except UsageError as error:

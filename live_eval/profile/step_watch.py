@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from live_eval.clock import SystemClock
 from live_eval.errors import FailureKind, LiveEvalError
 from live_eval.profile.watch import LoadWatch, WallClockWatch
 from live_eval.recording.record import TurnRecord
@@ -69,6 +70,7 @@ class StepWatch:
         self._ended = ended
         self._holds_sessions = holds_sessions
         self._load = load
+        self._clock = SystemClock()
         self._wall_clock = WallClockWatch()
         self._began_ns = self._cpu_ns = 0
         self.steps_of_wall_clock: list[str] = []
@@ -79,7 +81,7 @@ class StepWatch:
 
     def playing(self, total: int, already: int) -> None:
         """Note the processor time at which playing begins."""
-        self._began_ns, self._cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+        self._began_ns, self._cpu_ns = self._clock.now_ns(), time.thread_time_ns()
         self._observer.playing(total, already)
 
     def waiting(self, seconds: float, why: str) -> None:
@@ -99,6 +101,6 @@ class StepWatch:
             self.steps_of_wall_clock.append(step)
         self._load.take(record)
         cpu_ns = time.thread_time_ns() - self._cpu_ns if self._holds_sessions else None
-        why = self._load.overload(time.monotonic_ns() - self._began_ns, cpu_ns)
+        why = self._load.overload(self._clock.now_ns() - self._began_ns, cpu_ns)
         if why is not None:
             raise OverloadError(why)

@@ -86,7 +86,7 @@ def keep(calibration: KeptCalibration) -> Path:
             kept = _KEPT.dump_python([*others, calibration], mode="json")
             part.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
     except (OSError, Timeout) as error:
-        raise DataError(f"{path}: the calibration cannot be kept: {error}") from None
+        raise DataError(f"{path}: cannot be written: {error}") from None
     return path
 
 

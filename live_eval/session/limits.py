@@ -59,7 +59,10 @@ def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track:
             f"({response.audio_s:.2f} s of audio had come)",
             at_ns,
         )
-    if max(response.audio_s, (at_ns - response.began_ns) / _SECOND_NS) > limits.max_reply_s:
+    if response.audio_s > limits.max_reply_s:
+        message = f"response {response.response_id} has more than {limits.max_reply_s:g} s of audio"
+        return Failure(FailureKind.ENDLESS, message, at_ns)
+    if at_ns - response.began_ns > limits.max_reply_s * _SECOND_NS:
         message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
         return Failure(FailureKind.ENDLESS, message, at_ns)
     return None

@@ -2,8 +2,9 @@
 
 Linux stamps each packet when it comes off the network (`SO_TIMESTAMPNS`, socket(7)), long before a busy
 process reads it. The stamp is on the wall clock. It is mapped by its age: monotonic now, minus (wall now −
-stamp). The two clocks are read within a bracket whose width bounds the error; where the wall clock was set
-since the previous reading, that age is wrong, and the read is stamped in user space instead.
+stamp). The two clocks are read within a bracket whose width bounds the error. Where the wall clock was set
+since the previous reading, that age is wrong, and the read is stamped in user space instead. So are later
+reads whose stamp lies before that moment: their bytes waited in the socket meanwhile.
 
 TCP gives the stamp of the last segment that a read took bytes of, so a read should not go past the end of a
 message. One case remains: segments that wait in the socket are joined by the kernel as they come
@@ -57,6 +58,7 @@ class ArrivalStamps:
         """How often the wall clock was set."""
         self.error_ns = 0
         """Widest error of the mapping."""
+        self._stepped_ns = -_OLDEST_NS  # when the last step was noticed
         self._reading = self._read()
 
     def now_ns(self) -> int:
@@ -81,12 +83,13 @@ class ArrivalStamps:
             unsure_ns = width_ns + before_width_ns + _SLEW * (now_ns - before_ns)
             if drift_ns > _STEP_NS + unsure_ns:
                 self.steps += 1
+                self._stepped_ns = now_ns
                 return Stamp(now_ns, StampKind.USER)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
                 seconds, nanoseconds = _TIMESPEC.unpack_from(data)
                 age_ns = now_ns + offset_ns - (seconds * 1_000_000_000 + nanoseconds)
-                if -width_ns <= age_ns < _OLDEST_NS:
+                if -width_ns <= age_ns < min(_OLDEST_NS, now_ns - self._stepped_ns):
                     if width_ns > 2 * self.error_ns:
                         self.error_ns = width_ns // 2
                     return Stamp(now_ns - age_ns if age_ns > 0 else now_ns, StampKind.KERNEL)

@@ -125,5 +125,12 @@ def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path
     assert "needs --live-eval-endpoint" in said
 
 
+def test_an_unknown_endpoint_is_wrong_usage(installed: str, package: Path) -> None:
+    status, said = run_pytest(installed, package, "--live-eval-endpoint", "nobody", "-k", "says_back")
+    assert status == 1, said
+    assert "UsageError: unknown endpoint 'nobody'; there are: azure, " in said
+    assert "registry.py" not in said
+
+
 def test_the_example_is_short() -> None:
     assert len((EXAMPLE / "agent.py").read_text("utf-8").splitlines()) <= 80

@@ -9,6 +9,7 @@ https://github.com/giltene/wrk2).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from live_eval.analysis.statistics import (
     estimate_mean,
     estimate_quantile,
     interval_json,
+    quantile,
     rounded,
 )
 from live_eval.analysis.summary.facts import latency
@@ -92,8 +94,17 @@ class LatencyFigures:
     uncertain: int
     missing: Mapping[str, int]
 
+    @property
+    def unanswered(self) -> int:
+        """How many turns should have this latency and have none, through no fault of ours."""
+        # Where turns share a session, only the first one connects.
+        if self.name == "connect":
+            return self.missing.get(TURN_FAILED, 0)
+        return sum(count for reason, count in self.missing.items() if reason != OUR_FAILURE)
+
     def as_json(self) -> dict[str, Any]:
         """Return it as ``live-eval latency --json`` prints it."""
+        values = list(self.values.values())
         estimates = {"mean_ms": self.mean, **self.quantiles}
         return {
             "n": len(self.values),
@@ -105,7 +116,14 @@ class LatencyFigures:
             "without_flagged": self.without_flagged.as_json(),
             "uncertain": self.uncertain,
             "missing": dict(self.missing),
-            "tail": tail(list(self.values.values())),
+            "unanswered": self.unanswered,
+            "with_unanswered": {
+                key: None
+                if self.quantiles[key].value is None
+                else rounded(_quantile_with_unanswered(values, self.unanswered, share), 3)
+                for key, share in _SHARES.items()
+            },
+            "tail": tail(values),
         }
 
 
@@ -146,6 +164,26 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
         uncertain=len(turns) - len(measured) - missing.total(),
         missing=dict(missing.most_common()),
     )
+
+
+def _quantile_with_unanswered(values: Sequence[float], unanswered: int, share: float) -> float | None:
+    """Return a quantile in which turns without an answer come after all others.
+
+    Args:
+        values: Those of the other turns.
+        unanswered: How many turns have none.
+        share: Which quantile, 0 to 1; as `quantile`, by linear interpolation.
+
+    Returns:
+        The quantile; None if a turn without an answer is part of it.
+
+    >>> _quantile_with_unanswered([1.0, 2.0, 3.0, 4.0], 1, 0.5)
+    3.0
+    """
+    highest = math.ceil(round(share * (len(values) + unanswered - 1), 9))
+    if highest >= len(values):
+        return None
+    return quantile([*values, *[max(values)] * unanswered], share)  # what follows the rank does not matter
 
 
 def _failed(turn: TurnRecord) -> Latency:

@@ -95,7 +95,7 @@ def turn_chart(title: str, metric: str, points: Sequence[PointView], colours: in
 
 def _total(point: PointView, metric: str) -> int:
     figures = point.figures["latencies"][metric]
-    return int(figures["n"] + sum(figures["missing"].values()))
+    return int(figures["n"] + figures["unanswered"])
 
 
 def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
 from tests.support.campaigns import a_case, turns_at
 
+LOST = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "no response within 30 s"))
+
 
 def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
     """The figures of a latency, as `live-eval latency --json` prints them."""
@@ -33,6 +36,8 @@ def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
         "reason": {"p99_ms": "fewer than 150 values"},
         "uncertain": 0,
         "missing": {},
+        "unanswered": 0,
+        "with_unanswered": {"p50_ms": 880.0, "p90_ms": 1000.0, "p95_ms": 1100.0, "p99_ms": None},
         **changes,
     }
 
@@ -106,7 +111,17 @@ def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
         result = check(expression)
         assert not result
         assert result.value_ms is None
-        assert "no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
+        assert "has no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
+
+
+def test_why_a_figure_has_no_interval_does_not_look_like_the_reason_of_the_verdict() -> None:
+    few = {"intervals": {"p50_ms": None}, "reason": {"p50_ms": "fewer than 8 turns"}}
+    assert check("first_byte.p50 < 9s", **few).reason == "no interval: fewer than 8 turns"
+
+
+def test_turns_without_the_latency_are_named_where_no_other_is_left() -> None:
+    result = check("first_byte.p50 < 9s", n=0, p50_ms=None, missing={"no audible sample": 3})
+    assert result.reason == "cannot be checked: no values, no audible sample (3 turns)"
 
 
 def test_turns_with_an_uncertain_end_of_speech_are_named_where_nothing_else_is_left() -> None:
@@ -121,22 +136,40 @@ def test_turns_with_an_uncertain_end_of_speech_are_named_where_nothing_else_is_l
     [
         ("first_byte.p95 < 2s", 2, True),  # of 42, no more than one in twenty
         ("first_byte.p95 < 2s", 3, False),
-        ("first_byte.p50 < 2s", 40, True),
-        ("first_byte.p50 < 2s", 41, False),
+        ("first_byte.p50 < 2s", 39, True),
+        ("first_byte.p50 < 2s", 40, False),
         ("first_byte.mean < 2s", 1, False),
         ("first_byte.max < 2s", 1, False),
         ("first_byte.p95 > 1s", 30, True),
-        ("connect.p50 < 2s", 0, True),
     ],
 )
 def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
     expression: str, unanswered: int, holds: bool
 ) -> None:
-    shared = {"an earlier turn opened the session": 90} if expression.startswith("connect") else {}
-    missing = {"the turn failed": unanswered // 2, "no audible sample": unanswered - unanswered // 2}
-    result = check(expression, missing=missing | shared)
+    turns = [*turns_at([1500.0] * 40), *(spoken_turn(a_case(50 + lost), LOST) for lost in range(unanswered))]
+    result = check_assertion(
+        parse_assertion(expression), latency_figures("first_byte", turns).as_json(), error_bar_ms=None
+    )
     assert result.holds is holds
     assert ("failed or had no answer" in result.reason) is not holds
+
+
+def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
+    turns = [*turns_at([500.0] * 91 + [5000.0] * 4), *(spoken_turn(a_case(200 + n), LOST) for n in range(5))]
+    figures = latency_figures("first_byte", turns).as_json()
+    assert figures["p95_ms"] == 500.0
+    assert figures["with_unanswered"]["p95_ms"] is None  # the 95th of 100 is slow, the 96th has no answer
+    assert not check_assertion(parse_assertion("first_byte.p95 < 1200ms"), figures, error_bar_ms=None)
+    fewer = latency_figures("first_byte", turns[:-2]).as_json()
+    result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)
+    assert result.value_ms == 500.0
+    assert not result
+    assert result.reason.endswith("counts as beyond the bound; with them it is 5000.0 ms")
+
+
+def test_turns_that_share_a_session_are_not_missing_a_connection() -> None:
+    missing = {"an earlier turn opened the session": 90, "the turn failed": 1}
+    assert replace(latency_figures("connect", turns_at([500.0])), missing=missing).unanswered == 1
 
 
 def test_turns_that_died_with_a_process_of_ours_count_against_nobody() -> None:
@@ -165,7 +198,7 @@ def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
         point("c1"),
         point("start", "sentinel", p95_ms=9000.0),
         point("c2", p95_ms=1300.0),
-        point("c4", missing={"the turn failed": 5}, lag_ms=2.5),
+        point("c4", unanswered=5, with_unanswered={"p95_ms": None}, lag_ms=2.5),
     )
     results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], summary)
     assert [(each.point, each.holds) for each in results] == [("c1", True), ("c2", False), ("c4", False)]

@@ -79,5 +79,5 @@ def test_two_that_are_kept_at_once_are_both_kept() -> None:
 
 def test_a_place_that_cannot_be_written_is_named(file: Path) -> None:
     file.parent.write_text("a file, and no folder")
-    with pytest.raises(DataError, match="cannot be kept"):
+    with pytest.raises(DataError, match="cannot be written"):
         keep(made(1))

@@ -198,6 +198,8 @@ def test_an_endless_response_by_its_audio_or_its_duration() -> None:
     feed(by_audio, (3, audio(ms=61_000)))
     assert by_audio.over(3 * S)
     assert kind_of(by_audio) is FailureKind.ENDLESS
+    assert by_audio.failure is not None
+    assert "has more than 60 s of audio" in by_audio.failure.message
     by_time = state()
     by_time.user_done(2 * S)
     for second in range(3, 70):
@@ -206,6 +208,8 @@ def test_an_endless_response_by_its_audio_or_its_duration() -> None:
             break
     assert second == 64
     assert kind_of(by_time) is FailureKind.ENDLESS
+    assert by_time.failure is not None
+    assert "did not end within 60 s" in by_time.failure.message
 
 
 @pytest.mark.parametrize(

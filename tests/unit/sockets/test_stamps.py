@@ -49,6 +49,19 @@ def test_a_wall_clock_that_is_set_costs_the_stamp_of_one_read(step_ns: int) -> N
     assert stamps.stamp(ancillary(clock.wall_ns())) == (clock.now_ns(), StampKind.KERNEL)
 
 
+@pytest.mark.parametrize("step_ns", [3_600_000 * MS, 80 * MS, -5 * MS])
+def test_what_waited_while_the_wall_clock_was_set_is_stamped_by_this_process(step_ns: int) -> None:
+    clock = TwoClocks()
+    stamps = ArrivalStamps(clock)
+    waiting = [ancillary(clock.wall_ns()) for _ in range(3)]
+    clock.advance(10 * MS)
+    clock.wall_ahead_ns += step_ns
+    for stamped in waiting:
+        assert stamps.stamp(stamped) == (clock.now_ns(), StampKind.USER)
+        clock.advance(MS)
+    assert stamps.steps == 1
+
+
 class Preempted(TwoClocks):
     """This process loses the processor between the two clocks of some readings."""
 
