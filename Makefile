@@ -20,7 +20,7 @@ STRANGERS := tests/e2e/strangers
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format strangers e2e e2e-short fuzz bench clean
+.PHONY: help demo live-demo test test-slow lint format strangers e2e e2e-short fuzz bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ $(STRANGERS)/node_modules/ready: $(STRANGERS)/package.json $(STRANGERS)/package-
 
 demo: .venv/local ## Run the bundled sample against the built-in endpoint and write a report.
 	@$(BIN)/live-eval run --endpoint reference --data sample
+
+live-demo: .venv/local ## Start the built-in assistant and the studio, and open its page to talk.
+	@$(BIN)/python scripts/live_demo.py
 
 test: .venv/dev ## Run the tests.
 	@$(SPREAD) $(SHORT) tests/unit tests/conformance

@@ -226,7 +226,7 @@ def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:
         click.echo(
             f"note: no speech recognition ({missing}): turns are detected, but not understood", err=True
         )
-    recogniser = recognition.Recogniser() if missing is None else None
+    recogniser = recognition.Recogniser(short_windows=True) if missing is None else None
     speech_models = SpeechModels(recogniser, missing or "", workers=workers)
     speech_models.warm_up()
     return speech_models

@@ -62,6 +62,10 @@ class Voice:
         limit = np.float32(32767 / 32768)
         return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
 
+    def sentences(self, text: str) -> list[str]:
+        """Return the sentences of a text, each of which the voice speaks by itself; none if it is blank."""
+        return list(self._hibari.split_sentences(text))
+
 
 def available(name: str = "heart") -> str | None:
     """Return why this voice cannot be used on this machine and what to do about it, or None if it can."""

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +16,9 @@ from aiohttp import web
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from live_eval.audio import frames_of, read_audio, resample
+from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.reference.engine.conversation import ItemContent, Role
-from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.responders.responder import (
     CascadeResponder,
     ChatReplier,
@@ -29,6 +30,7 @@ from live_eval.reference.responders.responder import (
 from live_eval.reference.server.app import is_loopback
 from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.speech.synthesis import Voice
 from live_eval.types import Secret
 from tests.support.serving import NO_RECOGNISER, listening, reference
 
@@ -173,6 +175,54 @@ async def test_a_session_expires() -> None:
             await socket.recv()
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
+
+
+class SlowVoice(Voice):
+    """Speaks its first sentence at once and the others when it may."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.may_go_on = threading.Event()
+
+    def sentences(self, text: str) -> list[str]:
+        return text.split("|")
+
+    def speak(self, text: str, *, speed: float = 1.0) -> Audio:
+        self.begun.append(text)
+        if len(self.begun) > 1:
+            self.may_go_on.wait(10)
+        return calibration_reply(200)
+
+
+def replying_slowly(voice: SlowVoice) -> CascadeResponder:
+    return CascadeResponder(ScriptReplier([ReplyLine("a", "One.|Two.|Three.")]), voice, hears_words=False)
+
+
+async def test_the_first_sentence_is_heard_while_the_second_is_made() -> None:
+    voice = SlowVoice()
+    async with endpoint(replying_slowly(voice), calibrate=True) as url, session(url) as socket:
+        await say_marked(socket)
+        await until(socket, "response.output_audio.delta")
+        assert len(voice.begun) < 3
+        voice.may_go_on.set()
+        done = (await until(socket, "response.done"))[-1]["response"]
+    assert done["output"][0]["content"][0]["transcript"] == "One. Two. Three."
+
+
+async def test_an_interruption_ends_the_making_of_a_reply() -> None:
+    voice = SlowVoice()
+    async with endpoint(replying_slowly(voice), calibrate=True) as url, session(url) as socket:
+        await say_marked(socket)
+        await until(socket, "response.output_audio.delta")
+        await append(socket, calibration_speech(200).audio.int16()[:480].tobytes())
+        events = await until(socket, "response.done")
+        assert events[-1]["response"]["status"] == "cancelled"
+        voice.may_go_on.set()
+        written = {"type": "response.create", "response": {"output_modalities": ["text"]}}
+        await socket.send(json.dumps(written))
+        events = await until(socket, "response.done")
+    assert events[-1]["response"]["status"] == "completed"
+    assert voice.begun in (["One."], ["One.", "Two."])
 
 
 # -- Authority -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 
 from live_eval.cli.endpoint import TOKEN_VARIABLE, command
 from live_eval.errors import LiveEvalError, UsageError
-from live_eval.reference.server.process import LOG_NAME, ReferenceProcess
+from live_eval.reference.server.process import LOG_NAME, URL_VARIABLE, ReferenceProcess, launch
 
 
 async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
@@ -96,3 +96,12 @@ def test_wrong_use_is_refused_before_anything_is_loaded(arguments: list[str], to
     result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(command, arguments)
     assert isinstance(result.exception, UsageError)
     assert told in str(result.exception)
+
+
+async def test_an_endpoint_that_runs_already_is_not_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(URL_VARIABLE, "ws://127.0.0.1:8765/v1")
+    async with launch(tmp_path, tmp_path) as base_url:
+        assert base_url == "ws://127.0.0.1:8765/v1"
+    assert not await asyncio.to_thread((tmp_path / LOG_NAME).exists)

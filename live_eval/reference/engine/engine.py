@@ -427,13 +427,19 @@ class Engine:
                 response.wants_audio,
                 response.codec,
                 self.config.speed,
+                whole=self.settings.scripted
+                or self.settings.fault is not None
+                or response.max_output_tokens is not None,
             )
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Take the reply for `response_id`; ignore it if that response has ended."""
+        """Take the reply for `response_id`, or its next piece; ignore it if that response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
+            return []
+        if response.item is not None:
+            self._speaking.add(reply)
             return []
         item = self._speaking.reply(reply, at_ns)
         if item is None:

@@ -79,7 +79,8 @@ class RecogniseSpeech:
 class FindReply:
     """Find a reply to what was `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
 
-    `instructions` is the system prompt, `speed` the relative speed of the voice.
+    `instructions` is the system prompt, `speed` the relative speed of the voice. If `whole` is False,
+    `Engine.reply` also takes the reply in pieces.
     """
 
     response_id: str
@@ -88,6 +89,7 @@ class FindReply:
     wants_audio: bool
     codec: Codec
     speed: float
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ class AudioPiece:
         samples: Its number of samples, at `rate_hz`.
         onset_sample: Index of the reply's first audible sample, or None for silence.
         onset_by: ``constructed``, ``given`` or ``detector``.
-        ends: For each sample of the whole reply, whether audible sound could end with it.
+        ends: For each sample of the reply, as far as it is known, whether audible sound could end with it.
     """
 
     response: ServerResponse

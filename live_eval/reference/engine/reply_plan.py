@@ -22,10 +22,10 @@ __all__ = [
     "AUDIO_TOKEN_MS",
     "GeneratedReply",
     "ReplyEnd",
+    "ReplyPacker",
     "Step",
     "WireChunk",
     "WireReply",
-    "pack",
     "plan",
     "text_tokens",
 ]
@@ -45,18 +45,21 @@ _BURST_GAP_NS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class GeneratedReply:
-    """The reply of a responder.
+    """The reply of a responder, or a piece of it.
 
     Args:
+        text: Its words; those of a piece that is not the first begin with a space.
         audio: The speech, without lead silence; None for a reply in text.
         onset_sample: Index of the first audible sample in `audio`, if it is known in advance.
         onset_by: How it is known: ``constructed`` or ``given``.
+        last: Whether nothing follows.
     """
 
     text: str
     audio: Audio | None
     onset_sample: int | None = None
     onset_by: str = "constructed"
+    last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,9 @@ class WireChunk:
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """A reply ready to send, fully precomputed.
+    """A reply ready to send, fully precomputed, or a piece of it.
+
+    Indices count from the beginning of the reply, and what is said of samples covers the pieces before, too.
 
     Args:
         chunks: The audio; empty for a reply in text.
@@ -77,6 +82,7 @@ class WireReply:
         onset_by: ``constructed``, ``given`` or ``detector``.
         begins: For each sample, whether audible sound could begin with it.
         ends: The same for its end.
+        last: Whether nothing follows.
     """
 
     text: str
@@ -86,9 +92,15 @@ class WireReply:
     onset_by: str
     begins: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
     ends: NDArray[np.bool_] | None = field(default=None, repr=False, compare=False)
+    last: bool = True
+
+    @property
+    def samples(self) -> int:
+        """Number of samples of its chunks."""
+        return sum(chunk.samples for chunk in self.chunks)
 
     def rest(self, played_ns: int) -> WireReply | None:
-        """Return what is left of the reply from the chunk on that `played_ns` lies in; None for nothing."""
+        """Return what is left of a whole reply from the chunk that `played_ns` lies in; None for nothing."""
         samples = played_ns * self.rate_hz // 1_000_000_000
         first = begin = 0
         while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
@@ -104,59 +116,87 @@ class WireReply:
         return WireReply(text, self.chunks[first:], self.rate_hz, onset, self.onset_by, begins, ends)
 
 
-def pack(
-    reply: GeneratedReply,
-    *,
-    codec: Codec,
-    lead_silence_ms: int,
-    chunk_ms: int,
-    encode: Callable[[bytes], bytes],
-    decoder_delay_samples: int = 0,
-    whole: bool = False,
-) -> WireReply:
-    """Encode a reply for the wire. CPU-heavy: call it outside the event loop.
+class ReplyPacker:
+    """Encodes a reply for the wire, whole or piece by piece. CPU-heavy: use it outside the event loop.
+
+    Samples that do not fill a chunk wait for the next piece.
 
     Args:
-        reply: The reply.
         codec: Encoding of the samples.
-        lead_silence_ms: Digital silence before it.
+        lead_silence_ms: Digital silence before the reply.
         chunk_ms: Length of a chunk; the last one may be shorter. Opus packets are always 20 ms.
         encode: The protocol's encoding of a chunk's bytes (base64, or none).
         decoder_delay_samples: Delay of a listener's decoder.
         whole: Whether to pad the last chunk with silence.
     """
-    rate_hz = codec.rate_hz
-    if reply.audio is None:
-        return WireReply(reply.text, (), rate_hz, None, "none")
-    lead = lead_silence_ms * rate_hz // 1000
-    pcm = np.concatenate((np.zeros(lead, np.int16), resample(reply.audio, rate_hz).int16()))
-    if codec.name is CodecName.OPUS:
-        chunks, heard = _opus(np.pad(pcm, (0, decoder_delay_samples)), codec, encode)
-    else:
-        chunk = max(1, chunk_ms * rate_hz // 1000)
-        data = _encoded(np.pad(pcm, (0, -len(pcm) % chunk)) if whole else pcm, codec)
-        heard = np.pad(decode(data, codec), (decoder_delay_samples, 0))
-        step = chunk * sample_bytes(codec)
-        pieces = (data[at : at + step] for at in range(0, len(data), step))
-        chunks = tuple(WireChunk(encode(piece), len(piece) // sample_bytes(codec)) for piece in pieces)
-    begins, ends = audible_begins(heard, rate_hz), audible_begins(heard[::-1], rate_hz)[::-1]
-    onset = int(np.argmax(begins)) if begins.any() else None
-    onset_by = "detector"
-    if reply.onset_sample is not None:
-        onset = lead + reply.onset_sample * rate_hz // reply.audio.rate_hz + decoder_delay_samples
-        onset_by = reply.onset_by
-    return WireReply(reply.text, chunks, rate_hz, onset, onset_by, begins, ends)
+
+    def __init__(
+        self,
+        *,
+        codec: Codec,
+        lead_silence_ms: int,
+        chunk_ms: int,
+        encode: Callable[[bytes], bytes],
+        decoder_delay_samples: int = 0,
+        whole: bool = False,
+    ) -> None:
+        self._codec = codec
+        self._encode = encode
+        self._lead = lead_silence_ms * codec.rate_hz // 1000
+        self._delay = decoder_delay_samples
+        self._whole = whole
+        self._opus: _OpusCoder | None = None
+        heard = decoder_delay_samples
+        if codec.name is CodecName.OPUS:
+            self._opus, chunk_ms, heard = _OpusCoder(codec), _OPUS_PACKET_MS, 0
+        self._chunk = max(1, chunk_ms * codec.rate_hz // 1000)
+        self._waiting = np.zeros(self._lead, np.int16)
+        self._heard = np.zeros(heard, np.int16)
+
+    def pack(self, reply: GeneratedReply) -> WireReply:
+        """Return the reply, or its next piece, encoded."""
+        rate_hz = self._codec.rate_hz
+        if reply.audio is None:
+            return WireReply(reply.text, (), rate_hz, None, "none", last=reply.last)
+        chunks = self._chunks(resample(reply.audio, rate_hz).int16(), last=reply.last)
+        heard = self._heard
+        begins, ends = audible_begins(heard, rate_hz), audible_begins(heard[::-1], rate_hz)[::-1]
+        onset = int(np.argmax(begins)) if begins.any() else None
+        onset_by = "detector"
+        if reply.onset_sample is not None:
+            onset = self._lead + reply.onset_sample * rate_hz // reply.audio.rate_hz + self._delay
+            onset_by = reply.onset_by
+        return WireReply(reply.text, chunks, rate_hz, onset, onset_by, begins, ends, reply.last)
+
+    def _chunks(self, pcm: NDArray[np.int16], *, last: bool) -> tuple[WireChunk, ...]:
+        pcm = np.concatenate((self._waiting, pcm))
+        if not last:
+            complete = len(pcm) - len(pcm) % self._chunk
+            pcm, self._waiting = pcm[:complete], pcm[complete:]
+        if self._opus is not None:
+            packets, heard = self._opus.packets(np.pad(pcm, (0, self._delay if last else 0)), self._chunk)
+            pieces = [(packet, self._chunk) for packet in packets]
+        else:
+            data = _encoded(np.pad(pcm, (0, -len(pcm) % self._chunk)) if self._whole else pcm, self._codec)
+            heard, width = decode(data, self._codec), sample_bytes(self._codec)
+            cut = (data[at : at + self._chunk * width] for at in range(0, len(data), self._chunk * width))
+            pieces = [(piece, len(piece) // width) for piece in cut]
+        self._heard = np.concatenate((self._heard, heard))
+        return tuple(WireChunk(self._encode(piece), samples) for piece, samples in pieces)
 
 
-def _opus(
-    pcm: NDArray[np.int16], codec: Codec, encode: Callable[[bytes], bytes]
-) -> tuple[tuple[WireChunk, ...], NDArray[np.int16]]:
-    """Return audio as packets, the last one padded with silence, and the decoded packets."""
-    samples = _OPUS_PACKET_MS * codec.rate_hz // 1000
-    encoder, decoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S), Decoder(codec)
-    packets = [packet for frame in frames_of(pcm, samples) for packet in encoder.encode(frame)]
-    heard = np.concatenate([decoder.decode(packet) for packet in packets])
-    return tuple(WireChunk(encode(packet), samples) for packet in packets), heard
+class _OpusCoder:
+    """Encodes one stream, and decodes what it has encoded."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._encoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S)
+        self._decoder = Decoder(codec)
+
+    def packets(self, pcm: NDArray[np.int16], samples: int) -> tuple[list[bytes], NDArray[np.int16]]:
+        """Return audio as packets, the last one padded with silence, and the decoded packets."""
+        packets = [packet for frame in frames_of(pcm, samples) for packet in self._encoder.encode(frame)]
+        heard = [np.zeros(0, np.int16), *(self._decoder.decode(packet) for packet in packets)]
+        return packets, np.concatenate(heard)
 
 
 def _encoded(pcm: NDArray[np.int16], codec: Codec) -> bytes:
@@ -200,8 +240,13 @@ class Step:
     does: str | WireChunk | Fault | ReplyEnd | CloseConnection
 
 
-def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None) -> Iterator[Step]:
+def plan(
+    reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None, *, begin_samples: int = 0
+) -> Iterator[Step]:
     """Return the steps of a reply in order, timed as the settings say, with their fault.
+
+    A piece of a reply, which begins after `begin_samples`, has an end only if it is the last one. With a
+    fault, a limit, or a script for overlaps, the reply must be whole.
 
     A reply of more than `max_output_tokens` ends as incomplete. One that can be stopped until it has been
     played (`ReferenceSettings.stop_ms`) ends then.
@@ -214,7 +259,9 @@ def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int |
         return iter([Step(0, failure)])
     if fault is Fault.ENDLESS and reply.chunks:
         return _endless(reply)
-    steps = _content(reply, settings.cadence)
+    steps = _content(reply, settings.cadence, begin_samples)
+    if not reply.last:
+        return iter(steps)
     cut_off = ReplyEnd(ResponseStatus.INCOMPLETE, "max_output_tokens")
     cut = max_output_tokens is not None and _cut(steps, max_output_tokens, reply)
     last_ns = steps[-1].offset_ns if steps else 0
@@ -239,7 +286,7 @@ def plan(reply: WireReply, settings: ReferenceSettings, max_output_tokens: int |
     return iter([*steps, *end])
 
 
-def _content(reply: WireReply, cadence: Cadence) -> list[Step]:
+def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Step]:
     """Return steps of text and audio, interleaved: text comes before the audio of the same words."""
     tokens = reply.text.split(" ") if reply.text else []
     pieces = [
@@ -249,7 +296,7 @@ def _content(reply: WireReply, cadence: Cadence) -> list[Step]:
     if not reply.chunks:
         return [Step(0, text) for text in texts]
     steps: list[Step] = []
-    written = samples = 0
+    written, samples = 0, begin_samples
     for index, chunk in enumerate(reply.chunks):
         if cadence is Cadence.REALTIME:
             offset_ns = samples * 1_000_000_000 // reply.rate_hz

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from live_eval.reference.engine.conversation import Item, ItemStatus, Part, PartKind, Role
 from live_eval.reference.engine.events import (
@@ -40,6 +41,7 @@ class _Playing:
     steps: Iterator[Step]
     start_ns: int
     next: Step | None
+    samples: int
 
 
 class Speaking:
@@ -77,18 +79,32 @@ class Speaking:
         self.active, self._earliest_ns = response, earliest_ns
 
     def reply(self, reply: WireReply, at_ns: int) -> Item | None:
-        """Take the active response's reply; return its item, or None if the response ends without one."""
+        """Take the active response's reply, or its first piece.
+
+        Returns:
+            The response's item, or None if the response ends without one.
+        """
         response = self.active
         assert response is not None
         steps = plan(reply, self._settings, response.max_output_tokens)
         first = next(steps, None)
         start_ns = self._settings.after_stall(max(at_ns, self._earliest_ns))
-        self._playing = _Playing(response, reply, steps, start_ns, first)
+        self._playing = _Playing(response, reply, steps, start_ns, first, reply.samples)
         if first is not None and isinstance(first.does, ReplyEnd):
             return None
         kind = PartKind.AUDIO if response.wants_audio else PartKind.TEXT
         response.item = Item(response.item_id, Role.ASSISTANT, [Part(kind, "")], ItemStatus.IN_PROGRESS)
         return response.item
+
+    def add(self, piece: WireReply) -> None:
+        """Take the next piece of the active response's reply."""
+        playing = self._playing
+        assert playing is not None
+        steps = plan(piece, self._settings, None, begin_samples=playing.samples)
+        playing.reply, playing.steps = piece, chain(playing.steps, steps)
+        playing.samples += piece.samples
+        if playing.next is None:
+            playing.next = next(playing.steps, None)
 
     def due(self, at_ns: int) -> list[Output]:
         """Return what is due by `at_ns`, at most one chunk of audio."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +26,7 @@ from live_eval.reference.settings import ReferenceSettings
 from live_eval.scoring.llm.calls import CallFailure, CallProblem, ChatEndpoint
 from live_eval.scoring.llm.options import LlmSettings
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
+from live_eval.timing import audible_onset
 from live_eval.types import Case, Secret, Variant
 
 __all__ = [
@@ -49,6 +50,7 @@ _SIMILAR_ENOUGH = 60.0
 _JOINED_UTTERANCES = 4
 _SPOKEN_REPLIES_KEPT = 64
 _TONE_MS = 1000
+_LEAD_MS = 20
 _LLM_TIMEOUT_S = 60.0
 _RETRIED = (CallProblem.CONNECTION, CallProblem.SERVER_ERROR)
 _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three short spoken sentences."
@@ -78,11 +80,11 @@ class Responder(Protocol):
         """Return the constant reply, or None if replies differ."""
         return None
 
-    async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
-        """Return the reply to what was said.
+    def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
+        """Yield the reply to what was said, in pieces unless `answer.whole`.
 
         Raises:
-            NoReplyError: There is none.
+            NoReplyError: There is none, or the rest of it failed.
         """
         ...
 
@@ -98,10 +100,10 @@ class ToneResponder(Responder):
         """Return the tone."""
         return GeneratedReply("A tone.", calibration_reply(settings.reply_ms), 0, "constructed")
 
-    async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
-        """Return the fixed reply, or its words if text is wanted."""
+    async def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
+        """Yield the fixed reply, or its words if text is wanted."""
         reply = self.fixed(settings)
-        return reply if answer.wants_audio else GeneratedReply(reply.text, None)
+        yield reply if answer.wants_audio else GeneratedReply(reply.text, None)
 
 
 class FileResponder(ToneResponder):
@@ -152,7 +154,7 @@ class Replier(Protocol):
 
 
 class CascadeResponder(Responder):
-    """Speaks the words of a replier with a voice.
+    """Speaks the words of a replier with a voice, sentence by sentence.
 
     Args:
         replier: Finds the words.
@@ -167,34 +169,48 @@ class CascadeResponder(Responder):
         self._spoken = lru_cache(maxsize=_SPOKEN_REPLIES_KEPT)(self._speak)
         self.waits_for_words = hears_words
 
-    async def reply(self, answer: FindReply, settings: ReferenceSettings) -> GeneratedReply:
-        """Return the reply to what was said."""
+    async def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
+        """Yield the reply to what was said."""
         line = await self._replier.reply(answer.said, answer.instructions)
         if not answer.wants_audio:
-            return GeneratedReply(line.reply, None)
+            yield GeneratedReply(line.reply, None)
+            return
         loop = asyncio.get_running_loop()
         speed = min(max(answer.speed, MIN_SPEED), MAX_SPEED)
-        try:
-            audio = await loop.run_in_executor(self._pool, self._spoken, line.reply, line.spoken, speed)
-        except (LiveEvalError, RuntimeError, ValueError) as error:
-            raise NoReplyError("voice_failed", f"the reply could not be spoken: {error}") from error
-        return GeneratedReply(line.reply, audio)
+        texts = [line.reply]
+        if self._voice is not None and not answer.whole:
+            texts = self._voice.sentences(line.reply) or texts
+        for number, text in enumerate(texts):
+            try:
+                audio = await loop.run_in_executor(
+                    self._pool, self._spoken, text, line.spoken, speed, number == 0
+                )
+            except (LiveEvalError, RuntimeError, ValueError) as error:
+                raise NoReplyError("voice_failed", f"the reply could not be spoken: {error}") from error
+            yield GeneratedReply(f" {text}" if number else text, audio, last=number == len(texts) - 1)
 
-    def _speak(self, text: str, recording: Path | None, speed: float) -> Audio:
+    def _speak(self, text: str, recording: Path | None, speed: float, first: bool) -> Audio:
         if self._voice is not None:
-            return self._voice.speak(text, speed=speed)
+            spoken = self._voice.speak(text, speed=speed)
+            return _without_lead(spoken) if first else spoken
         if recording is not None:
             return read_audio(recording).audio
         return calibration_reply(_TONE_MS)
 
     def warm_up(self) -> None:
         """Speak once, so that the first session is not slow."""
-        self._spoken(NOTHING_HEARD, None, 1.0)
+        self._spoken(NOTHING_HEARD, None, 1.0, True)
 
     async def close(self) -> None:
         """Finish running work and stop the threads."""
         await self._replier.close()
         await asyncio.to_thread(self._pool.shutdown)
+
+
+def _without_lead(spoken: Audio) -> Audio:
+    """Return speech without the silence before it, which is a fifth of a second and more."""
+    onset = audible_onset(spoken.int16(), spoken.rate_hz) or 0
+    return Audio(spoken.samples[max(0, onset - _LEAD_MS * spoken.rate_hz // 1000) :], spoken.rate_hz)
 
 
 class ScriptReplier(Replier):

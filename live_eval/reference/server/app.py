@@ -26,7 +26,7 @@ from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.authentication import RefusedError, authenticate, is_loopback, refused
-from live_eval.reference.server.connection import Channel, ServerSession, packed
+from live_eval.reference.server.connection import Channel, ServerSession, packer
 from live_eval.reference.server.connection_limits import Connections
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
@@ -226,7 +226,7 @@ class Endpoint:
         key = (type(protocol), codec, *timing)
         known = self._fixed_replies.get(key)
         if known is None:
-            known = self._fixed_replies[key] = packed(reply, protocol, codec)
+            known = self._fixed_replies[key] = packer(protocol, codec).pack(reply)
             for oldest in list(self._fixed_replies)[:-_FIXED_REPLIES]:
                 self._fixed_replies.pop(oldest, None)
         return known

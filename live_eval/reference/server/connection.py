@@ -8,6 +8,7 @@ and the sending of its outputs, so that messages are sent in the engine's order.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from live_eval.reference.engine.events import (
     TrackPlayback,
     UserUtterance,
 )
-from live_eval.reference.engine.reply_plan import GeneratedReply, WireReply, pack
+from live_eval.reference.engine.reply_plan import ReplyPacker, WireReply
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels
@@ -38,7 +39,7 @@ from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthKeeper
 from live_eval.transport import Arrival
 
-__all__ = ["Channel", "ServerSession", "packed"]
+__all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
@@ -346,15 +347,18 @@ class ServerSession:
         return ()
 
     async def _find_answer(self, work: FindReply) -> None:
+        packs = await asyncio.to_thread(packer, self._protocol, work.codec)
         try:
-            reply = await self._responder.reply(work, self._engine.settings)
+            async with contextlib.aclosing(self._responder.reply(work, self._engine.settings)) as pieces:
+                async for piece in pieces:
+                    wire = await asyncio.to_thread(packs.pack, piece)
+                    async with self._lock:
+                        await self._carry_out(
+                            self._engine.reply(work.response_id, wire, self._clock.now_ns())
+                        )
         except NoReplyError as error:
             async with self._lock:
                 await self._carry_out(self._engine.reply_failed(work.response_id, error.code, error.message))
-            return
-        wire = await asyncio.to_thread(packed, reply, self._protocol, work.codec)
-        async with self._lock:
-            await self._carry_out(self._engine.reply(work.response_id, wire, self._clock.now_ns()))
 
     def _begin(self, job: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
         assert self._tasks is not None
@@ -364,17 +368,15 @@ class ServerSession:
         return task
 
 
-def packed(reply: GeneratedReply, protocol: ServerProtocol, codec: Codec) -> WireReply:
-    """Encode a reply for a session. CPU-heavy: call it outside the event loop.
+def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
+    """Return what encodes a reply for a session. It may load a codec: call it outside the event loop.
 
     Args:
-        reply: The reply.
         protocol: The session's protocol.
         codec: How to encode the samples before the protocol encodes them.
     """
     engine = protocol.engine
-    return pack(
-        reply,
+    return ReplyPacker(
         codec=codec,
         lead_silence_ms=engine.settings.lead_silence_ms,
         chunk_ms=engine.chunk_ms,

@@ -14,10 +14,13 @@ import orjson
 
 from live_eval.errors import LiveEvalError
 
-__all__ = ["LOG_NAME", "ReferenceProcess", "launch"]
+__all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
 
 LOG_NAME = "reference-endpoint.log"
 """File in the log folder for its standard error."""
+
+URL_VARIABLE = "LIVE_EVAL_REFERENCE_URL"
+"""Base URL of a reference endpoint that runs already."""
 
 _NICENESS = 10
 _STOP_TIMEOUT_S = 10.0
@@ -173,8 +176,13 @@ class ReferenceProcess:
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
     """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
 
-    It is the launch hook of its client's specification.
+    It is the launch hook of its client's specification. If `URL_VARIABLE` names one that runs already, that
+    one is used, with its own scripts.
     """
+    running = os.environ.get(URL_VARIABLE)
+    if running:
+        yield running
+        return
     async with ReferenceProcess(data=data, log_folder=log_folder) as process:
         yield process.base_url
 

@@ -19,7 +19,7 @@ from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.engine.turn_detector import WINDOW_MS
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol, SessionStore
-from live_eval.reference.server.connection import packed
+from live_eval.reference.server.connection import packer
 from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 
@@ -68,7 +68,7 @@ class Client(ProtocolClient[GeminiProtocol]):
         answer = self.answers.pop()
         tone = calibration_reply(200)
         audio = tone if answer.wants_audio else None
-        wire = packed(GeneratedReply("Hello to you, my friend.", audio, 0), self.protocol, answer.codec)
+        wire = packer(self.protocol, answer.codec).pack(GeneratedReply("Hello to you, my friend.", audio, 0))
         return self.take(self.engine.reply(answer.response_id, wire, self.at_ns))
 
     def play(self, until_ms: int = 10_000) -> list[Json]:

@@ -17,7 +17,7 @@ from live_eval.reference.engine.events import CloseConnection, FindReply, Respon
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.protocols.moshi import MOSHI_CONFIG, MoshiProtocol
-from live_eval.reference.server.connection import packed
+from live_eval.reference.server.connection import packer
 from live_eval.reference.settings import Fault, ReferenceSettings
 from live_eval.timing import audible_onset
 from tests.support.protocol_client import ProtocolClient
@@ -52,7 +52,7 @@ class Client(ProtocolClient[MoshiProtocol]):
         return super().rendered(event)
 
     def find(self, request: FindReply) -> list[bytes]:
-        wire = packed(GeneratedReply("A tone.", calibration_reply(400), 0), self.protocol, request.codec)
+        wire = packer(self.protocol, request.codec).pack(GeneratedReply("A tone.", calibration_reply(400), 0))
         return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
 
     def append(self, frame: bytes) -> list[bytes]:
@@ -107,9 +107,11 @@ def test_the_onset_is_where_a_listeners_decoder_puts_it() -> None:
     frames = client.speak()
     engine = client.protocol.engine
     tone = calibration_reply(400)
-    told = packed(
-        GeneratedReply("A tone.", tone, 0), client.protocol, engine.config.output_codec
-    ).onset_sample
+    told = (
+        packer(client.protocol, engine.config.output_codec)
+        .pack(GeneratedReply("A tone.", tone, 0))
+        .onset_sample
+    )
     assert told is not None
     sound = [frame for frame in frames if frame[0] == AUDIO]
     pieces = [client.heard([frame]) for frame in sound]

@@ -12,7 +12,7 @@ from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
-from live_eval.reference.server.connection import packed
+from live_eval.reference.server.connection import packer
 from live_eval.reference.settings import ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 
@@ -41,7 +41,7 @@ class Client(ProtocolClient[OpenAiBetaProtocol]):
         answer = self.answers.pop()
         tone = calibration_reply(200)
         reply = GeneratedReply("A tone.", tone if answer.wants_audio else None, 0)
-        wire = packed(reply, self.protocol, answer.codec)
+        wire = packer(self.protocol, answer.codec).pack(reply)
         events += self.take(self.protocol.engine.reply(answer.response_id, wire, 0))
         while (wake_ns := self.protocol.engine.wake_ns) is not None:
             events += self.take(self.protocol.engine.due(wake_ns))

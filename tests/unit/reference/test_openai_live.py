@@ -21,7 +21,7 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.protocols.openai_live import COMMANDS, OpenAiLiveProtocol
-from live_eval.reference.server.connection import packed
+from live_eval.reference.server.connection import packer
 from live_eval.reference.settings import Fault, ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 
@@ -46,7 +46,7 @@ class Client(ProtocolClient[OpenAiLiveProtocol]):
         return parsed(message)
 
     def find(self, request: FindReply) -> list[Json]:
-        wire = packed(GeneratedReply("A tone.", calibration_reply(100), 0), self.protocol, request.codec)
+        wire = packer(self.protocol, request.codec).pack(GeneratedReply("A tone.", calibration_reply(100), 0))
         return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
 
     def send(self, kind: str, **fields: Any) -> list[Json]:

@@ -18,7 +18,7 @@ from live_eval.reference.engine.events import (
     ResponseEnded,
     UserUtterance,
 )
-from live_eval.reference.engine.reply_plan import GeneratedReply, WireReply, pack
+from live_eval.reference.engine.reply_plan import GeneratedReply, ReplyPacker, WireReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_utterance
 from live_eval.reference.settings import AfterStop, Cadence, OnBackchannel, ReferenceSettings
 from live_eval.timing import ResponseStatus
@@ -86,12 +86,8 @@ def is_due(at_ns: int | None, now_ms: int) -> bool:
 
 
 def reply(duration_ms: int = REPLY_MS) -> WireReply:
-    return pack(
-        GeneratedReply("One two three.", calibration_reply(duration_ms), 0),
-        codec=PCM_24K,
-        lead_silence_ms=0,
-        chunk_ms=100,
-        encode=bytes,
+    return ReplyPacker(codec=PCM_24K, lead_silence_ms=0, chunk_ms=100, encode=bytes).pack(
+        GeneratedReply("One two three.", calibration_reply(duration_ms), 0)
     )
 
 

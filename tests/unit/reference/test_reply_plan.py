@@ -9,10 +9,10 @@ from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.engine.reply_plan import (
     GeneratedReply,
     ReplyEnd,
+    ReplyPacker,
     Step,
     WireChunk,
     WireReply,
-    pack,
     plan,
 )
 from live_eval.reference.engine.signals import calibration_reply
@@ -119,8 +119,8 @@ def test_every_fault_bears_a_reply_without_audio_or_words(fault: Fault) -> None:
 def test_packing_loses_no_sample(samples: int, lead_ms: int, chunk_ms: int, name: CodecName) -> None:
     codec = PCM if name is CodecName.PCM16 else Codec(name, 8_000)
     audio = Audio(np.full(samples, 0.25, np.float32), codec.rate_hz)
-    packed = pack(
-        GeneratedReply("x", audio), codec=codec, lead_silence_ms=lead_ms, chunk_ms=chunk_ms, encode=bytes
+    packed = ReplyPacker(codec=codec, lead_silence_ms=lead_ms, chunk_ms=chunk_ms, encode=bytes).pack(
+        GeneratedReply("x", audio)
     )
     pcm = decode(b"".join(chunk.payload for chunk in packed.chunks), codec)
     lead = lead_ms * codec.rate_hz // 1000
@@ -135,14 +135,9 @@ def test_packing_loses_no_sample(samples: int, lead_ms: int, chunk_ms: int, name
 def test_packets_hold_the_whole_reply_where_its_listener_hears_it(lead_ms: int, known: bool) -> None:
     delay, codec = 312, Codec(CodecName.OPUS, 48_000)
     tone = calibration_reply(200)
-    packed = pack(
-        GeneratedReply("", tone, 0 if known else None),
-        codec=codec,
-        lead_silence_ms=lead_ms,
-        chunk_ms=100,
-        encode=bytes,
-        decoder_delay_samples=delay,
-    )
+    packed = ReplyPacker(
+        codec=codec, lead_silence_ms=lead_ms, chunk_ms=100, encode=bytes, decoder_delay_samples=delay
+    ).pack(GeneratedReply("", tone, 0 if known else None))
     decoder = Decoder(codec)
     heard = np.concatenate([decoder.decode(chunk.payload) for chunk in packed.chunks])
     assert [chunk.samples for chunk in packed.chunks] == [960] * (len(heard) // 960)
@@ -160,19 +155,61 @@ def test_packets_hold_the_whole_reply_where_its_listener_hears_it(lead_ms: int, 
 
 @pytest.mark.parametrize("codec", [PCM, Codec(CodecName.PCMU, 8_000)])
 def test_a_known_onset_moves_with_lead_silence_and_rate(codec: Codec) -> None:
-    packed = pack(
-        GeneratedReply("", calibration_reply(300), 0, "constructed"),
-        codec=codec,
-        lead_silence_ms=40,
-        chunk_ms=20,
-        encode=bytes,
+    packed = ReplyPacker(codec=codec, lead_silence_ms=40, chunk_ms=20, encode=bytes).pack(
+        GeneratedReply("", calibration_reply(300), 0, "constructed")
     )
     assert packed.onset_sample == 40 * codec.rate_hz // 1000
     assert packed.onset_by == "constructed"
 
 
+@given(
+    st.lists(st.integers(0, 4_000), min_size=1, max_size=4),
+    st.integers(0, 100),
+    st.sampled_from([*SAMPLED, CodecName.OPUS]),
+    st.booleans(),
+)
+def test_pieces_make_the_reply_that_is_packed_whole(
+    lengths: list[int], lead_ms: int, name: CodecName, padded: bool
+) -> None:
+    rate_hz = {CodecName.PCM16: 24_000, CodecName.OPUS: 48_000}.get(name, 8_000)
+    tone = np.sin(np.arange(sum(lengths)) / 9).astype(np.float32)
+
+    def packer() -> ReplyPacker:
+        return ReplyPacker(
+            codec=Codec(name, rate_hz),
+            lead_silence_ms=lead_ms,
+            chunk_ms=30,
+            encode=bytes,
+            decoder_delay_samples=312,
+            whole=padded,
+        )
+
+    in_pieces, cuts = packer(), np.cumsum(lengths)[:-1]
+    packed = [
+        in_pieces.pack(GeneratedReply("", Audio(part, rate_hz), last=number == len(cuts)))
+        for number, part in enumerate(np.split(tone, cuts))
+    ]
+    whole, last = packer().pack(GeneratedReply("", Audio(tone, rate_hz))), packed[-1]
+    assert tuple(chunk for piece in packed for chunk in piece.chunks) == whole.chunks
+    assert (last.last, last.onset_sample) == (True, whole.onset_sample)
+    assert np.array_equal(last.ends, whole.ends)  # type: ignore[arg-type]
+    assert np.array_equal(last.begins, whole.begins)  # type: ignore[arg-type]
+
+
+def test_pieces_follow_each_other_at_the_pace_of_speech() -> None:
+    first = WireReply("a b", REPLY.chunks[:4], 24_000, 0, "", last=False)
+    second = WireReply(" c", REPLY.chunks[4:], 24_000, 0, "")
+    settings = ReferenceSettings(cadence=Cadence.REALTIME)
+    found = [*plan(first, settings, None), *plan(second, settings, None, begin_samples=first.samples)]
+    assert offsets(found) == [k * 100_000_000 for k in range(10)]
+    assert words(found) == "a b c"
+    assert [step.does for step in found if isinstance(step.does, ReplyEnd)] == [found[-1].does]
+
+
 def test_words_alone_have_no_audio() -> None:
-    packed = pack(GeneratedReply("hello", None), codec=PCM, lead_silence_ms=10, chunk_ms=20, encode=bytes)
+    packed = ReplyPacker(codec=PCM, lead_silence_ms=10, chunk_ms=20, encode=bytes).pack(
+        GeneratedReply("hello", None)
+    )
     assert packed.chunks == ()
     assert packed.onset_sample is None
     assert words(steps(packed)) == "hello"

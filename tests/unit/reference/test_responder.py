@@ -2,21 +2,26 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from live_eval.audio import Codec, CodecName
+from live_eval.audio import Audio, Codec, CodecName
 from live_eval.reference.engine.conversation import ItemContent, Role
 from live_eval.reference.engine.events import FindReply
+from live_eval.reference.engine.reply_plan import GeneratedReply
+from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.responders.responder import (
     NOTHING_HEARD,
     CascadeResponder,
     FileResponder,
     ReplyLine,
+    Responder,
     ScriptReplier,
     ToneResponder,
     scripts_of,
 )
 from live_eval.reference.settings import ReferenceSettings
+from live_eval.speech.synthesis import Voice
 from live_eval.timing import audible_onset
 from live_eval.types import Case, Variant
 
@@ -98,8 +103,52 @@ def test_the_neutral_reply_comes_first_and_cases_without_reply_are_left_out() ->
     assert [line.reply for line in lines] == ["neutral", "target"]
 
 
-def answer(*, wants_audio: bool = True) -> FindReply:
-    return FindReply("resp_1", (user(None),), "", wants_audio, Codec(CodecName.PCM16, 24_000), 1.0)
+def answer(*, wants_audio: bool = True, whole: bool = True) -> FindReply:
+    return FindReply(
+        "resp_1", (user(None),), "", wants_audio, Codec(CodecName.PCM16, 24_000), 1.0, whole=whole
+    )
+
+
+async def whole(responder: Responder, request: FindReply, settings: ReferenceSettings) -> GeneratedReply:
+    (reply,) = [piece async for piece in responder.reply(request, settings)]
+    return reply
+
+
+class Sentences(Voice):
+    """A voice that notes what it is given, and speaks a tone after half a second of silence."""
+
+    def __init__(self) -> None:
+        self.spoken: list[str] = []
+
+    def sentences(self, text: str) -> list[str]:
+        return text.split("|")
+
+    def speak(self, text: str, *, speed: float = 1.0) -> Audio:
+        self.spoken.append(text)
+        tone = calibration_reply(100)
+        silence = np.zeros(tone.rate_hz // 2, np.float32)
+        return Audio(np.concatenate((silence, tone.samples)), tone.rate_hz)
+
+
+async def test_a_voice_speaks_one_sentence_after_the_other() -> None:
+    voice = Sentences()
+    cascade = CascadeResponder(ScriptReplier([ReplyLine("a", "One.|Two.|Three.")]), voice, hears_words=False)
+    pieces = cascade.reply(answer(whole=False), ReferenceSettings())
+    first = await anext(pieces)
+    assert (first.text, first.last, voice.spoken) == ("One.", False, ["One."])
+    assert [(piece.text, piece.last) async for piece in pieces] == [(" Two.", False), (" Three.", True)]
+    found = await whole(cascade, answer(), ReferenceSettings())
+    assert (found.text, found.last) == ("One.|Two.|Three.", True)
+    await cascade.close()
+
+
+async def test_a_reply_begins_without_the_silence_of_the_voice() -> None:
+    replier = ScriptReplier([ReplyLine("a", "One.|Two.")])
+    cascade = CascadeResponder(replier, Sentences(), hears_words=False)
+    pieces = cascade.reply(answer(whole=False), ReferenceSettings())
+    leads = [audible_onset(piece.audio.int16(), 24_000) async for piece in pieces if piece.audio is not None]
+    assert leads == [480, 12_000]
+    await cascade.close()
 
 
 async def test_without_a_voice_recordings_are_played_and_else_a_tone(tmp_path: Path) -> None:
@@ -110,17 +159,17 @@ async def test_without_a_voice_recordings_are_played_and_else_a_tone(tmp_path: P
         cascade = CascadeResponder(
             ScriptReplier([ReplyLine("a", "A reply.", spoken)]), None, hears_words=False
         )
-        found = await cascade.reply(answer(), settings)
+        found = await whole(cascade, answer(), settings)
         assert found.text == "A reply."
         assert found.audio is not None
         assert seconds is None or len(found.audio.samples) == seconds * found.audio.rate_hz
         assert audible_onset(found.audio.int16(), found.audio.rate_hz) is not None
-        assert (await cascade.reply(answer(wants_audio=False), settings)).audio is None
+        assert (await whole(cascade, answer(wants_audio=False), settings)).audio is None
         await cascade.close()
 
 
 async def test_the_tone_is_as_long_as_was_asked_for() -> None:
-    found = await ToneResponder().reply(answer(), ReferenceSettings(reply_ms=250))
+    found = await whole(ToneResponder(), answer(), ReferenceSettings(reply_ms=250))
     assert found.audio is not None
     assert found.audio.duration_ns == 250_000_000
     assert found.onset_sample == 0
@@ -131,16 +180,14 @@ async def test_a_recording_answers_everything() -> None:
     responder = await asyncio.to_thread(FileResponder, path / "le_103_whisper_technology_neutral.flac", 7)
     found = responder.fixed(ReferenceSettings())
     assert (found.onset_sample, found.onset_by) == (7, "given")
-    assert (await responder.reply(answer(wants_audio=False), ReferenceSettings())).audio is None
+    assert (await whole(responder, answer(wants_audio=False), ReferenceSettings())).audio is None
 
 
 @pytest.mark.local
 async def test_the_voice_says_the_words() -> None:
     pytest.importorskip("hibari")
-    from live_eval.speech.synthesis import Voice
-
     cascade = CascadeResponder(ScriptReplier(LINES), await asyncio.to_thread(Voice), hears_words=True)
-    found = await cascade.reply(answer(), ReferenceSettings())
+    found = await whole(cascade, answer(), ReferenceSettings())
     assert found.audio is not None
     assert found.audio.duration_ns > 500_000_000
     await cascade.close()

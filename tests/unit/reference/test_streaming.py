@@ -13,7 +13,7 @@ from live_eval.reference.engine.events import (
     Silence,
     UserSpeechStarted,
 )
-from live_eval.reference.engine.reply_plan import GeneratedReply, WireReply, pack
+from live_eval.reference.engine.reply_plan import GeneratedReply, ReplyPacker, WireReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.settings import Cadence, ReferenceSettings
 
@@ -33,15 +33,14 @@ def engine(**settings: Any) -> Engine:
 
 
 def reply(lead_silence_ms: int = 0, duration_ms: int = 300) -> WireReply:
-    return pack(
-        GeneratedReply("A tone.", calibration_reply(duration_ms), 0),
+    return ReplyPacker(
         codec=PCM_24K,
         lead_silence_ms=lead_silence_ms,
         chunk_ms=FRAME_MS,
         encode=bytes,
         decoder_delay_samples=156,
         whole=True,
-    )
+    ).pack(GeneratedReply("A tone.", calibration_reply(duration_ms), 0))
 
 
 def sounds(outputs: list[Output]) -> list[AudioPiece | Silence]:

@@ -1,0 +1,147 @@
+"""How soon the built-in assistant can be heard after it has noticed that the user stopped speaking.
+
+Recordings are played to ``live-eval endpoint``, one session at a time, over WebSocket and WebRTC. The figure
+is from the endpoint's announcement of its response, which it makes in the moment in which its detector ends
+the user's turn, to the first audible sample of the reply as heard; both are the endpoint's own stamps
+(`live_eval.reference.truth`). The aim holds on a machine of two cores that does nothing else: the processor
+time of the endpoint, which a busy machine changes little, and the machine's load are printed next to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from live_eval.recording import RunWriter
+from live_eval.reference.truth import TrueTurn, read_truth
+from live_eval.run.plan import make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import SilentObserver, play
+from live_eval.session.event_loop import run
+
+AIM_MS = 700
+CLIENTS = ("openai", "openai-webrtc")
+STOP_S = 20.0
+CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
+
+
+class Served(NamedTuple):
+    """A reference endpoint.
+
+    Args:
+        process_id: Its process.
+        addresses: Its base URL for each client.
+    """
+
+    process_id: int
+    addresses: dict[str, str]
+
+
+@contextmanager
+def endpoint(truth: Path, data: str) -> Iterator[Served]:
+    """Serve the endpoint as a user starts it; it logs to `truth`, complete at the end of the context."""
+    command = [sys.executable, "-P", "-m", "live_eval", "endpoint", "--port", "0", "--truth", str(truth)]
+    if data != "sample":
+        command += ["--data", data]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield Served(process.pid, json.loads(process.stdout.readline())["addresses"])
+        finally:
+            process.terminate()
+            process.wait(STOP_S)
+
+
+def cpu_s(process_id: int) -> float:
+    """Return the processor time of a process."""
+    fields = Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_S
+
+
+class Measured(NamedTuple):
+    """What was measured of one client.
+
+    Args:
+        turns: The truth of its turns.
+        cpu_s: Processor time of the endpoint.
+        load: Load average of the machine.
+    """
+
+    turns: list[TrueTurn]
+    cpu_s: float
+    load: float
+
+
+def measure(client: str, data: str, turns: int) -> Measured:
+    """Play `turns` recordings to a new endpoint."""
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        truth = folder / "truth.jsonl"
+        with endpoint(truth, data) as served:
+            began_s = cpu_s(served.process_id)
+            plan = make_plan(
+                validate(
+                    {
+                        "endpoint": {"name": client, "base_url": served.addresses[client]},
+                        "data": {"path": data, "limit": turns},
+                        "turns": {"concurrency": 1, "retries": 0},
+                    }
+                )
+            )
+            writer = RunWriter.create(folder / "run", plan.manifest())
+            run(play(plan, writer, folder, SilentObserver()))
+            writer.end(finished=True)
+            spent_s = cpu_s(served.process_id) - began_s
+        return Measured(read_truth(truth).turns, spent_s, os.getloadavg()[0])
+
+
+def show(client: str, measured: Measured) -> bool:
+    """Print the figures of a client; return whether they meet the aim."""
+    answered = [turn for turn in measured.turns if turn.reason == ""]
+    times_ns = [
+        turn.heard_from_ns - turn.created_ns
+        for turn in answered
+        if turn.heard_from_ns is not None and turn.created_ns is not None
+    ]
+    first_ns = [
+        turn.chunk_sent_ns[0] - turn.created_ns
+        for turn in answered
+        if turn.chunk_sent_ns and turn.created_ns is not None
+    ]
+    if not times_ns:
+        print(f"{client}: nothing was answered")
+        return False
+    p50_ms, p90_ms = np.percentile(times_ns, [50, 90]) / 1e6
+    print(
+        f"{client}: first byte p50 {np.percentile(first_ns, 50) / 1e6:.0f} ms; endpoint's processor time "
+        f"{measured.cpu_s / len(measured.turns):.2f} s per turn; load {measured.load:.1f} "
+        f"on {os.cpu_count()} cores; {len(times_ns)} of {len(measured.turns)} responses heard"
+    )
+    print(
+        f"assistant_latency, {client}: first audible p50 {p50_ms:.0f}, p90 {p90_ms:.0f} ms (aim <= {AIM_MS})"
+    )
+    return p90_ms <= AIM_MS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("clients", nargs="*", default=list(CLIENTS), help="clients to measure")
+    parser.add_argument("--data", default="sample", help="recordings to play")
+    parser.add_argument("--turns", type=int, default=12, help="how many of them")
+    asked = parser.parse_args()
+    met = [show(client, measure(client, asked.data, asked.turns)) for client in asked.clients]
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
