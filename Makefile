@@ -64,7 +64,7 @@ $(STRANGERS)/node_modules/ready: $(STRANGERS)/package.json $(STRANGERS)/package-
 demo: .venv/local ## Run the bundled sample against the built-in endpoint and write a report.
 	@$(BIN)/live-eval run --endpoint reference --data sample
 
-live-demo: .venv/local ## Start the built-in assistant and the studio, and open its page to talk.
+live-demo: .venv/local ## Start the built-in assistant and the studio, until Ctrl-C.
 	@$(BIN)/python scripts/live_demo.py
 
 test: .venv/dev ## Run the tests.

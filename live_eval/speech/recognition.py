@@ -102,10 +102,9 @@ class Recogniser:
         problem = available(model)
         if problem is not None:
             raise UsageError(problem)
-        if short_windows:
-            from live_eval.speech.short_windows import ShortWindowModel as WhisperModel
-        else:
-            from faster_whisper import WhisperModel
+        from faster_whisper import WhisperModel
+
+        from live_eval.speech.short_windows import ShortWindowModel
 
         folder = find_model(model)
         name = folder.name
@@ -117,7 +116,8 @@ class Recogniser:
         self._beam_size = beam_size
         self._short_windows = short_windows
         self._lock = threading.Lock()
-        self._model = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
+        kind = ShortWindowModel if short_windows else WhisperModel
+        self._model = kind(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
 
     @cached_property
     def identity(self) -> str:
