@@ -130,10 +130,12 @@ class RatingScale:
     Args:
         question: The question.
         anchors: What each whole number means, from 1.
+        note: How to use the scale in a particular case, or empty.
     """
 
     question: str
     anchors: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ _words = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_WORDS)
 _PROMPT = OptionSpec(name="prompt", help="a prompt file in the place of ours", is_file=True)
 _ECHOMIND = "Zhou et al.: EchoMind (ICLR 2026)"
 
-# The questions and anchors of prompts/rubric.md and prompts/ves.md; a test compares them.
+# The questions, anchors and notes of prompts/rubric.md and prompts/ves.md; a test compares them.
 _CONTEXT_FIT = RatingScale(
     "Context fit: does the reply answer to the topic and to what was said?",
     (
@@ -69,6 +69,8 @@ _RELEVANCE = RatingScale(
         "it takes it into account, but beside the point of the reply rather than as part of it",
         "it is grounded in it: without having heard how it was said, nobody would have replied so",
     ),
+    "Where it was said without a particular cue, a reply that simply answers the words earns a 5, and one "
+    "that claims to have heard a cue a 2.",
 )
 _EMPATHY = RatingScale(
     "Rate the delivery alone: intensity, pitch, rhythm, pauses and tone of the voice.",
@@ -79,6 +81,7 @@ _EMPATHY = RatingScale(
         "it suits the state, with small lacks in one respect",
         "intensity, pitch, rhythm and tone all suit the state, and care can be heard",
     ),
+    "Where the state is neutral, a natural, attentive voice suits it, and a strongly emotional one does not.",
 )
 
 RUBRIC = JudgeSpec(

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -252,9 +252,9 @@ def _trial_json(ballots: Ballots, given: GivenTrial) -> dict[str, Any]:
 
 def _scales_json() -> list[dict[str, Any]]:
     return [
-        {"score": name, "title": output.title, "question": output.by_people.question, "anchors": anchors}
+        {"score": name, "title": output.title, **asdict(output.by_people)}
         for name, output in rating_scales().items()
-        if output.by_people is not None and (anchors := list(output.by_people.anchors))
+        if output.by_people is not None
     ]
 
 

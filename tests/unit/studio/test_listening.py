@@ -382,6 +382,8 @@ def test_audit_imports_the_ratings(runs: tuple[Path, Path], desk: TrialDesk, clo
     vote_on_all(desk, clock, file, "Ana", rating)
     vote_on_all(desk, clock, file, "Bo", rating)
     ballots = file.read()
+    unjudged = results_json(ballots, file.path.parent)["agreement"]
+    assert {(each["n"], each["n_unscored"]) for each in unjudged.values()} == {(0, 20)}
     path = file.path.with_suffix(".csv")
     path.write_text(votes_csv(ballots, "two"), "utf-8")
     judges = {score.partition(".")[0] for score in SCALES}
@@ -460,5 +462,6 @@ def test_people_get_the_questions_and_anchors_of_the_prompts() -> None:
         assert output.by_people is not None
         assert (output.low, output.high) == (1, len(output.by_people.anchors))
         assert output.by_people.question in prompts
+        assert output.by_people.note in prompts
         anchors = "\n".join(f"{n} - {anchor}" for n, anchor in enumerate(output.by_people.anchors, 1))
         assert anchors in prompts
