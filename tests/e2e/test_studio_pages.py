@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Serving
-from tests.e2e.helpers import STRANGERS, told
+from tests.e2e.helpers import LIVE_EVAL, STRANGERS, told
 from tests.support.visited import HOSTILE, REASON, write_visited
 
 pytestmark = pytest.mark.timeout(300)
@@ -36,9 +35,8 @@ class Visited:
 def visited(serving: Serving, tmp_path: Path) -> Iterator[Visited]:
     """A studio that shows `write_visited`."""
     recordings = tmp_path / "recordings"
-    finish = write_visited(recordings)
-    command = [sys.executable, "-m", "live_eval", "studio", recordings, "--port", "0", "--no-browser"]
-    with serving(command, r"studio: (http\S+)") as link:
+    command = [*LIVE_EVAL, "studio", recordings, "--port", "0", "--no-browser"]
+    with write_visited(recordings) as finish, serving(command, r"studio: (http\S+)") as link:
         yield Visited(link, finish)
 
 
@@ -87,7 +85,14 @@ def test_a_visitor_uses_runs_and_turns(node: str, browser: str, visited: Visited
 def test_every_view_is_accessible_and_fits(node: str, browser: str, visited: Visited, tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()
-    command = [node, STRANGERS / "studio_visitor.mjs", browser, visited.link, "look", pictures]
+    command: list[str | Path] = [
+        node,
+        STRANGERS / "studio_visitor.mjs",
+        browser,
+        visited.link,
+        "look",
+        pictures,
+    ]
     lines = told(command, timeout_s=280)
     looked = [line for line in lines if line["type"] == "looked"]
     assert len(looked) == 48

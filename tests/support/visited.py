@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from live_eval.errors import FailureKind
@@ -39,14 +40,15 @@ def visited_turn(number: int, first_byte_ms: float = 500) -> TurnRecord:
     return spoken_turn(case, plan, user=tone(300), reply=tone(300, hz=330))
 
 
-def write_visited(recordings: Path) -> Callable[[], None]:
-    """Write two runs of the same cases, a run under way, a campaign and a damaged run.
+@contextmanager
+def write_visited(recordings: Path) -> Iterator[Callable[[], None]]:
+    """Write two runs of the same cases, a campaign, a damaged run, and a run that is under way.
 
     Args:
         recordings: The folder for them.
 
-    Returns:
-        Call it to end the run under way.
+    Yields:
+        A function that records the last turn of the run under way and ends it.
     """
     for name, first_byte_ms in (("amber", 500), ("birch", 700)):
         manifest = {"endpoint": {"name": name}, "turns": _TURNS, "data": {"fingerprint": "f" * 64}}
@@ -60,12 +62,11 @@ def write_visited(recordings: Path) -> Callable[[], None]:
     damaged = recordings / "damaged"
     damaged.mkdir()
     (damaged / "run.sqlite").write_bytes(b"no database")
-    live = RunWriter.create(recordings / "live", {"endpoint": {"name": "amber"}, "turns": 2})
-    live.commit(visited_turn(0))
+    with RunWriter.create(recordings / "live", {"endpoint": {"name": "amber"}, "turns": 2}) as live:
+        live.commit(visited_turn(0))
 
-    def finish() -> None:
-        live.commit(visited_turn(1))
-        live.end()
-        live.close()
+        def finish() -> None:
+            live.commit(visited_turn(1))
+            live.end()
 
-    return finish
+        yield finish
