@@ -66,6 +66,7 @@ def test_a_visitor_uses_runs_and_turns(node: str, browser: str, visited: Visited
     assert by_kind["figure"]["until"] >= 0.897
     assert by_kind["keys"]["at"] == pytest.approx(1.2)
     assert by_kind["played"]["at"] == pytest.approx(by_kind["played"]["length"], abs=0.1)
+    assert 0.5 <= by_kind["dragged"]["share"] < 0.75, "a dragged interval is played to its end"
     assert min(by_kind["drawn"]["colours"]) > 1, "each waveform and spectrogram shows something"
 
     assert by_kind["hostile"] == {

@@ -2,6 +2,7 @@
 import { path, read } from "./api.js";
 import { fill, make } from "./dom.js";
 import { seconds } from "./format.js";
+import { answerKeys, answerPointer } from "./gestures.js";
 import { colour, drawSpectrogram, drawWave, picture, ticks } from "./drawing.js";
 
 const SIDES = [
@@ -10,10 +11,8 @@ const SIDES = [
 ];
 const MOST_COLUMNS = 2_000;
 const SHORTEST_S = 0.05;
-const STEP_S = 0.1;
-const LONG_STEP_S = 1;
+const SPOKEN_STEP_S = 1;
 const WAIT_MS = 150;
-const DRAG_PIXELS = 4;
 const HELP =
   "Click to play from there, drag to play an interval. Keys: left and right arrow move, Space plays, + and − zoom, 0 shows the whole, Escape clears the selection.";
 
@@ -86,8 +85,8 @@ export class Tracks {
     this.failure = make("p", { class: "failure", role: "alert", hidden: true });
     const help = make("p", { class: "note", id: "track-help" }, HELP);
     this.element = make("div", { class: "tracks" }, this.flags, this.lanes, this.ruler, this.failure, help);
-    this.lanes.addEventListener("keydown", (event) => this.pressed(event));
-    this.lanes.addEventListener("pointerdown", (event) => this.dragged(event));
+    answerKeys(this.lanes, this, this.player);
+    answerPointer(this.lanes, this, this.player);
   }
 
   // -- What is shown ----------------------------------------------------------------------------------------------
@@ -167,8 +166,9 @@ export class Tracks {
     } else this.place();
   }
 
-  clear() {
-    this.selection = null;
+  /** Mark an interval within the view, as it is being dragged; null for none. */
+  mark(interval) {
+    this.selection = interval;
     this.place();
   }
 
@@ -257,7 +257,7 @@ export class Tracks {
     this.flags.style.height = `${Math.max(1, ends.length) * 1.25}em`;
   }
 
-  // -- What people do ---------------------------------------------------------------------------------------------
+  // -- The cursor ---------------------------------------------------------------------------------------------
 
   /** Move the cursor, and the view with it. */
   moveTo(at) {
@@ -266,68 +266,10 @@ export class Tracks {
     if (at > to || at < from) this.look(at - (to - from) * 0.05, at + (to - from) * 0.95);
     else this.place();
     // Screen readers say every change of a slider that has the focus.
-    if (this.player.playing && Math.abs(at - this.said) < LONG_STEP_S) return;
+    if (this.player.playing && Math.abs(at - this.said) < SPOKEN_STEP_S) return;
     this.said = at;
     this.lanes.setAttribute("aria-valuenow", at.toFixed(2));
     const before = this.marks.filter((mark) => mark.at_s <= at + 0.005).at(-1);
     this.lanes.setAttribute("aria-valuetext", `${seconds(at)}${before ? `, after ${before.title}` : ""}`);
-  }
-
-  pressed(event) {
-    const step = event.shiftKey ? LONG_STEP_S : STEP_S;
-    const keys = {
-      ArrowLeft: () => this.player.seek(this.at - step),
-      ArrowRight: () => this.player.seek(this.at + step),
-      PageDown: () => this.player.seek(this.at - LONG_STEP_S),
-      PageUp: () => this.player.seek(this.at + LONG_STEP_S),
-      Home: () => this.player.seek(0),
-      End: () => this.player.seek(this.length),
-      " ": () => this.player.toggle(),
-      "+": () => this.zoom(0.5),
-      "=": () => this.zoom(0.5),
-      "-": () => this.zoom(2),
-      0: () => this.whole(),
-      Escape: () => this.clear(),
-    };
-    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    keys[event.key]();
-  }
-
-  dragged(down) {
-    if (down.button !== 0) return;
-    const box = this.lanes.getBoundingClientRect();
-    const moment = (event) =>
-      this.view[0] +
-      Math.max(0, Math.min(1, (event.clientX - box.left) / box.width)) * (this.view[1] - this.view[0]);
-    const begin = moment(down);
-    let wide = false;
-    const ending = new AbortController();
-    const { signal } = ending;
-    const order = (event) => [begin, moment(event)].sort((one, other) => one - other);
-    this.lanes.setPointerCapture(down.pointerId);
-    this.lanes.addEventListener(
-      "pointermove",
-      (event) => {
-        wide ||= Math.abs(event.clientX - down.clientX) > DRAG_PIXELS;
-        if (!wide) return;
-        this.selection = order(event);
-        this.place();
-      },
-      { signal },
-    );
-    this.lanes.addEventListener(
-      "pointerup",
-      (event) => {
-        ending.abort();
-        if (wide) this.player.play(...order(event));
-        else {
-          this.clear();
-          this.player.play(begin);
-        }
-      },
-      { signal },
-    );
-    this.lanes.addEventListener("pointercancel", () => ending.abort(), { signal });
   }
 }

@@ -200,7 +200,7 @@ function latencies(turn, hear, figures) {
   );
   return table(
     "Latencies; a figure plays what lies behind it",
-    ["latency", { label: "value", figure: true }, "why not"],
+    ["latency", { label: "value", figure: true }, "reason"],
     rows,
   );
 }

@@ -163,6 +163,19 @@ async function use() {
     at: await at(),
     length: Number(await page.getByRole("slider").getAttribute("aria-valuemax")),
   });
+  // A pointer dragged over an interval plays it, and stops at its end.
+  const lanes = await page.getByRole("slider").boundingBox();
+  const y = lanes.y + lanes.height / 2;
+  await page.mouse.move(lanes.x + lanes.width * 0.5, y);
+  await page.mouse.down();
+  await page.mouse.move(lanes.x + lanes.width * 0.25, y, { steps: 4 });
+  await page.mouse.up();
+  await page.getByRole("button", { name: "Pause" }).waitFor();
+  await page.getByRole("button", { name: "Play", exact: true }).waitFor();
+  tell({
+    type: "dragged",
+    share: (await at()) / Number(await page.getByRole("slider").getAttribute("aria-valuemax")),
+  });
   const drawn = await page.evaluate(() =>
     [...document.querySelectorAll(".track-lane canvas")].map((canvas) => {
       const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
