@@ -116,12 +116,12 @@ class RunList {
     const heads = [
       "choose",
       "run",
-      "endpoint",
-      "data",
-      "began",
       "state",
       { label: "turns", figure: true },
       { label: "failed", figure: true },
+      "endpoint",
+      "data",
+      "began",
     ];
     fill(
       this.frame,
@@ -182,12 +182,12 @@ class RunList {
               : `${run.kind === "campaign" ? "latency" : "duplex"} campaign`,
         ),
       ),
-      make("td", {}, run.endpoint ?? NONE, run.model && make("small", { class: "of" }, run.model)),
-      make("td", {}, run.data ?? NONE),
-      make("td", {}, when(run.created)),
       progress,
       turns,
       failed,
+      make("td", {}, run.endpoint ?? NONE, run.model && make("small", { class: "of" }, run.model)),
+      make("td", {}, run.data ?? NONE),
+      make("td", {}, when(run.created)),
     );
     if (run.problem)
       fill(
