@@ -3,7 +3,11 @@ import { path, post, read } from "./api.js";
 import { choice, figure, fill, make, problem, table } from "./dom.js";
 import { counted, when } from "./format.js";
 
-export const KINDS = { ab: "A/B: which reply is better", abx: "ABX: which reply X is", rating: "Ratings from 1 to 5" };
+export const KINDS = {
+  ab: "A/B: which reply is better",
+  abx: "ABX: which reply X is",
+  rating: "Ratings from 1 to 5",
+};
 const REFERENCES = [
   ["user", "what the user said"],
   ["reply", "what the user said, and the reference reply"],
@@ -12,44 +16,94 @@ const REFERENCES = [
 
 export async function show(place, { parts, signal }) {
   if (parts.length) {
-    const { show: showTest } = await import(parts[1] === "results" ? "./listen_results.js" : "./listen_trial.js");
+    const { show: showTest } = await import(
+      parts[1] === "results" ? "./listen_results.js" : "./listen_trial.js"
+    );
     return showTest(place, { test: parts[0], signal });
   }
-  const [{ tests, scales }, folders] = await Promise.all([read("/api/listen", { signal }), read("/api/runs", { signal })]);
+  const [{ tests, scales }, folders] = await Promise.all([
+    read("/api/listen", { signal }),
+    read("/api/runs", { signal }),
+  ]);
   const runs = folders.filter((folder) => folder.kind === "run" && !folder.problem && folder.turns);
-  fill(place, make("h1", {}, "Listen"), tests.length ? list(tests) : make("p", { class: "note" }, "No listening tests yet."), form(runs, scales));
+  fill(
+    place,
+    make("h1", {}, "Listen"),
+    tests.length ? list(tests) : make("p", { class: "note" }, "No listening tests yet."),
+    form(runs, scales),
+  );
   return "Listen";
 }
 
 function list(tests) {
   const rows = tests.map((test) =>
     make(
-      "tr", {},
-      make("th", { scope: "row" }, test.problem ? test.name : make("a", { href: `#/listen/${test.id}` }, test.name)),
+      "tr",
+      {},
+      make(
+        "th",
+        { scope: "row" },
+        test.problem ? test.name : make("a", { href: `#/listen/${test.id}` }, test.name),
+      ),
       make("td", {}, test.problem ?? KINDS[test.kind]),
       make("td", {}, when(test.created)),
       figure(test.problem ? "" : test.cases),
-      make("td", {}, (test.listeners ?? []).map(({ name, votes }) => `${name} ${votes} of ${test.trials}`).join(", ")),
-      make("td", {}, test.problem ? "" : make("a", { href: `#/listen/${test.id}/results`, "aria-label": `Results of ${test.name}` }, "Results")),
+      make(
+        "td",
+        {},
+        (test.listeners ?? []).map(({ name, votes }) => `${name} ${votes} of ${test.trials}`).join(", "),
+      ),
+      make(
+        "td",
+        {},
+        test.problem
+          ? ""
+          : make(
+              "a",
+              { href: `#/listen/${test.id}/results`, "aria-label": `Results of ${test.name}` },
+              "Results",
+            ),
+      ),
     ),
   );
-  return table("Listening tests", ["test", "question", "made", { label: "cases", figure: true }, "votes", "results"], rows);
+  return table(
+    "Listening tests",
+    ["test", "question", "made", { label: "cases", figure: true }, "votes", "results"],
+    rows,
+  );
 }
 
 function form(runs, scales) {
   const wanted = { kind: "ab", runs: [runs[0]?.id, runs[1]?.id], reference: "user" };
   const options = runs.map((run) => [run.id, run.name]);
-  const boxes = scales.map(({ score, title }) => make("label", {}, make("input", { type: "checkbox", name: "scale", value: score, checked: true }), ` ${title}`));
+  const boxes = scales.map(({ score, title }) =>
+    make(
+      "label",
+      {},
+      make("input", { type: "checkbox", name: "scale", value: score, checked: true }),
+      ` ${title}`,
+    ),
+  );
   const rated = make("fieldset", { class: "scales", hidden: true }, make("legend", {}, "Scales"), boxes);
   const second = make("span", { class: "selects" });
-  const limit = make("input", { type: "number", name: "limit", min: 1, max: 1000, value: 20, required: true });
+  const limit = make("input", {
+    type: "number",
+    name: "limit",
+    min: 1,
+    max: 1000,
+    value: 20,
+    required: true,
+  });
   const failure = make("div", {});
   const draw = () => {
     const rating = wanted.kind === "rating";
     rated.hidden = !rating;
     const others = rating ? [["", "none"], ...options] : options;
     if (!rating && !wanted.runs[1]) wanted.runs[1] = runs[1]?.id;
-    fill(second, choice("Other run", "second", others, wanted.runs[1], (id) => (wanted.runs[1] = id)));
+    fill(
+      second,
+      choice("Other run", "second", others, wanted.runs[1], (id) => (wanted.runs[1] = id)),
+    );
   };
   const submit = async (event) => {
     event.preventDefault();
@@ -70,16 +124,31 @@ function form(runs, scales) {
   draw();
   if (!runs.length) return make("p", { class: "note" }, "A listening test needs a run with replies to hear.");
   return make(
-    "form", { class: "new-test", submit },
+    "form",
+    { class: "new-test", submit },
     make("h2", {}, "New test"),
-    make("p", { class: "note" }, `${counted(runs.length, "run")} to choose from. The replies are compared on the cases that both runs have.`),
     make(
-      "div", { class: "filters" },
-      choice("Question", "kind", Object.entries(KINDS), wanted.kind, (kind) => { wanted.kind = kind; draw(); }),
+      "p",
+      { class: "note" },
+      `${counted(runs.length, "run")} to choose from. The replies are compared on the cases that both runs have.`,
+    ),
+    make(
+      "div",
+      { class: "filters" },
+      choice("Question", "kind", Object.entries(KINDS), wanted.kind, (kind) => {
+        wanted.kind = kind;
+        draw();
+      }),
       choice("Run", "first", options, wanted.runs[0], (id) => (wanted.runs[0] = id)),
       second,
       make("label", {}, "Most cases", limit),
-      choice("Listeners also get", "reference", REFERENCES, wanted.reference, (reference) => (wanted.reference = reference)),
+      choice(
+        "Listeners also get",
+        "reference",
+        REFERENCES,
+        wanted.reference,
+        (reference) => (wanted.reference = reference),
+      ),
     ),
     rated,
     failure,

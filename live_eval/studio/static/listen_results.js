@@ -10,20 +10,36 @@ export async function show(place, { test, signal }) {
   fill(
     place,
     make("h1", {}, "Results"),
-    make("p", {}, `${KINDS[results.kind]}. ${counted(results.cases, "case")} of ${results.runs.join(" and ")}, ${counted(results.votes, "vote")}.`),
+    make(
+      "p",
+      {},
+      `${KINDS[results.kind]}. ${counted(results.cases, "case")} of ${results.runs.join(" and ")}, ${counted(results.votes, "vote")}.`,
+    ),
     (results.problems ?? []).map((text) => make("p", { class: "failure", role: "alert" }, text)),
-    table("Listeners", ["listener", { label: "votes", figure: true }], results.listeners.map(({ name, votes, trials }) => row(name, figure(`${votes} of ${trials}`)))),
+    table(
+      "Listeners",
+      ["listener", { label: "votes", figure: true }],
+      results.listeners.map(({ name, votes, trials }) => row(name, figure(`${votes} of ${trials}`))),
+    ),
     shown(results),
     exports(test, results),
-    make("p", { class: "actions" }, make("a", { href: `#${path("listen", test)}` }, "Vote"), make("a", { href: "#/listen" }, "All tests")),
+    make(
+      "p",
+      { class: "actions" },
+      make("a", { href: `#${path("listen", test)}` }, "Vote"),
+      make("a", { href: "#/listen" }, "All tests"),
+    ),
   );
   return "Results";
 }
 
 /** A figure with its interval, or why there is none. */
 function estimate(found, digits = 2) {
-  if (!found || found.value === null) return figure(NONE, make("small", { class: "of" }, found?.reason ?? ""));
-  const interval = found.interval ? `${number(found.interval[0], digits)} to ${number(found.interval[1], digits)}` : found.reason;
+  if (!found || found.value === null)
+    return figure(NONE, make("small", { class: "of" }, found?.reason ?? ""));
+  const interval = found.interval
+    ? `${number(found.interval[0], digits)} to ${number(found.interval[1], digits)}`
+    : found.reason;
   return figure(number(found.value, digits), make("small", { class: "of" }, interval));
 }
 
@@ -31,30 +47,72 @@ const heads = (first, ...figures) => [first, ...figures.map((label) => ({ label,
 
 function preferences({ ratings: found, position, between_listeners: between, judges }) {
   return [
-    table("Runs", heads("run", "wins", "ties", "losses", "win rate", "rating"), found.runs.map((run) => row(run.name, figure(run.wins), figure(run.ties), figure(run.losses), estimate(run.win_rate, 3), estimate(run.rating, 0)))),
+    table(
+      "Runs",
+      heads("run", "wins", "ties", "losses", "win rate", "rating"),
+      found.runs.map((run) =>
+        row(
+          run.name,
+          figure(run.wins),
+          figure(run.ties),
+          figure(run.losses),
+          estimate(run.win_rate, 3),
+          estimate(run.rating, 0),
+        ),
+      ),
+    ),
     table("Agreement", heads("figure", "value", "n"), [
       row("between listeners: Krippendorff's alpha", estimate(between), figure(between.n)),
       row("preference for A, −1 to 1", estimate(position), figure(position.n)),
     ]),
     judges.length
-      ? table("Judges: on which share of the turns they prefer the same reply as people", heads("judge", "share", "n"), judges.map(({ judge, agreement }) => row(judge, estimate(agreement), figure(agreement.n))))
-      : make("p", { class: "note" }, "No judge has scored both runs, and no arena has compared them: there is nothing to compare people with."),
+      ? table(
+          "Judges: on which share of the turns they prefer the same reply as people",
+          heads("judge", "share", "n"),
+          judges.map(({ judge, agreement }) => row(judge, estimate(agreement), figure(agreement.n))),
+        )
+      : make(
+          "p",
+          { class: "note" },
+          "No judge has scored both runs, and no arena has compared them: there is nothing to compare people with.",
+        ),
   ];
 }
 
 function identities({ correct, by_listener: by }) {
   const rows = Object.entries(by).map(([name, share]) => row(name, estimate(share), figure(share.n)));
-  return table("How often X was recognised; by chance, half of the time", heads("listener", "share", "n"), [row("all", estimate(correct), figure(correct.n)), ...rows]);
+  return table("How often X was recognised; by chance, half of the time", heads("listener", "share", "n"), [
+    row("all", estimate(correct), figure(correct.n)),
+    ...rows,
+  ]);
 }
 
 function ratings({ means, agreement }) {
   return [
-    table("Mean ratings", heads("scale", "mean", "n"), means.map(({ score, run, mean }) => row(`${score}, ${run}`, estimate(mean), figure(mean.n)))),
+    table(
+      "Mean ratings",
+      heads("scale", "mean", "n"),
+      means.map(({ score, run, mean }) => row(`${score}, ${run}`, estimate(mean), figure(mean.n))),
+    ),
     table(
       "Agreement",
-      heads("scale", "between listeners: alpha", "ordinal alpha", "with the judge: alpha", "Spearman's ρ", "n"),
+      heads(
+        "scale",
+        "between listeners: alpha",
+        "ordinal alpha",
+        "with the judge: alpha",
+        "Spearman's ρ",
+        "n",
+      ),
       Object.entries(agreement).map(([score, found]) =>
-        row(score, estimate(found.between_raters.alpha_interval), estimate(found.between_raters.alpha_ordinal), estimate(found.alpha_interval), estimate(found.spearman), figure(found.n)),
+        row(
+          score,
+          estimate(found.between_raters.alpha_interval),
+          estimate(found.between_raters.alpha_ordinal),
+          estimate(found.alpha_interval),
+          estimate(found.spearman),
+          figure(found.n),
+        ),
       ),
     ),
   ];
@@ -62,7 +120,12 @@ function ratings({ means, agreement }) {
 
 function exports(test, { kind, runs, agreement }) {
   const address = path("api", "listen", test, "votes.csv");
-  const link = (run) => make("a", { href: withQuery(address, { run }), download: "" }, run ? `Ratings of ${run} as CSV` : "Votes as CSV");
+  const link = (run) =>
+    make(
+      "a",
+      { href: withQuery(address, { run }), download: "" },
+      run ? `Ratings of ${run} as CSV` : "Votes as CSV",
+    );
   const judges = [...new Set(Object.keys(agreement ?? {}).map((score) => score.split(".")[0]))];
   const commands = {
     ab: [`live-eval arena ${runs.join(" ")} --votes FILE --no-judge`],
@@ -71,6 +134,12 @@ function exports(test, { kind, runs, agreement }) {
   }[kind];
   return [
     make("p", { class: "actions" }, kind === "rating" ? runs.map(link) : link()),
-    commands.length > 0 && make("p", { class: "note" }, "To import:", commands.map((command) => [make("br"), make("code", {}, command)])),
+    commands.length > 0 &&
+      make(
+        "p",
+        { class: "note" },
+        "To import:",
+        commands.map((command) => [make("br"), make("code", {}, command)]),
+      ),
   ];
 }

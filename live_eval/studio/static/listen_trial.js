@@ -3,18 +3,26 @@
 // Sounds and trials have random names: nothing in this page knows which run a reply is from.
 import { path, post } from "./api.js";
 import { announce, button, fill, make, problem, unseen } from "./dom.js";
+import { Sound } from "./listen_sound.js";
 
-const MISSED_S = 0.2;
 const QUESTIONS = { ab: "Which reply is better?", abx: "Which reply is X?", rating: "Rate the reply." };
 const CHOICES = {
-  ab: [["1", "A", "A is better"], ["0", "tie", "No preference"], ["2", "B", "B is better"]],
-  abx: [["1", "A", "X is A"], ["2", "B", "X is B"]],
+  ab: [
+    ["1", "A", "A is better"],
+    ["0", "tie", "No preference"],
+    ["2", "B", "B is better"],
+  ],
+  abx: [
+    ["1", "A", "X is A"],
+    ["2", "B", "X is B"],
+  ],
   rating: [],
 };
 const HINTS = {
   ab: "Left and right arrow play A and B, space pauses; 1 and 2 vote, 0 for no preference, U undoes the last vote.",
   abx: "Left and right arrow play A and B, down X, space pauses; 1 and 2 vote, U undoes the last vote.",
-  rating: "Left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes, U undoes the last vote.",
+  rating:
+    "Left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes, U undoes the last vote.",
 };
 const ARROWS = { ArrowLeft: "A", ArrowRight: "B", ArrowDown: "X", ArrowUp: "user" };
 
@@ -33,7 +41,13 @@ class ListeningSession {
   }
 
   askName() {
-    const name = make("input", { name: "listener", required: true, maxlength: 60, autocomplete: "name", value: localStorage.getItem("listener") ?? "" });
+    const name = make("input", {
+      name: "listener",
+      required: true,
+      maxlength: 60,
+      autocomplete: "name",
+      value: localStorage.getItem("listener") ?? "",
+    });
     const submit = (event) => {
       event.preventDefault();
       localStorage.setItem("listener", name.value);
@@ -42,7 +56,17 @@ class ListeningSession {
     fill(
       this.place,
       make("h1", {}, "Listen"),
-      make("form", { class: "new-test", submit }, make("label", {}, "Your name", name), make("p", { class: "note" }, "Votes are kept under this name. Under the same name you go on where you stopped."), make("button", { type: "submit" }, "Start")),
+      make(
+        "form",
+        { class: "new-test", submit },
+        make("label", {}, "Your name", name),
+        make(
+          "p",
+          { class: "note" },
+          "Votes are kept under this name. Under the same name you go on where you stopped.",
+        ),
+        make("button", { type: "submit" }, "Start"),
+      ),
       this.failure,
     );
     name.focus();
@@ -64,7 +88,9 @@ class ListeningSession {
       if (this.signal.aborted) return;
       if (error.kind === "missing" && this.where) {
         this.busy = false;
-        await this.advance(() => post(path("api", "listen", this.test, "next"), { listener: this.where.listener }));
+        await this.advance(() =>
+          post(path("api", "listen", this.test, "next"), { listener: this.where.listener }),
+        );
         return;
       }
       fill(this.failure, problem(error));
@@ -75,15 +101,22 @@ class ListeningSession {
 
   async load(trial) {
     const named = [
-      ...trial.replies.map(({ label, sound }) => ({ label, title: trial.replies.length === 1 ? "the reply" : label, sound, needed: true })),
+      ...trial.replies.map(({ label, sound }) => ({
+        label,
+        title: trial.replies.length === 1 ? "the reply" : label,
+        sound,
+        needed: true,
+      })),
       { label: "user", title: "what the user said", sound: trial.user },
       { label: "reference", title: "the reference reply", sound: trial.reference },
     ].filter(({ sound }) => sound);
-    const loaded = await Promise.all(named.map(async (each) => {
-      const response = await fetch(each.sound, { signal: this.signal });
-      if (!response.ok) throw new Error(`The sound of ${each.title} cannot be loaded. Reload the page.`);
-      return new Sound({ ...each, blob: await response.blob() }, () => this.update());
-    }));
+    const loaded = await Promise.all(
+      named.map(async (each) => {
+        const response = await fetch(each.sound, { signal: this.signal });
+        if (!response.ok) throw new Error(`The sound of ${each.title} cannot be loaded. Reload the page.`);
+        return new Sound({ ...each, blob: await response.blob() }, () => this.update());
+      }),
+    );
     for (const sound of loaded) this.sounds.set(sound.label, sound);
   }
 
@@ -103,11 +136,25 @@ class ListeningSession {
 
   draw() {
     const { done, total, trial, kind, listener } = this.where;
-    const undo = button("Undo the last vote", () => this.undo(), { disabled: !done, "aria-keyshortcuts": "U" });
-    const bar = make("label", { class: "progress" }, `${done} of ${total} votes by ${listener}`, make("progress", { max: total, value: done }));
+    const undo = button("Undo the last vote", () => this.undo(), {
+      disabled: !done,
+      "aria-keyshortcuts": "U",
+    });
+    const bar = make(
+      "label",
+      { class: "progress" },
+      `${done} of ${total} votes by ${listener}`,
+      make("progress", { max: total, value: done }),
+    );
     const results = make("a", { href: `#${path("listen", this.test, "results")}` }, "Results");
     if (!trial) {
-      fill(this.place, make("h1", { tabindex: -1 }, "That was the last one. Thank you."), bar, make("p", { class: "actions" }, undo, results), this.failure);
+      fill(
+        this.place,
+        make("h1", { tabindex: -1 }, "That was the last one. Thank you."),
+        bar,
+        make("p", { class: "actions" }, undo, results),
+        this.failure,
+      );
     } else {
       this.last = this.sounds.has("A") ? "A" : null;
       const context = [this.sounds.get("user"), this.sounds.get("reference")].filter(Boolean);
@@ -118,8 +165,17 @@ class ListeningSession {
         bar,
         trial.words && make("p", { class: "case" }, make("b", {}, "The user said: "), trial.words),
         trial.cue && make("p", { class: "case" }, make("b", {}, "How it was said: "), trial.cue),
-        context.length > 0 && make("div", { class: "actions" }, context.map((sound) => this.card(sound))),
-        make("div", { class: "replies" }, trial.replies.map(({ label }) => this.card(this.sounds.get(label)))),
+        context.length > 0 &&
+          make(
+            "div",
+            { class: "actions" },
+            context.map((sound) => this.card(sound)),
+          ),
+        make(
+          "div",
+          { class: "replies" },
+          trial.replies.map(({ label }) => this.card(this.sounds.get(label))),
+        ),
         this.voting,
         this.failure,
         make("p", { class: "actions" }, undo),
@@ -135,25 +191,53 @@ class ListeningSession {
     sound.button = button("", () => this.play(sound.label), { class: "play" });
     sound.bar = make("progress", { max: 1, value: 0, "aria-label": `Played of ${sound.title}` });
     sound.state = make("small", {});
-    return make("div", { class: `heard-sound ${sound.needed ? "needed" : ""}`, "data-label": sound.label }, sound.button, sound.bar, sound.state);
+    return make(
+      "div",
+      { class: `heard-sound ${sound.needed ? "needed" : ""}`, "data-label": sound.label },
+      sound.button,
+      sound.bar,
+      sound.state,
+    );
   }
 
   votes(kind, trial) {
     if (kind !== "rating") {
-      return make("div", { class: "votes", role: "group", "aria-label": QUESTIONS[kind] }, CHOICES[kind].map(([key, value, text]) => button(text, () => this.vote(value), { "data-choice": value, "aria-keyshortcuts": key })));
+      return make(
+        "div",
+        { class: "votes", role: "group", "aria-label": QUESTIONS[kind] },
+        CHOICES[kind].map(([key, value, text]) =>
+          button(text, () => this.vote(value), { "data-choice": value, "aria-keyshortcuts": key }),
+        ),
+      );
     }
     const scales = trial.scales.map(({ score, title, question, anchors, note }) =>
       make(
-        "fieldset", { class: "scale" },
+        "fieldset",
+        { class: "scale" },
         make("legend", {}, title),
         make("p", { class: "note" }, question),
         anchors.map((anchor, index) =>
-          make("label", {}, make("input", { type: "radio", name: score, value: index + 1, change: () => this.rate(score, index + 1) }), ` ${index + 1}: ${anchor}`),
+          make(
+            "label",
+            {},
+            make("input", {
+              type: "radio",
+              name: score,
+              value: index + 1,
+              change: () => this.rate(score, index + 1),
+            }),
+            ` ${index + 1}: ${anchor}`,
+          ),
         ),
         note && make("p", { class: "note" }, note),
       ),
     );
-    return make("div", { class: "votes ratings" }, scales, button("Vote", () => this.vote(""), { "data-choice": "", "aria-keyshortcuts": "Enter" }));
+    return make(
+      "div",
+      { class: "votes ratings" },
+      scales,
+      button("Vote", () => this.vote(""), { "data-choice": "", "aria-keyshortcuts": "Enter" }),
+    );
   }
 
   rate(score, rating) {
@@ -175,14 +259,21 @@ class ListeningSession {
   vote(choice) {
     const { trial } = this.where;
     const missing = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
-    if (missing.length) return announce(`First hear ${missing.map((sound) => sound.title).join(" and ")} to the end.`);
+    if (missing.length)
+      return announce(`First hear ${missing.map((sound) => sound.title).join(" and ")} to the end.`);
     if (!this.ready) return announce("First rate every scale.");
-    const played = Object.fromEntries(trial.replies.map(({ label }) => [label, this.sounds.get(label).played]));
-    return this.advance(() => post("/api/listen/votes", { trial: trial.id, choice, ratings: this.ratings, played }));
+    const played = Object.fromEntries(
+      trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),
+    );
+    return this.advance(() =>
+      post("/api/listen/votes", { trial: trial.id, choice, ratings: this.ratings, played }),
+    );
   }
 
   undo() {
-    return this.advance(() => post(path("api", "listen", this.test, "undo"), { listener: this.where.listener }));
+    return this.advance(() =>
+      post(path("api", "listen", this.test, "undo"), { listener: this.where.listener }),
+    );
   }
 
   press(event) {
@@ -208,51 +299,15 @@ class ListeningSession {
       return;
     }
     const focused = document.activeElement.closest?.("fieldset.scale");
-    const scale = focused ?? [...this.voting.querySelectorAll("fieldset.scale")].find((each) => !each.querySelector("input:checked"));
+    const scale =
+      focused ??
+      [...this.voting.querySelectorAll("fieldset.scale")].find(
+        (each) => !each.querySelector("input:checked"),
+      );
     const input = scale?.querySelector(`input[value="${key}"]`);
     if (!input) return;
     input.checked = true;
     this.rate(input.name, Number(key));
     announce(`${scale.querySelector("legend").textContent}: ${key}`);
-  }
-}
-
-/** A sound that knows which parts of it were played. */
-class Sound {
-  constructor({ label, title, needed = false, blob }, update) {
-    Object.assign(this, { label, title, needed });
-    this.address = URL.createObjectURL(blob);
-    this.audio = new Audio(this.address);
-    for (const event of ["play", "pause", "ended", "timeupdate", "loadedmetadata"]) this.audio.addEventListener(event, update);
-  }
-
-  toggle() {
-    if (!this.audio.paused) this.audio.pause();
-    else this.audio.play().catch(() => announce(`${this.title} cannot be played`));
-  }
-
-  /** The parts that were played, as [begin, end] in seconds. */
-  get played() {
-    const { played } = this.audio;
-    return Array.from({ length: played.length }, (_, index) => [played.start(index), played.end(index)]);
-  }
-
-  get heard() {
-    const total = this.played.reduce((sum, [begin, end]) => sum + end - begin, 0);
-    return total >= this.audio.duration - MISSED_S;
-  }
-
-  draw() {
-    if (!this.button) return;
-    const text = `${this.audio.paused ? "Play" : "Pause"} ${this.title}`;
-    if (this.button.textContent !== text) this.button.textContent = text;
-    this.bar.value = this.audio.duration ? this.audio.currentTime / this.audio.duration : 0;
-    this.state.textContent = this.heard ? "heard" : this.needed ? "not heard to its end yet" : "";
-  }
-
-  close() {
-    this.audio.pause();
-    this.audio.removeAttribute("src");
-    URL.revokeObjectURL(this.address);
   }
 }

@@ -1,0 +1,45 @@
+// A sound of a listening test.
+import { announce } from "./dom.js";
+
+const MISSED_S = 0.2;
+
+/** A sound that knows which parts of it were played. */
+export class Sound {
+  constructor({ label, title, needed = false, blob }, update) {
+    Object.assign(this, { label, title, needed });
+    this.address = URL.createObjectURL(blob);
+    this.audio = new Audio(this.address);
+    for (const event of ["play", "pause", "ended", "timeupdate", "loadedmetadata"])
+      this.audio.addEventListener(event, update);
+  }
+
+  toggle() {
+    if (!this.audio.paused) this.audio.pause();
+    else this.audio.play().catch(() => announce(`${this.title} cannot be played`));
+  }
+
+  /** The parts that were played, as [begin, end] in seconds. */
+  get played() {
+    const { played } = this.audio;
+    return Array.from({ length: played.length }, (_, index) => [played.start(index), played.end(index)]);
+  }
+
+  get heard() {
+    const total = this.played.reduce((sum, [begin, end]) => sum + end - begin, 0);
+    return total >= this.audio.duration - MISSED_S;
+  }
+
+  draw() {
+    if (!this.button) return;
+    const text = `${this.audio.paused ? "Play" : "Pause"} ${this.title}`;
+    if (this.button.textContent !== text) this.button.textContent = text;
+    this.bar.value = this.audio.duration ? this.audio.currentTime / this.audio.duration : 0;
+    this.state.textContent = this.heard ? "heard" : this.needed ? "not heard to its end yet" : "";
+  }
+
+  close() {
+    this.audio.pause();
+    this.audio.removeAttribute("src");
+    URL.revokeObjectURL(this.address);
+  }
+}
