@@ -138,7 +138,7 @@ function exports(test, { kind, runs, agreement }) {
       make(
         "p",
         { class: "note" },
-        "To import:",
+        "To import, in the folder of the runs:",
         commands.map((command) => [make("br"), make("code", {}, command)]),
       ),
   ];
