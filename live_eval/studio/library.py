@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from live_eval.errors import UsageError
 from live_eval.profile.campaign_file import is_campaign
 from live_eval.recording import AUDIO_FOLDER, RUN_FILE, SCORES_FILE
 from live_eval.report.duplex import is_duplex_campaign
@@ -82,6 +84,21 @@ class Library:
     def runs_of(self, campaign: ListedFolder) -> list[ListedFolder]:
         """Return the runs of a campaign."""
         return [each for each in self.folders() if each.campaign == campaign.id]
+
+    def new_run(self, name: str) -> ListedFolder:
+        """Return where a new run is to be made: in the first folder that is not one itself.
+
+        Raises:
+            UsageError: There is none.
+        """
+        for root in self._roots:
+            if _kind_of(root) is None:
+                names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+                path = next(each for each in map(root.resolve().joinpath, names) if not each.exists())
+                return ListedFolder(_id_of(path), path, "run")
+        raise UsageError(
+            "the studio shows single runs only: to record another, start it with a folder of runs"
+        )
 
 
 def _search(root: Path) -> Iterator[ListedFolder]:

@@ -15,6 +15,7 @@ from live_eval.studio import (
     progress_api,
     runs_api,
     sound_api,
+    talk,
     turns_api,
 )
 
@@ -32,4 +33,5 @@ PARTS: tuple[Part, ...] = (
     progress_api.add_routes,
     pages.add_routes,
     listen.add_routes,
+    talk.add_routes,
 )

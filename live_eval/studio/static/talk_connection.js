@@ -1,0 +1,88 @@
+// The browser's microphone and loudspeaker, joined to the studio over WebRTC. Nothing goes to another machine.
+import { StudioError, post } from "./api.js";
+
+// The user's sound is what is measured: only the echo of the loudspeaker is taken out of it.
+const SOUND = { channelCount: 1, echoCancellation: true, noiseSuppression: false, autoGainControl: false };
+const GATHER_MS = 2000;
+
+const REFUSALS = {
+  NotAllowedError:
+    "The browser does not allow this page to use the microphone. Allow it in the site settings next to the address, then start again.",
+  NotFoundError: "The browser finds no microphone. Connect one, then start again.",
+  NotReadableError: "The microphone cannot be opened: another program may be using it.",
+};
+
+/**
+ * Begin a conversation.
+ *
+ * @param {object} request The tables `endpoint` and `turns` of a run file.
+ * @param {object} on `news(message)` takes what the studio sends; `lost(message)` is called once if the
+ *     connection or the microphone is lost.
+ * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's answer.
+ * @throws {StudioError} The microphone may not be used, or the studio refuses.
+ */
+export async function connect(request, on) {
+  const microphone = await openMicrophone();
+  const peer = new RTCPeerConnection({ iceServers: [] });
+  const loudspeaker = new Audio();
+  let open = true;
+  const close = () => {
+    open = false;
+    for (const track of microphone.getTracks()) track.stop();
+    peer.close();
+    loudspeaker.srcObject = null;
+  };
+  const lost = (message) => {
+    if (!open) return;
+    close();
+    on.lost(message);
+  };
+  try {
+    const [track] = microphone.getAudioTracks();
+    track.addEventListener("ended", () => lost("The microphone has gone. What was said before is kept."));
+    peer.addTrack(track, microphone);
+    peer.addEventListener("track", (event) => {
+      loudspeaker.srcObject = new MediaStream([event.track]);
+      loudspeaker.play();
+    });
+    const gone = "The connection to the studio is lost. What was said before is kept.";
+    peer.addEventListener("connectionstatechange", () => peer.connectionState === "failed" && lost(gone));
+    const channel = peer.createDataChannel("talk");
+    channel.addEventListener("close", () => lost(gone));
+    channel.addEventListener("message", (event) => on.news(JSON.parse(event.data)));
+    await peer.setLocalDescription();
+    await gathered(peer);
+    const began = await post("/api/talk", { ...request, offer: peer.localDescription.sdp });
+    await peer.setRemoteDescription({ type: "answer", sdp: began.answer });
+    const send = (message) => channel.readyState === "open" && channel.send(JSON.stringify(message));
+    return { began, send, close, sound: loudspeaker };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+async function openMicrophone() {
+  if (!navigator.mediaDevices) {
+    throw new StudioError(
+      "microphone",
+      "Browsers give the microphone only to pages of this machine: open the studio at 127.0.0.1.",
+    );
+  }
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: SOUND });
+  } catch (error) {
+    throw new StudioError(
+      "microphone",
+      REFUSALS[error.name] ?? `The microphone cannot be opened: ${error.message}`,
+    );
+  }
+}
+
+async function gathered(peer) {
+  if (peer.iceGatheringState === "complete") return;
+  await new Promise((done) => {
+    setTimeout(done, GATHER_MS);
+    peer.addEventListener("icegatheringstatechange", () => peer.iceGatheringState === "complete" && done());
+  });
+}

@@ -1,0 +1,155 @@
+"""One conversation of a page: its connection, the live conversation and the run, joined."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+
+from live_eval.audio.codecs import OPUS_RATE_HZ
+from live_eval.clock import SystemClock
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.live import LiveConversation
+from live_eval.recording import RunWriter
+from live_eval.reference.server.webrtc import OfferError, RtcConnection
+from live_eval.run.plan import Plan
+from live_eval.studio.answers import json_text
+from live_eval.studio.library import ListedFolder
+from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
+from live_eval.studio.talking.news import as_json
+
+__all__ = ["PageConversation"]
+
+_CONNECT_NS = 15_000_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class PageConversation:
+    """Holds a conversation of a page with an endpoint, and stores it as a run.
+
+    The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
+    ``commit``, ``reconnect`` and ``end``. It gets what `news.as_json` returns; ``failed`` with a ``message``
+    if the conversation could not go on; and ``stored`` at the end, with the id and the name of the run.
+
+    Args:
+        plan: What `live_eval.run.plan.make_live_plan` returned.
+        run: Where the run goes; its folder is created once the page is connected.
+    """
+
+    def __init__(self, plan: Plan, run: ListedFolder) -> None:
+        self._plan = plan
+        self._run = run
+        self._clock = SystemClock()
+        self._connection = RtcConnection(self._clock, None)
+        self._live: LiveConversation | None = None
+        self._stopped = False
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the page needs to know at first, as JSON values."""
+        return {"turn_mode": self._plan.turn_mode.value, "run": self._run.id, "name": self._run.path.name}
+
+    async def answer(self, offer: str) -> str:
+        """Return the SDP answer to the page's offer; then `hold` is due.
+
+        Raises:
+            UsageError: The offer cannot be answered.
+        """
+        try:
+            return await self._connection.answer(offer)
+        except OfferError as error:
+            raise UsageError(str(error)) from None
+
+    def stop(self) -> None:
+        """End the conversation; `hold` returns once everything is stored."""
+        self._stopped = True
+        if self._live is not None:
+            self._live.stop()
+
+    async def hold(self) -> None:
+        """Hold the conversation until the user ends it or the page goes away."""
+        try:
+            if await self._connection.connected(_CONNECT_NS):
+                await self._store()
+        except (LiveEvalError, OSError) as error:
+            await self._tell({"type": "failed", "message": str(error)})
+        except Exception:
+            _log.exception("a bug in live-eval")
+            await self._tell({"type": "failed", "message": "a bug in live-eval; the terminal shows more"})
+        finally:
+            await self._connection.close(1000, "")
+
+    async def _store(self) -> None:
+        """Converse, and end the run in whatever way the conversation ends."""
+        writer = await asyncio.to_thread(self._writer)
+        try:
+            await self._converse(writer)
+        except LiveEvalError as error:
+            await self._tell({"type": "failed", "message": str(error)})
+        finally:
+            await asyncio.to_thread(writer.end)
+            await self._tell({"type": "stored", "run": self._run.id, "name": self._run.path.name})
+
+    def _writer(self) -> RunWriter:
+        manifest = {**self._plan.manifest(), "source": "live", "devices": {"microphone": "browser"}}
+        return RunWriter.create(self._run.path, manifest)
+
+    async def _converse(self, writer: RunWriter) -> None:
+        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
+        live = LiveConversation(self._plan, writer, loudspeaker, device_hz=OPUS_RATE_HZ, clock=self._clock)
+        self._live = live
+        if self._stopped:
+            live.stop()
+        failure: LiveEvalError | None = None
+        async with asyncio.TaskGroup() as tasks:
+            telling = tasks.create_task(self._pass_on(live))
+            pumps = [
+                tasks.create_task(work) for work in (loudspeaker.run(), self._listen(live), self._obey(live))
+            ]
+            try:
+                await live.hold()
+            except LiveEvalError as error:
+                failure = error
+            await telling
+            for pump in pumps:
+                pump.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _listen(self, live: LiveConversation) -> None:
+        """Pass the page's microphone on."""
+        while (packet := await self._connection.hear()) is not None:
+            live.push(np.frombuffer(packet.pcm, "<i2").astype(np.int16, copy=False), packet.at_ns)
+        live.stop()
+
+    async def _obey(self, live: LiveConversation) -> None:
+        """Do what the page asks for."""
+        actions: dict[str, Callable[[], None]] = {
+            "commit": live.commit,
+            "reconnect": live.reconnect,
+            "end": live.stop,
+        }
+        switches: dict[str, Callable[[bool], None]] = {"mute": live.mute, "half_duplex": live.half_duplex}
+        while (arrival := await self._connection.receive()) is not None:
+            try:
+                message = orjson.loads(arrival.message)
+                kind = message["type"]
+                if kind in switches:
+                    switches[kind](message["on"] is True)
+                else:
+                    actions[kind]()
+            except (ValueError, TypeError, KeyError):
+                _log.warning("Talk: a malformed message of the page is ignored: %.100r", arrival.message)
+
+    async def _pass_on(self, live: LiveConversation) -> None:
+        async for update in live.updates():
+            await self._tell(as_json(update))
+
+    async def _tell(self, news: dict[str, Any]) -> None:
+        if not self._connection.ended:
+            await self._connection.send(json_text(news).encode())

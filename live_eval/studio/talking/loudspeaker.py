@@ -1,0 +1,57 @@
+"""The reply on its way to the page: a track paced by the machine's own clock."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
+from live_eval.clock import Clock
+from live_eval.live.playout import PlayoutBuffer
+from live_eval.live.updates import SoundSide
+from live_eval.reference.server.output_buffer import MediaTrack
+
+__all__ = ["TrackLoudspeaker"]
+
+_PACKET_NS = 20_000_000
+_PACKET_SAMPLES = OPUS_RATE_HZ // 50
+_WAIT_MS = 20  # the browser has a jitter buffer of its own
+
+
+class TrackLoudspeaker:
+    """Sends what is to be heard over a track, 20 ms at a time; an `AudioSink`.
+
+    What is dropped is never sent; up to the browser's jitter buffer of it may still be heard.
+
+    Args:
+        track: The track.
+        clock: Its clock.
+    """
+
+    def __init__(self, track: MediaTrack, clock: Clock) -> None:
+        self._track = track
+        self._clock = clock
+        self._buffer = PlayoutBuffer(OPUS_RATE_HZ, wait_ms=_WAIT_MS)
+
+    def play(self, side: SoundSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        """As `AudioSink.play`; the user does not hear themselves."""
+        if side is SoundSide.REPLY:
+            self._buffer.push(pcm, rate_hz, paced=paced)
+
+    def drop(self) -> None:
+        """As `AudioSink.drop`."""
+        self._buffer.drop()
+
+    async def run(self) -> None:
+        """Send until cancelled: late sound catches up, late silence does not."""
+        encoder = OpusEncoder(OPUS_RATE_HZ)
+        due_ns, timestamp = self._clock.now_ns(), 0
+        while True:
+            if not self._buffer.waiting:
+                due_ns = max(due_ns, self._clock.now_ns())
+            await self._clock.sleep_until(due_ns)
+            pcm = self._buffer.read(_PACKET_SAMPLES)
+            for packet in encoder.encode(pcm.astype("<i2", copy=False).tobytes()):
+                await self._track.say(packet, timestamp)
+                timestamp += _PACKET_SAMPLES
+            due_ns += _PACKET_NS

@@ -1,0 +1,65 @@
+"""Updates of a conversation as the page gets them. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from live_eval.live.lines import in_words
+from live_eval.live.updates import (
+    EchoHeard,
+    Levels,
+    QuickScores,
+    SpeechDetected,
+    StateChanged,
+    TranscriptPiece,
+    TurnFinished,
+    TurnKept,
+    Update,
+    Xruns,
+)
+from live_eval.types import Failure
+
+__all__ = ["as_json"]
+
+
+def as_json(update: Update) -> dict[str, Any]:
+    """Return an update as JSON values: its ``type``, and what it says."""
+    match update:
+        case StateChanged(state, failure):
+            return {"type": "state", "state": state.value, "failure": _failure(failure)}
+        case Levels(user, reply, muted):
+            return {"type": "levels", "user": round(user, 1), "reply": round(reply, 1), "muted": muted}
+        case SpeechDetected(speaking, over):
+            return {"type": "speech", "speaking": speaking, "barge_in": over}
+        case TranscriptPiece(side, text, final):
+            return {"type": "transcript", "side": side.value, "text": text, "final": final}
+        case TurnFinished():
+            return _turn(update)
+        case TurnKept(record):
+            return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
+        case QuickScores() | EchoHeard() | Xruns():
+            return {"type": "note", "about": type(update).__name__, "text": in_words(update)}
+
+
+def _turn(turn: TurnFinished) -> dict[str, Any]:
+    timing = turn.record.timing
+    return {
+        "type": "turn",
+        "number": turn.number,
+        "turn": turn.record.turn_id,
+        "failure": _failure(turn.record.failure),
+        "voice_to_voice_ms": _ms(timing.voice_to_voice.ns),
+        "why_not": timing.voice_to_voice.reason,
+        "error_ms": _ms(timing.lag_ns),
+        "barge_in_stop_ms": _ms(timing.barge_in_stop.ns),
+        "steps": [{"name": name.replace("_", " "), "ms": _ms(ns)} for name, ns in turn.reply_steps.items()],
+        "after_ms": _ms(turn.after_ns),
+    }
+
+
+def _ms(ns: int | None) -> float | None:
+    return None if ns is None else round(ns / 1e6, 1)
+
+
+def _failure(failure: Failure | None) -> dict[str, str] | None:
+    return None if failure is None else {"kind": failure.kind.value, "message": failure.message}

@@ -1,0 +1,178 @@
+"""Talk of the studio in a real Chromium: its microphone is a recording, and the reply is recognised."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from live_eval.audio import Audio
+from live_eval.recording import RunReader, TurnRecord
+from tests.e2e.conftest import Serving, Talk
+from tests.e2e.helpers import LIVE_EVAL, PHONE, PHONE_REPLY, PHONE_SAYS, recognised, words
+
+pytest.importorskip("faster_whisper")
+pytest.importorskip("hibari")
+pytestmark = [pytest.mark.local, pytest.mark.slow, pytest.mark.timeout(300)]
+
+RATE_HZ = 48_000
+LISTEN = """
+const Peer = window.RTCPeerConnection;
+window.heard = [];
+window.RTCPeerConnection = class extends Peer {
+  constructor(...given) {
+    super(...given);
+    this.addEventListener("track", ({ track }) => {
+      const context = new AudioContext({ sampleRate: 48000 });
+      const tap = context.createScriptProcessor(4096, 1, 1);
+      tap.onaudioprocess = ({ inputBuffer }) => window.heard.push(inputBuffer.getChannelData(0).slice());
+      context.createMediaStreamSource(new MediaStream([track])).connect(tap);
+      tap.connect(context.destination);
+    });
+  }
+};
+"""
+HEARD = """() => {
+  const pcm = Int16Array.from(window.heard.flatMap((block) => Array.from(block, (sample) => 32767 * sample)));
+  let bytes = "";
+  for (const byte of new Uint8Array(pcm.buffer)) bytes += String.fromCharCode(byte);
+  return btoa(bytes);
+}"""
+
+
+class Tabs:
+    """A Chromium that has opened the studio's link.
+
+    Args:
+        context: Playwright's context of a browser.
+        link: What the studio printed.
+    """
+
+    def __init__(self, context: BrowserContext, link: str) -> None:
+        self._context = context
+        self._link = link
+        context.add_init_script(LISTEN)
+        context.set_default_timeout(60_000)
+
+    def talk(self, endpoint: str, mode: str | None = None) -> Page:
+        """Open Talk in a new tab and start a conversation."""
+        page = self._context.new_page()
+        page.goto(self._link)
+        page.goto(f"http://{urlsplit(self._link).netloc}/#/talk")
+        page.get_by_role("textbox", name="URL").fill(f"ws://{endpoint}/v1")
+        if mode is not None:
+            page.get_by_label("Turns end by").select_option(mode)
+        page.get_by_role("button", name="Start").click()
+        return page
+
+
+@contextmanager
+def tabs(browser: str, link: str, microphone: Path | None) -> Iterator[Tabs]:
+    """Run a Chromium with a recording as its microphone; None to grant it no microphone."""
+    arguments = ["--use-fake-device-for-media-stream", "--autoplay-policy=no-user-gesture-required"]
+    if microphone is not None:
+        file = f"--use-file-for-fake-audio-capture={microphone}%noloop"
+        arguments += ["--use-fake-ui-for-media-stream", file]
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=browser, args=arguments)
+        try:
+            yield Tabs(chromium.new_context(), link)
+        finally:
+            chromium.close()
+
+
+@pytest.fixture
+def link(serving: Serving, tmp_path: Path) -> Iterator[str]:
+    """The link of a studio whose runs lie in the folder `runs`."""
+    (tmp_path / "runs").mkdir()
+    command = [*LIVE_EVAL, "studio", tmp_path / "runs", "--port", "0", "--no-browser"]
+    with serving(command, r"studio: (\S+)") as printed:
+        yield printed
+
+
+def replies_in(folder: Path) -> list[list[tuple[TurnRecord, Audio | None]]]:
+    """Return the turns of each run in a folder with the sound of their replies."""
+    found = []
+    for run in sorted(folder.iterdir()):
+        with RunReader.open(run) as reader:
+            assert reader.ended
+            found.append([(turn, reader.reply(turn)) for turn in reader.turns()])
+    return found
+
+
+def heard(page: Page) -> NDArray[np.int16]:
+    return np.frombuffer(base64.b64decode(page.evaluate(HEARD)), "<i2").astype(np.int16)
+
+
+def test_a_page_talks_and_the_reply_is_heard_in_it(
+    browser: str, link: str, reference: str, talk: Talk, tmp_path: Path
+) -> None:
+    with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
+        page = opened.talk(reference)
+        page.wait_for_selector("[data-state=talking]")
+        page.keyboard.press("Space")
+        page.wait_for_selector("button[aria-pressed=true]:text('Mute')")
+        page.keyboard.press("Space")
+        page.wait_for_selector(".talk-turn")
+        page.wait_for_timeout(500)  # the browser's jitter buffer
+        pcm = heard(page)
+        said = [words(line) for line in page.locator(".talk-log li span").all_inner_texts()]
+        page.keyboard.press("Escape")
+        page.locator(".talk-run a").click()
+        page.wait_for_function("location.hash.startsWith('#/runs/')")
+    assert words(recognised(pcm, RATE_HZ)) == words(PHONE_REPLY)
+    assert said == [words(PHONE_SAYS), words(PHONE_REPLY)]
+    (((turn, reply),),) = replies_in(tmp_path / "runs")
+    assert turn.failure is None
+    assert reply is not None
+    assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
+
+
+def test_enter_ends_a_manual_turn(
+    browser: str, link: str, reference: str, talk: Talk, tmp_path: Path
+) -> None:
+    with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
+        page = opened.talk(reference, "manual")
+        page.wait_for_selector("[data-speaks]")
+        page.wait_for_selector(".talk-level:has(meter[aria-label$=You]) :not([data-speaks])")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".talk-turn")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".talk-run a")
+    (((turn, _),),) = replies_in(tmp_path / "runs")
+    assert turn.failure is None
+
+
+def test_a_second_tab_waits_until_the_first_is_closed(
+    browser: str, link: str, reference: str, talk: Talk, tmp_path: Path
+) -> None:
+    with tabs(browser, link, talk(RATE_HZ, 30.0)) as opened:
+        first = opened.talk(reference)
+        first.wait_for_selector("[data-state=talking]")
+        second = opened.talk(reference)
+        assert "another tab talks" in second.get_by_role("alert").inner_text()
+        first.close()
+        start = second.get_by_role("button", name="Start")
+        for _ in range(20):
+            start.click()
+            second.wait_for_selector("[data-state=talking], [role=alert]")
+            if second.locator("[data-state=talking]").count():
+                break
+            second.wait_for_timeout(500)
+        second.keyboard.press("Escape")
+        second.wait_for_selector(".talk-run a")
+    assert replies_in(tmp_path / "runs") == [[], []]
+
+
+def test_without_permission_the_page_says_what_to_do(browser: str, link: str, reference: str) -> None:
+    with tabs(browser, link, None) as opened:
+        page = opened.talk(reference)
+        assert "Allow it in the site settings" in page.get_by_role("alert").inner_text()
+        assert page.get_by_role("button", name="Start").is_enabled()

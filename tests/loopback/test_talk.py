@@ -1,0 +1,224 @@
+"""Talk of the studio over real requests and WebRTC; the page is a plain aiortc client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from live_eval.audio import read_audio, resample
+from live_eval.recording import RUN_FILE, RunReader, TurnRecord
+from tests.support.rtc_client import Json, Stranger
+from tests.support.serving import reference
+from tests.support.studio import studio
+
+SPEECH = Path("live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac")
+TONE = 5_000
+"""What nothing but the reply's tone exceeds."""
+
+
+@pytest.fixture(scope="module")
+def utterance() -> NDArray[np.int16]:
+    return resample(read_audio(SPEECH).audio, 48_000).int16()
+
+
+async def post(browser: aiohttp.ClientSession, body: Any) -> tuple[int, Json]:
+    headers = {"Origin": str(browser._base_url).rstrip("/")}
+    async with browser.post("/api/talk", json=body, headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def is_free(browser: aiohttp.ClientSession) -> None:
+    """Wait until nobody talks."""
+    async with asyncio.timeout(10):
+        while True:
+            async with browser.get("/api/talk") as answer:
+                if not (await answer.json())["taken"]:
+                    return
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def page(
+    browser: aiohttp.ClientSession, address: str, mode: str | None = None
+) -> AsyncIterator[Stranger]:
+    """A page that talks to the reference endpoint at an address."""
+    client = Stranger("talk")
+    try:
+        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
+        body = {"offer": await client.offer(), "endpoint": endpoint, "turns": {"mode": mode} if mode else {}}
+        status, began = await post(browser, body)
+        assert status == 200, began
+        await client.accept(began["answer"])
+        async with asyncio.timeout(20):
+            await until(client, "state", state="talking")
+            yield client
+    finally:
+        await client.close()
+
+
+async def until(client: Stranger, kind: str, **fields: Any) -> list[Json]:
+    """Return the news up to and with the first of a kind that has these fields."""
+    found: list[Json] = []
+    while True:
+        found += await client.event(kind)
+        if fields.items() <= found[-1].items():
+            return found
+
+
+def stored(folder: Path) -> list[TurnRecord]:
+    (run,) = folder.iterdir()
+    with RunReader.open(run) as reader:
+        assert reader.ended
+        return list(reader.turns())
+
+
+async def test_a_page_talks_hears_the_reply_and_finds_the_run(
+    tmp_path: Path, utterance: NDArray[np.int16]
+) -> None:
+    async with studio(tmp_path) as browser, reference(reply_ms=600) as address:
+        async with page(browser, address) as client:
+            client.microphone.say(utterance)
+            await client.hears(TONE)
+            news = await until(client, "turn")
+            client.send(type="end")
+            news += await until(client, "stored")
+        async with browser.get("/api/runs") as answer:
+            (row,) = await answer.json()
+    (turn,) = await asyncio.to_thread(stored, tmp_path)
+    assert turn.failure is None
+    assert (row["id"], row["turns"], row["finished"]) == (news[-1]["run"], 1, True)
+    (figures,) = [each for each in news if each["type"] == "turn"]
+    assert turn.timing.voice_to_voice.ns is not None
+    assert figures["voice_to_voice_ms"] == pytest.approx(turn.timing.voice_to_voice.ns / 1e6, abs=0.06)
+    assert figures["steps"][0]["name"] == "endpointing"
+    levels = [each for each in news if each["type"] == "levels"]
+    assert max(each["user"] for each in levels) > -30
+    assert max(each["reply"] for each in levels) > -30
+    assert [each["state"] for each in news if each["type"] == "state"] == ["ended"]
+
+
+async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
+    tmp_path: Path, utterance: NDArray[np.int16]
+) -> None:
+    async with studio(tmp_path) as browser, reference(reply_ms=300) as address:
+        async with page(browser, address, "manual") as client:
+            client.send(type="mute", on=True)
+            client.send(type="nonsense")
+            await until(client, "levels", muted=True)
+            client.microphone.say(np.pad(utterance[:24_000], (0, 24_000)))
+            await client.microphone.said()
+            client.send(type="mute", on=False)
+            await until(client, "levels", muted=False)
+            client.microphone.say(utterance)
+            await until(client, "speech", speaking=True)
+            await client.microphone.said()
+            client.send(type="commit")
+            await until(client, "turn")
+        await is_free(browser)
+    (turn,) = await asyncio.to_thread(stored, tmp_path)
+    assert turn.failure is None
+
+
+async def test_what_was_said_is_kept_when_the_endpoint_fails_and_the_tab_closes(
+    tmp_path: Path, utterance: NDArray[np.int16]
+) -> None:
+    async with studio(tmp_path) as browser, reference(reply_ms=600, fault="close_mid_reply") as address:
+        async with page(browser, address) as client:
+            client.microphone.say(utterance)
+            news = await until(client, "state", state="disconnected")
+            assert news[-1]["failure"]["kind"] == "closed"
+            client.send(type="reconnect")
+            await until(client, "state", state="talking")
+        await is_free(browser)
+    (turn,) = await asyncio.to_thread(stored, tmp_path)
+    assert turn.failure is not None
+
+
+async def test_an_endpoint_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    async with studio(tmp_path) as browser:
+        client = Stranger("talk")
+        endpoint = {"name": "reference", "base_url": "ws://127.0.0.1:9/v1"}
+        status, began = await post(browser, {"offer": await client.offer(), "endpoint": endpoint})
+        assert status == 200
+        await client.accept(began["answer"])
+        async with asyncio.timeout(10):
+            news = await until(client, "state", state="disconnected")
+        assert news[-1]["failure"]["kind"] == "connection_refused"
+        await client.close()
+        await is_free(browser)
+
+
+async def test_a_second_tab_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
+    async with studio(tmp_path) as browser, reference() as address:
+        async with page(browser, address):
+            status, refused = await post(browser, {"offer": "v=0"})
+            assert (status, refused["error"]["kind"]) == (409, "busy")
+        await is_free(browser)
+        async with page(browser, address):
+            pass
+        await is_free(browser)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ([], "'offer'"),
+        ({"offer": 1}, "'offer'"),
+        ({"offer": "v=0", "endpoint": []}, "endpoint: expected"),
+        ({"offer": "v=0", "endpoint": {"key_variable": "HOME"}}, "endpoint: expected"),
+        ({"offer": "v=0", "endpoint": {"name": "nobody"}}, "nobody"),
+        ({"offer": "v=0", "endpoint": {"name": "openai"}}, "OPENAI_API_KEY"),
+        ({"offer": "v=0", "turns": {"mode": "never"}}, "never"),
+        ({"offer": "v=0"}, "m=audio"),
+    ],
+)
+async def test_a_request_that_is_none_is_refused_in_words(
+    tmp_path: Path, body: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with studio(tmp_path) as browser:
+        status, refused = await post(browser, body)
+        assert (status, refused["error"]["kind"]) == (400, "request")
+        assert words in refused["error"]["message"]
+        await is_free(browser)
+    assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+
+
+async def test_endpoints_are_listed_without_their_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    async with studio(tmp_path) as browser, browser.get("/api/talk") as answer:
+        assert "a-key-of-the-test" not in await answer.text()
+        listed = {each["name"]: each for each in (await answer.json())["endpoints"]}
+    assert listed["openai"]["missing"] is None
+    assert "GEMINI_API_KEY" in listed["gemini-live"]["missing"]
+    assert "openai-chat-audio" not in listed  # one request for each turn
+
+
+async def test_a_studio_of_single_runs_has_no_place_for_another(tmp_path: Path) -> None:
+    (tmp_path / RUN_FILE).touch()
+    async with studio(tmp_path) as browser:
+        status, refused = await post(browser, {"offer": "v=0"})
+        assert status == 400
+        assert "a folder of runs" in refused["error"]["message"]
+
+
+async def test_the_studio_stores_the_conversation_when_it_stops(tmp_path: Path) -> None:
+    client = Stranger("talk")
+    async with reference() as address, studio(tmp_path) as browser:
+        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
+        _, began = await post(browser, {"offer": await client.offer(), "endpoint": endpoint})
+        await client.accept(began["answer"])
+        await until(client, "state", state="talking")
+    assert await asyncio.to_thread(stored, tmp_path) == []
+    await client.close()
