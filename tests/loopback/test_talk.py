@@ -26,7 +26,7 @@ TONE = 5_000
 
 @pytest.fixture(scope="module")
 def utterance() -> NDArray[np.int16]:
-    return resample(read_audio(SPEECH).audio, 48_000).int16()
+    return resample(read_audio(SPEECH).audio, 48_000).int16()[:48_000]
 
 
 async def post(browser: aiohttp.ClientSession, body: Any) -> tuple[int, Json]:
@@ -103,6 +103,22 @@ async def test_a_page_talks_hears_the_reply_and_finds_the_run(
     assert max(each["user"] for each in levels) > -30
     assert max(each["reply"] for each in levels) > -30
     assert [each["state"] for each in news if each["type"] == "state"] == ["ended"]
+
+
+async def test_the_track_falls_silent_when_the_user_speaks_over_the_reply(
+    tmp_path: Path, utterance: NDArray[np.int16]
+) -> None:
+    async with studio(tmp_path) as browser, reference(reply_ms=6_000) as address:
+        async with page(browser, address) as client:
+            client.microphone.say(utterance)
+            await client.hears(TONE)
+            client.microphone.say(utterance)
+            await until(client, "speech", barge_in=True)
+            first = (await until(client, "turn"))[-1]
+        await is_free(browser)
+    assert first["barge_in_stop_ms"] is not None
+    loud = sum(int(np.abs(pcm.astype(int)).max()) > TONE for pcm in client.heard)
+    assert 0 < loud < 150, "of 300 packets"
 
 
 async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
