@@ -123,7 +123,7 @@ def test_a_page_talks_and_the_reply_is_heard_in_it(
         page.wait_for_selector(".talk-turn")
         page.wait_for_timeout(500)  # the browser's jitter buffer
         pcm = heard(page)
-        said = [words(line) for line in page.locator(".talk-log li span").all_inner_texts()]
+        said = [words(line) for line in page.locator(".talk-log p span").all_inner_texts()]
         page.keyboard.press("Escape")
         page.locator(".talk-run a").click()
         page.wait_for_function("location.hash.startsWith('#/runs/')")

@@ -244,7 +244,7 @@ class Conversation {
     );
     this.run = make("p", { class: "talk-run" });
     this.notes = make("div", { class: "talk-notes", role: "status" });
-    this.log = make("ol", { class: "talk-log", role: "log", "aria-label": "Transcript", tabindex: "0" });
+    this.log = make("div", { class: "talk-log", role: "log", "aria-label": "Transcript", tabindex: "0" });
     this.turns = make("div", { class: "talk-turns" });
     this.element = make(
       "section",
@@ -298,7 +298,7 @@ class Conversation {
         break;
       case "turn":
         this.settle();
-        this.turns.prepend(turn(news));
+        this.figures(news);
         break;
       case "state":
         this.settle();
@@ -313,13 +313,20 @@ class Conversation {
 
   hear({ side, text, final }) {
     const line = (this.open[side] ??= this.log.appendChild(
-      make("li", { class: side }, make("b", {}, side === "user" ? "you" : "reply"), make("span")),
+      make("p", { class: side }, make("b", {}, side === "user" ? "you" : "reply"), make("span")),
     ));
     const said = line.querySelector("span");
     said.textContent = final ? text.trim() : said.textContent + text;
     if (final) delete this.open[side];
     if (!said.textContent.trim() && final) line.remove();
     this.log.scrollTop = this.log.scrollHeight;
+  }
+
+  /** Show a turn's figures; those that come again, with what was late, replace the first ones. */
+  figures(news) {
+    const shown = this.turns.querySelector(`[data-number="${news.number}"]`);
+    if (shown) shown.replaceWith(turn(news));
+    else this.turns.prepend(turn(news));
   }
 
   /** What is said from now on begins new lines. */
@@ -410,7 +417,7 @@ function turn({
       );
   return make(
     "section",
-    { class: "talk-turn", "aria-label": `Turn ${count}`, "data-after-ms": after },
+    { class: "talk-turn", "aria-label": `Turn ${count}`, "data-number": count, "data-after-ms": after },
     make("h2", { "data-turn": id }, `Turn ${count}`),
     summary,
     stop !== null && make("p", {}, `The reply stopped ${milliseconds(stop)} after you spoke over it.`),
