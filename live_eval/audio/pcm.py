@@ -21,6 +21,7 @@ __all__ = [
     "Codec",
     "CodecName",
     "decode",
+    "encode",
     "float_to_int16",
     "frames_of",
     "int16_to_float",
@@ -126,8 +127,30 @@ def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
                 FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, but {len(data)} bytes came"
             )
         return np.frombuffer(data, dtype="<i2").astype(np.int16, copy=False)
-    subtype = "ULAW" if codec.name is CodecName.PCMU else "ALAW"
     samples, _ = soundfile.read(
-        io.BytesIO(data), dtype="int16", channels=1, samplerate=codec.rate_hz, format="RAW", subtype=subtype
+        io.BytesIO(data),
+        dtype="int16",
+        channels=1,
+        samplerate=codec.rate_hz,
+        format="RAW",
+        subtype=_g711_subtype(codec),
     )
     return np.asarray(samples, dtype=np.int16)
+
+
+def encode(pcm: NDArray[np.int16], codec: Codec) -> bytes:
+    """Encode samples for a wire whose codec keeps no state: PCM and G.711.
+
+    Args:
+        pcm: int16 mono, shape (samples,), at ``codec.rate_hz``.
+        codec: How to encode them.
+    """
+    if codec.name is CodecName.PCM16:
+        return pcm.astype("<i2", copy=False).tobytes()
+    wire = io.BytesIO()
+    soundfile.write(wire, pcm, codec.rate_hz, format="RAW", subtype=_g711_subtype(codec))
+    return wire.getvalue()
+
+
+def _g711_subtype(codec: Codec) -> str:
+    return "ULAW" if codec.name is CodecName.PCMU else "ALAW"

@@ -1,7 +1,7 @@
 """A campaign: trials of probes, all in one ordinary run, and the same again with an impairment.
 
-On disk, ``recordings/<campaign>/`` holds `duplex.json` (`DUPLEX_SCHEMA`), the stimuli with their manifest in
-``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is played again as a repetition of
+On disk, ``recordings/<campaign>/`` holds `duplex.json` (`DUPLEX_DOCUMENT`), the stimuli with their manifest
+in ``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is played again as a repetition of
 its turns.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,19 +24,17 @@ from live_eval.duplex.stimuli import Recorded, StimulusTrial, write_stimuli
 from live_eval.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
-from live_eval.redaction import SECRETS
+from live_eval.recording.campaign_documents import CampaignDocument
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, ImpairTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint
 from live_eval.run.stop_signals import StopSignals
-from live_eval.text.files import atomic_write
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 
 __all__ = [
     "CLEAN",
-    "DUPLEX_FILE",
-    "DUPLEX_SCHEMA",
+    "DUPLEX_DOCUMENT",
     "IMPAIRED",
     "DuplexCampaign",
     "DuplexObserver",
@@ -45,8 +42,8 @@ __all__ = [
     "DuplexPlan",
 ]
 
-DUPLEX_FILE = "duplex.json"
-DUPLEX_SCHEMA = 1
+DUPLEX_DOCUMENT = CampaignDocument("duplex.json", 1, "duplex campaign")
+"""What a campaign plays, in its folder."""
 CLEAN = "clean"
 """Folder of the run without impairment."""
 IMPAIRED = "impaired"
@@ -132,7 +129,7 @@ class DuplexCampaign:
         _check(
             make_plan(plan.config.model_copy(update={"data": DataTable()}))
         )  # refuses what is wrong before anything is written
-        if (folder / DUPLEX_FILE).exists():
+        if (folder / DUPLEX_DOCUMENT.file_name).exists():
             raise StoreError(f"{folder}: holds a campaign already; choose another folder")
         stimuli = [
             StimulusTrial(trial_id=each.trial_id, topic=each.probe, lines=each.lines) for each in trials
@@ -193,8 +190,7 @@ class DuplexCampaign:
 
     def _write(self, *, complete: bool) -> None:
         plan = self._plans[CLEAN]
-        document: dict[str, Any] = {
-            "schema": DUPLEX_SCHEMA,
+        facts: dict[str, Any] = {
             "endpoint": plan.spec.name,
             "created": self._created,
             "complete": complete,
@@ -212,12 +208,7 @@ class DuplexCampaign:
                 for each in self._facts
             ],
         }
-        path = self.folder / DUPLEX_FILE
-        try:
-            with atomic_write(path) as part:
-                part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+        DUPLEX_DOCUMENT.write(self.folder, facts)
 
 
 class _Run:

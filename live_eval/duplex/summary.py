@@ -5,13 +5,12 @@ Its keys are stable: new ones may be added.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.duplex.campaign import CLEAN, DUPLEX_FILE, DUPLEX_SCHEMA
+from live_eval.duplex.campaign import CLEAN, DUPLEX_DOCUMENT
 from live_eval.duplex.figures import (
     condition_figures,
     differences,
@@ -57,33 +56,14 @@ class DuplexRecord:
         return list({trial.facts.trial_id: trial for trial in self.trials.get(run, ())}.values())
 
 
-def read_duplex_file(folder: Path) -> dict[str, Any]:
-    """Return what duplex.json says.
-
-    Raises:
-        StoreError: The folder holds no campaign, or duplex.json is damaged or of another schema.
-    """
-    path = folder / DUPLEX_FILE
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise StoreError(f"{folder}: expected a duplex campaign, but {path.name}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: expected JSON: {error}") from None
-    if not isinstance(facts, dict) or facts.get("schema") != DUPLEX_SCHEMA:
-        found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
-        raise StoreError(f"{path}: expected a duplex campaign of schema {DUPLEX_SCHEMA}, found {found!r}")
-    return facts
-
-
 def read_duplex(folder: Path) -> DuplexRecord:
     """Read a campaign, complete or not.
 
     Raises:
         StoreError: The folder holds no campaign, or a damaged one.
     """
-    path = folder / DUPLEX_FILE
-    facts = read_duplex_file(folder)
+    path = folder / DUPLEX_DOCUMENT.file_name
+    facts = DUPLEX_DOCUMENT.read(folder)
     try:
         listed = [
             TrialFacts(

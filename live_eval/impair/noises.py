@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,12 @@ def _babble(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np
     for _ in range(_VOICES):
         order = draw.permutation(len(voices))
         begin = int(draw.integers(len(voices[order[0]])))
-        found += _looped(np.concatenate([voices[place] for place in order]), begin, samples)
+        spoken: list[NDArray[np.float64]] = []
+        for place in cycle(order):
+            spoken.append(voices[place])
+            if sum(map(len, spoken)) >= begin + samples:
+                break
+        found += np.concatenate(spoken)[begin : begin + samples]
     return found
 
 

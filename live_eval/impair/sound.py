@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any, Literal
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, Codec, CodecName, decode, int16_to_float, resample
+from live_eval.audio import Audio, Codec, CodecName, decode, encode, int16_to_float, resample
 from live_eval.audio.speech_level import speech_level
 
 __all__ = [
+    "at_length",
     "at_level",
     "at_speed",
     "clip",
@@ -119,10 +118,8 @@ def limit_band(audio: Audio, band: Literal["telephone", "8khz"]) -> Audio:
 def through_g711(audio: Audio, law: Literal["mulaw", "alaw"]) -> Audio:
     """Return the recording encoded with G.711 at 8 kHz, and decoded."""
     narrow = resample(audio, _TELEPHONE_HZ)
-    wire = io.BytesIO()
-    subtype, name = ("ULAW", CodecName.PCMU) if law == "mulaw" else ("ALAW", CodecName.PCMA)
-    soundfile.write(wire, narrow.int16(), _TELEPHONE_HZ, format="RAW", subtype=subtype)
-    decoded = int16_to_float(decode(wire.getvalue(), Codec(name, _TELEPHONE_HZ)))
+    codec = Codec(CodecName.PCMU if law == "mulaw" else CodecName.PCMA, _TELEPHONE_HZ)
+    decoded = int16_to_float(decode(encode(narrow.int16(), codec), codec))
     return _there_and_back(audio, Audio(decoded, _TELEPHONE_HZ))
 
 
@@ -140,7 +137,12 @@ def at_speed(audio: Audio, factor: float, *, keeps_pitch: bool) -> Audio:
     else:  # the same samples at another rate, resampled to the first one
         played = Audio(audio.samples, max(1, round(audio.rate_hz * factor)))
         samples = resample(played, audio.rate_hz).samples
-    return Audio(_at_length(samples, length), audio.rate_hz)
+    return Audio(at_length(samples, length), audio.rate_hz)
+
+
+def at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return samples cut to a length, or padded with silence."""
+    return np.pad(samples[:length], (0, max(0, length - len(samples))))
 
 
 def at_level(audio: Audio, level: float) -> Audio:
@@ -159,7 +161,7 @@ def within_full_scale(samples: NDArray[Any], rate_hz: int) -> Audio:
 def _there_and_back(audio: Audio, narrow: Audio) -> Audio:
     """Return a recording that was converted to another rate at the rate and length that it had."""
     back = resample(narrow, audio.rate_hz)
-    return Audio(_at_length(back.samples, len(audio.samples)), audio.rate_hz)
+    return Audio(at_length(back.samples, len(audio.samples)), audio.rate_hz)
 
 
 def _stretched(audio: Audio, factor: float) -> NDArray[np.float32]:
@@ -182,7 +184,3 @@ def _stretched(audio: Audio, factor: float) -> NDArray[np.float32]:
         except (av.EOFError, BlockingIOError):
             break
     return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
-
-
-def _at_length(samples: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    return np.pad(samples[:length], (0, max(0, length - len(samples))))

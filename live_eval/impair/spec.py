@@ -30,17 +30,12 @@ _FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
     ValueUnit.BYTES: {"b": 1, "kb": 1_000},
     ValueUnit.PACKETS: {"": 1},
 }
-_WHY_NOT = {
-    (
-        ImpairedLayer.WEBRTC,
-        ImpairedLayer.WEBSOCKET,
-    ): "TCP repairs what the network does to its packets, so on "
-    "a WebSocket it shows as stalls: stall=300ms,every=5s",
-    (
-        ImpairedLayer.WEBSOCKET,
-        ImpairedLayer.WEBRTC,
-    ): "WebRTC sends datagrams and no stream of bytes: use loss, delay or jitter",
+_WHY_NOT: Mapping[str, str] = {
+    ImpairedLayer.WEBSOCKET: "TCP repairs what the network does to its packets, so on a WebSocket it shows "
+    "as stalls: stall=300ms,every=5s",
+    ImpairedLayer.WEBRTC: "WebRTC sends datagrams and no stream of bytes: use loss, delay or jitter",
 }
+_NO_TRAFFIC = "a request and its answer have no traffic to damage: only audio impairments apply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +106,7 @@ class Impairment:
             parameter = _parameter(key)
             if not parameter.on_network or kind in parameter.layers:
                 continue
-            why = "a request and its answer have no traffic to damage: only audio impairments apply"
-            if kind in tuple(ImpairedLayer):
-                why = _WHY_NOT[parameter.layers[0], ImpairedLayer(kind)]
+            why = _WHY_NOT.get(kind, _NO_TRAFFIC)
             raise UsageError(f"impairment {parameter.name!r}: not possible over {kind}: {why}")
         if kind == "http" and "echo" in self.values:
             raise UsageError("impairment 'echo': not possible over http: no audio is sent during a reply")

@@ -8,9 +8,7 @@ latencies, which are taken between the devices; how much it varies is.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,13 +16,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from live_eval.errors import DataError, UsageError
+from live_eval.errors import UsageError
 from live_eval.live.devices import Devices
 from live_eval.live.updates import SoundSide
+from live_eval.recording.machine_records import MachineRecords
 from live_eval.session.device_clock import DeviceClock
-from live_eval.text.files import atomic_write
 
 __all__ = ["FILE_VARIABLE", "DeviceDelay", "chirp", "find_chirp", "keep_delay", "kept_delay", "measure_delay"]
 
@@ -137,7 +135,7 @@ async def measure_delay(devices: Devices, *, repeats: int = 8) -> DeviceDelay:
     )
 
 
-_KEPT = TypeAdapter(list[DeviceDelay])
+_KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
@@ -146,42 +144,17 @@ def keep_delay(delay: DeviceDelay) -> Path:
     Raises:
         DataError: The file cannot be written.
     """
-    path = _file()
-    others = [each for each in _read(path) if _pair(each) != _pair(delay)]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as part:
-            part.write_text(json.dumps(_KEPT.dump_python([*others, delay]), indent=2) + "\n", "utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: the delay cannot be kept: {error}") from None
-    return path
+    return _KEPT.keep(delay, _pair)
 
 
 def kept_delay(microphone: str, loudspeaker: str) -> DeviceDelay | None:
     """Return the measured delay of two devices, by their names; None if it was not measured."""
     pair = (microphone, loudspeaker)
-    return next((each for each in _read(_file()) if _pair(each) == pair), None)
+    return next((each for each in _KEPT.read() if _pair(each) == pair), None)
 
 
 def _pair(delay: DeviceDelay) -> tuple[str, str]:
     return delay.microphone, delay.loudspeaker
-
-
-def _file() -> Path:
-    chosen = os.environ.get(FILE_VARIABLE)
-    if chosen:
-        return Path(chosen)
-    from platformdirs import user_data_path
-
-    return user_data_path("live-eval", appauthor=False) / "devices.json"
-
-
-def _read(path: Path) -> Sequence[DeviceDelay]:
-    """Return what is kept; nothing of a file that cannot be read, which the next measurement replaces."""
-    try:
-        return _KEPT.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return []
 
 
 def as_manifest(devices: Devices, delay: DeviceDelay | None) -> Mapping[str, Any]:

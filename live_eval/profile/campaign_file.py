@@ -9,10 +9,10 @@ from typing import Any
 
 from live_eval.errors import StoreError
 from live_eval.profile.points import CampaignPlan
-from live_eval.recording import RUN_FILE
+from live_eval.recording.campaign_documents import CampaignDocument
 from live_eval.redaction import SECRETS
 from live_eval.run.plan import Plan
-from live_eval.text.files import atomic_write, flattened
+from live_eval.text.files import flattened
 
 __all__ = [
     "CAMPAIGN_FILE",
@@ -27,13 +27,14 @@ __all__ = [
 
 CAMPAIGN_FILE = "campaign.json"
 CAMPAIGN_SCHEMA = 1
+_DOCUMENT = CampaignDocument(CAMPAIGN_FILE, CAMPAIGN_SCHEMA, "campaign")
 
 _PLAYED = ("endpoint", "data", "task", "turns")  # tables of the run file that say what is played
 
 
 def is_campaign(folder: Path) -> bool:
     """Return whether a folder holds a campaign and no run."""
-    return (folder / CAMPAIGN_FILE).is_file() and not (folder / RUN_FILE).exists()
+    return _DOCUMENT.is_in(folder)
 
 
 def point_runs(folder: Path) -> list[Path]:
@@ -50,19 +51,12 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
     Raises:
         StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
     """
-    path = folder / CAMPAIGN_FILE
-    try:
-        facts = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise StoreError(f"{folder}: expected a campaign, but {path.name}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: expected JSON: {error}") from None
-    if not isinstance(facts, dict) or facts.get("schema") != CAMPAIGN_SCHEMA:
-        found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
-        raise StoreError(f"{path}: expected a campaign of schema {CAMPAIGN_SCHEMA}, found {found!r}")
+    facts = _DOCUMENT.read(folder)
     points = facts.get("points")
     if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
-        raise StoreError(f"{path}: expected a list of points, each with the folder name of its run")
+        raise StoreError(
+            f"{folder / CAMPAIGN_FILE}: expected a list of points, each with the folder name of its run"
+        )
     return facts
 
 
@@ -77,13 +71,7 @@ def write_campaign_file(folder: Path, facts: Mapping[str, Any]) -> None:
     Raises:
         StoreError: It cannot be written.
     """
-    path = folder / CAMPAIGN_FILE
-    document = {"schema": CAMPAIGN_SCHEMA, **facts}
-    try:
-        with atomic_write(path) as part:
-            part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+    _DOCUMENT.write(folder, facts)
 
 
 def plan_as_json(plan: CampaignPlan, base: Plan) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class StepWatch:
     """An `Observer` of one step that ends it where the load cannot be held.
 
     Args:
-        observer: Is told everything too.
+        observer: Receives every call as well.
         load: Decides whether the load is held.
         ended: Counts the turns of the step's point.
         holds_sessions: Whether this process itself holds the sessions.

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from live_eval.errors import DataError
+from live_eval.recording.machine_records import MachineRecords
 from live_eval.recording.reader import part_of
-from live_eval.text.files import atomic_write
 
 __all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in", "nearest"]
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
 FEWEST_TURNS = 50
 """Calibrations of fewer turns are not kept: the 99th percentile of so few says little."""
-
-_LOCK_S = 10.0
 
 
 class KeptCalibration(BaseModel):
@@ -69,7 +63,7 @@ class KeptCalibration(BaseModel):
         )
 
 
-_KEPT = TypeAdapter(list[KeptCalibration])
+_KEPT = MachineRecords(KeptCalibration, "calibrations.json", FILE_VARIABLE)
 
 
 def keep(calibration: KeptCalibration) -> Path:
@@ -78,16 +72,7 @@ def keep(calibration: KeptCalibration) -> Path:
     Raises:
         DataError: The file cannot be written.
     """
-    path = _file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S), atomic_write(path) as part:
-            others = [each for each in _read(path) if each.load != calibration.load]
-            kept = _KEPT.dump_python([*others, calibration], mode="json")
-            part.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
-    except (OSError, Timeout) as error:
-        raise DataError(f"{path}: cannot be written: {error}") from None
-    return path
+    return _KEPT.keep(calibration, lambda each: each.load)
 
 
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
@@ -98,7 +83,7 @@ def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibratio
         sessions: Sessions at a time.
         processes: As in `KeptCalibration`: a calibration with another number of them is none.
     """
-    found = [each for each in _read(_file()) if each.transport == transport and each.processes == processes]
+    found = [each for each in _KEPT.read() if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]
     if heavier:
         return min(heavier, key=lambda each: (each.sessions, each.noise))
@@ -111,20 +96,3 @@ def kept_in(manifest: Mapping[str, Any]) -> KeptCalibration | None:
         return KeptCalibration.model_validate(part_of(manifest, "machine").get("calibration"))
     except ValidationError:
         return None
-
-
-def _file() -> Path:
-    chosen = os.environ.get(FILE_VARIABLE)
-    if chosen:
-        return Path(chosen)
-    from platformdirs import user_data_path
-
-    return user_data_path("live-eval", appauthor=False) / "calibrations.json"
-
-
-def _read(path: Path) -> list[KeptCalibration]:
-    """Return what is kept; nothing of a file that cannot be read, which the next calibration replaces."""
-    try:
-        return _KEPT.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return []

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from live_eval.duplex.campaign import DUPLEX_DOCUMENT
 from live_eval.errors import UsageError
 from live_eval.profile.campaign_file import is_campaign
 from live_eval.recording import AUDIO_FOLDER, RUN_FILE, SCORES_FILE
-from live_eval.report.duplex import is_duplex_campaign
 from live_eval.studio.answers import NotFoundError
 
 __all__ = ["FolderKind", "Library", "ListedFolder"]
@@ -134,7 +134,7 @@ def _kind_of(folder: Path) -> FolderKind | None:
     try:
         if is_campaign(folder):
             return "campaign"
-        if is_duplex_campaign(folder):
+        if DUPLEX_DOCUMENT.is_in(folder):
             return "duplex"
     except OSError:  # it may not be searched: the list says so
         return "run"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, resample
 from live_eval.audio.speech_level import speech_level
-from live_eval.impair.sound import at_level, clip, mix_noise
+from live_eval.impair.sound import at_length, at_level, clip, mix_noise
 
 __all__ = [
     "add_noise",
@@ -134,12 +134,12 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
         envelope, aperiodicity = (take(piece, pitch, at, rate_hz) for take in (world.cheaptrick, world.d4c))
         wanted = np.where(pitch > 0, median_hz, 0.0) if flat else pitch
         sound = world.synthesize(wanted, envelope, aperiodicity, rate_hz, frame_period=_FRAME_MS)
-        made.append(_at_length(sound, len(piece)))
+        made.append(at_length(sound, len(piece)))
     sound = np.concatenate(made)
     if flat:
         sound *= _evening_gain(sound, rate_hz, level)
     whole = resample(Audio(sound.astype(np.float32), rate_hz), audio.rate_hz)
-    return at_level(Audio(_at_length(whole.samples, len(audio.samples)), audio.rate_hz), level)
+    return at_level(Audio(at_length(whole.samples, len(audio.samples)), audio.rate_hz), level)
 
 
 def _pitch(
@@ -176,10 +176,6 @@ def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, i
         yield begin, end
         begin = end
     yield begin, len(samples)
-
-
-def _at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
-    return np.pad(samples[:length], (0, max(0, length - len(samples))))
 
 
 def _import_pyworld() -> Any:

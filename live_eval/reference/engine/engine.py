@@ -453,13 +453,17 @@ class Engine:
         """Fail the response `response_id`; ignore it if that response has ended."""
         if self.active is None or self.active.response_id != response_id:
             return []
-        return [self._speaking.end(ReplyEnd(ResponseStatus.FAILED, "", code, message))]
+        return self._end_reply(ReplyEnd(ResponseStatus.FAILED, "", code, message))
 
     def cancel(self, response_id: str | None) -> list[Output]:
         """Cancel a response at the client's request; None means the active one."""
         if self.active is None or response_id not in (None, self.active.response_id):
             return [Problem("response_cancel_not_active", "Cancellation failed: no active response found")]
-        return [self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))]
+        return self._end_reply(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))
+
+    def _end_reply(self, end: ReplyEnd) -> list[Output]:
+        """End the active response; a stop that is due does not outlive it."""
+        return [self._speaking.end(end), *self._overlap.settled(self.active)]
 
     def due(self, at_ns: int) -> list[Output]:
         """Return what is due by `at_ns`, at most one chunk of audio. Call again while `wake_ns` is past."""

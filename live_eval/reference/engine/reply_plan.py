@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, Codec, CodecName, decode, frames_of, resample
+from live_eval.audio import Audio, Codec, CodecName, decode, encode, frames_of, resample
 from live_eval.audio.codecs import Decoder, OpusEncoder
 from live_eval.reference.engine.conversation import sample_bytes
 from live_eval.reference.engine.events import CloseConnection
@@ -177,7 +175,7 @@ class ReplyPacker:
             packets, heard = self._opus.packets(np.pad(pcm, (0, self._delay if last else 0)), self._chunk)
             pieces = [(packet, self._chunk) for packet in packets]
         else:
-            data = _encoded(np.pad(pcm, (0, -len(pcm) % self._chunk)) if self._whole else pcm, self._codec)
+            data = encode(np.pad(pcm, (0, -len(pcm) % self._chunk)) if self._whole else pcm, self._codec)
             heard, width = decode(data, self._codec), sample_bytes(self._codec)
             cut = (data[at : at + self._chunk * width] for at in range(0, len(data), self._chunk * width))
             pieces = [(piece, len(piece) // width) for piece in cut]
@@ -197,15 +195,6 @@ class _OpusCoder:
         packets = [packet for frame in frames_of(pcm, samples) for packet in self._encoder.encode(frame)]
         heard = [np.zeros(0, np.int16), *(self._decoder.decode(packet) for packet in packets)]
         return packets, np.concatenate(heard)
-
-
-def _encoded(pcm: NDArray[np.int16], codec: Codec) -> bytes:
-    if codec.name is CodecName.PCM16:
-        return pcm.astype("<i2", copy=False).tobytes()
-    subtype = "ULAW" if codec.name is CodecName.PCMU else "ALAW"
-    out = io.BytesIO()
-    soundfile.write(out, pcm, codec.rate_hz, format="RAW", subtype=subtype)
-    return out.getvalue()
 
 
 def text_tokens(text: str) -> int:

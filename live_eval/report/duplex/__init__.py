@@ -2,9 +2,8 @@
 
 from live_eval.report.duplex.page import (
     DUPLEX_PAGE,
-    is_duplex_campaign,
     write_comparison_page,
     write_duplex_page,
 )
 
-__all__ = ["DUPLEX_PAGE", "is_duplex_campaign", "write_comparison_page", "write_duplex_page"]
+__all__ = ["DUPLEX_PAGE", "write_comparison_page", "write_duplex_page"]

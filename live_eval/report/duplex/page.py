@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from live_eval import __version__
 from live_eval.analysis.statistics import quantile
-from live_eval.duplex.campaign import CLEAN, DUPLEX_FILE
+from live_eval.duplex.campaign import CLEAN
 from live_eval.duplex.from_turns import both_sides_of
 from live_eval.duplex.outcomes import Outcome
 from live_eval.duplex.probes import PROBES
 from live_eval.duplex.summary import DuplexRecord, figures_of, read_duplex
 from live_eval.duplex.trials import PlayedTrial
-from live_eval.recording import RUN_FILE, RunReader
+from live_eval.recording import RunReader
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table
 from live_eval.report.duplex.sections import probe_section
@@ -34,7 +34,7 @@ from live_eval.report.words import LAG_BOUND_MS
 from live_eval.text.files import flattened
 from live_eval.text.wording import counted, natural_order
 
-__all__ = ["DUPLEX_PAGE", "is_duplex_campaign", "write_comparison_page", "write_duplex_page"]
+__all__ = ["DUPLEX_PAGE", "write_comparison_page", "write_duplex_page"]
 
 DUPLEX_PAGE = "duplex.html"
 """The page of a campaign, in its folder."""
@@ -68,11 +68,6 @@ class _Source:
     def path(self) -> Path:
         """The folder of the run."""
         return self.campaign.folder / self.run
-
-
-def is_duplex_campaign(folder: Path) -> bool:
-    """Return whether a folder holds a duplex campaign and no run."""
-    return (folder / DUPLEX_FILE).is_file() and not (folder / RUN_FILE).exists()
 
 
 def write_duplex_page(folder: Path, summary: Mapping[str, Any]) -> Path:

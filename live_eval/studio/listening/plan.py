@@ -117,7 +117,7 @@ class ListeningTrial:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells a listener's trials apart: the turn, and for a rating the run."""
+        """The identity of a listener's trial: the turn, and for a rating the run."""
         return self.case.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 

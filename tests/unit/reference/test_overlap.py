@@ -263,3 +263,12 @@ def test_the_rest_of_a_reply_begins_with_a_chunk() -> None:
     assert (len(rest.chunks), rest.onset_sample, rest.text) == (8, 0, "One two three.")
     assert rest.ends is not None
     assert np.flatnonzero(rest.ends)[-1] == 19_200 - 1
+
+
+def test_a_stop_does_not_outlive_the_reply_that_it_was_meant_for() -> None:
+    host = talking(stop_ms=1_000)
+    host.speak(2_000, 400)
+    host.run(2_600)
+    ended = [*host.engine.cancel(None), *host.engine.respond(2_600 * MS)]
+    assert [output.reaction for output in ended if isinstance(output, UserUtterance)] == [Reaction.ENDED]
+    assert host.engine.reacts_ns is None

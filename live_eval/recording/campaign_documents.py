@@ -1,0 +1,67 @@
+"""The JSON document of a campaign, in the folder that holds the campaign's runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_eval.errors import StoreError
+from live_eval.recording.schema import RUN_FILE
+from live_eval.redaction import SECRETS
+from live_eval.text.files import atomic_write
+
+__all__ = ["CampaignDocument"]
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDocument:
+    """The document of a kind of campaign.
+
+    Args:
+        file_name: Its name in the campaign's folder.
+        schema: Version of its keys.
+        what: What the folder holds, in words.
+    """
+
+    file_name: str
+    schema: int
+    what: str
+
+    def is_in(self, folder: Path) -> bool:
+        """Return whether a folder holds such a campaign and no run."""
+        return (folder / self.file_name).is_file() and not (folder / RUN_FILE).exists()
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        """Return what it says.
+
+        Raises:
+            StoreError: The folder holds no such campaign, or the document is damaged or of another schema.
+        """
+        path = folder / self.file_name
+        try:
+            facts = json.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise StoreError(f"{folder}: expected a {self.what}, but {path.name}: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise StoreError(f"{path}: expected JSON: {error}") from None
+        if not isinstance(facts, dict) or facts.get("schema") != self.schema:
+            found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
+            raise StoreError(f"{path}: expected a {self.what} of schema {self.schema}, found {found!r}")
+        return facts
+
+    def write(self, folder: Path, facts: Mapping[str, Any]) -> None:
+        """Write it without secrets; the schema comes first.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        path = folder / self.file_name
+        document = {"schema": self.schema, **facts}
+        try:
+            with atomic_write(path) as part:
+                part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,68 @@
+"""What is measured of this machine and kept between runs, in a file of the user."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from live_eval.errors import DataError
+from live_eval.text.files import atomic_write
+
+__all__ = ["MachineRecords"]
+
+T = TypeVar("T", bound=BaseModel)
+
+_LOCK_S = 10.0
+
+
+class MachineRecords(Generic[T]):
+    """Records of one kind, such as calibrations.
+
+    Args:
+        kind: Their type.
+        file_name: Their file in the user's data folder.
+        variable: Environment variable that names another file.
+    """
+
+    def __init__(self, kind: type[T], file_name: str, variable: str) -> None:
+        self._records = TypeAdapter(list[kind])  # type: ignore[valid-type]
+        self._file_name = file_name
+        self._variable = variable
+
+    def read(self) -> list[T]:
+        """Return what is kept; nothing of a file that cannot be read, which the next record replaces."""
+        try:
+            return self._records.validate_json(self._path().read_bytes())
+        except (OSError, ValidationError):
+            return []
+
+    def keep(self, record: T, key: Callable[[T], object]) -> Path:
+        """Keep a record in place of those with the same key; return the file.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
+        path = self._path()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S), atomic_write(path) as part:
+                others = [each for each in self.read() if key(each) != key(record)]
+                kept = self._records.dump_python([*others, record], mode="json")
+                part.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
+        except (OSError, Timeout) as error:
+            raise DataError(f"{path}: cannot be written: {error}") from None
+        return path
+
+    def _path(self) -> Path:
+        chosen = os.environ.get(self._variable)
+        if chosen:
+            return Path(chosen)
+        from platformdirs import user_data_path
+
+        return user_data_path("live-eval", appauthor=False) / self._file_name
