@@ -84,8 +84,6 @@ def _latency(
         click.echo(f"note: {note}", err=True)
     with _CampaignProgress() as progress:
         outcome = run_loop(campaign.hold(progress, stop))
-    for note in outcome.notes:
-        click.echo(f"note: {note}", err=True)
     summary = campaign_summary(folder)
     checked = check_campaign(assertions, summary)
     summary["asserts"] = [each.as_json() for each in checked]

@@ -5,7 +5,6 @@ Intervals draw trials: they speak about these stimuli.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from live_eval.duplex.probes import PROBES, SENTINEL
 from live_eval.duplex.probes.pauses import PAUSE
 from live_eval.duplex.trials import PlayedTrial
 from live_eval.profile.figures.drift import sentinel_figures
+from live_eval.text.wording import natural_order
 from live_eval.types import SpeechKind
 
 __all__ = [
@@ -57,15 +57,10 @@ def listing_order(trial: PlayedTrial) -> tuple[Any, ...]:
     return (
         probes.index(facts.probe) if facts.probe in probes else len(probes),
         listed.index(facts.condition) if facts.condition in listed else len(listed),
-        _natural(facts.condition),
-        _natural(facts.trial_id),
+        natural_order(facts.condition),
+        natural_order(facts.trial_id),
         trial.playing,
     )
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts the numbers in names by value."""
-    return [(int(part) if part.isdecimal() else 0, part) for part in re.split("[ -]", name)]
 
 
 def condition_figures(run: str, probe: str, condition: str, trials: Sequence[PlayedTrial]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from live_eval.duplex.outcomes import DURATIONS
 from live_eval.duplex.probes import SENTINEL
 from live_eval.duplex.trials import PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError
+from live_eval.recording.campaign_documents import names_a_run
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -74,9 +75,11 @@ def read_duplex(folder: Path) -> DuplexRecord:
             )
             for each in facts["trials"]
         ]
-        runs = [str(run) for run in facts["runs"].values() if run is not None]
+        runs = [run for run in facts["runs"].values() if run is not None]
     except (AttributeError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: expected a list of trials and the names of the runs: {error!r}") from None
+    if not all(map(names_a_run, runs)):
+        raise StoreError(f"{path}: expected the folder names of the runs, found {runs!r}")
     trials = {run: read_trials(folder / run, listed) for run in runs if (folder / run).is_dir()}
     return DuplexRecord(folder=folder, facts=facts, trials=trials)
 

@@ -69,13 +69,11 @@ class CampaignOutcome:
         failed: Turns that were not captured.
         interrupted: Whether the user stopped it.
         stopped: Why it stopped before its end; empty if it did not.
-        notes: What else is worth knowing, one sentence each.
     """
 
     failed: int
     interrupted: bool
     stopped: str
-    notes: tuple[str, ...] = ()
 
 
 class Campaign:
@@ -148,17 +146,15 @@ class Campaign:
             observer: Follows the campaign.
             stop: The signals of the command.
         """
-        known = len(self._notes)
         stopped = ""
         with stop.gently():
             try:
                 stopped = await self._play_all(observer, stop)
             finally:
-                came_up = tuple(self._notes[known:])
                 self._notes += [stopped] * bool(stopped)
                 await asyncio.to_thread(self._leave)
         failed = sum(ended.failed for ended in self._ended_turns.values())
-        return CampaignOutcome(failed, stop.requested and not self._complete, stopped, came_up)
+        return CampaignOutcome(failed, stop.requested and not self._complete, stopped)
 
     # -- Before -----------------------------------------------------------------------------------------
 
@@ -174,8 +170,8 @@ class Campaign:
             if not self._has_begun(name):
                 continue
             with RunReader.open(self.folder / name) as run:
-                for record in run.turns():
-                    self._ended_turns[name].take(record)
+                for head in run.heads():
+                    self._ended_turns[name].take(head.failure)
                 if run.ended:
                     self._note_held(point)
                     yield name

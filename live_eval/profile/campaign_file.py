@@ -9,7 +9,7 @@ from typing import Any
 
 from live_eval.errors import StoreError
 from live_eval.profile.points import CampaignPlan
-from live_eval.recording.campaign_documents import CampaignDocument
+from live_eval.recording.campaign_documents import CampaignDocument, names_a_run
 from live_eval.redaction import SECRETS
 from live_eval.run.plan import Plan
 from live_eval.text.files import flattened
@@ -61,8 +61,7 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
 
 
 def _names_a_run(point: object) -> bool:
-    name = point.get("run") if isinstance(point, dict) else None
-    return isinstance(name, str) and Path(name).name == name
+    return isinstance(point, dict) and names_a_run(point.get("run"))
 
 
 def write_campaign_file(folder: Path, facts: Mapping[str, Any]) -> None:

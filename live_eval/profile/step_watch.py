@@ -12,6 +12,7 @@ from live_eval.recording.record import TurnRecord
 from live_eval.redaction import SECRETS
 from live_eval.run.runner import Observer
 from live_eval.text.wording import one_line
+from live_eval.types import Failure
 
 __all__ = ["EndedTurns", "OverloadError", "StepWatch"]
 
@@ -35,13 +36,13 @@ class EndedTurns:
         """How many have failed."""
         return self._failures.total()
 
-    def take(self, record: TurnRecord) -> None:
-        """Count a turn."""
-        if record.failure is None:
+    def take(self, failure: Failure | None) -> None:
+        """Count a turn that ended with `failure`, or was captured."""
+        if failure is None:
             self.captured += 1
         else:
-            self._failures[record.failure.kind] += 1
-            self._last_message = record.failure.message
+            self._failures[failure.kind] += 1
+            self._last_message = failure.message
 
     def in_words(self) -> str:
         """Return the kinds of failure with their numbers, the last reason, and whose fault they are."""
@@ -95,7 +96,7 @@ class StepWatch:
             OverloadError: The turns so far show that the load cannot be held.
         """
         self._observer.turn(record)
-        self._ended.take(record)
+        self._ended.take(record.failure)
         step = self._wall_clock.take(record)
         if step is not None:
             self.steps_of_wall_clock.append(step)

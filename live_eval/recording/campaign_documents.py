@@ -13,7 +13,7 @@ from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS
 from live_eval.text.files import atomic_write
 
-__all__ = ["CampaignDocument"]
+__all__ = ["CampaignDocument", "names_a_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +65,8 @@ class CampaignDocument:
                 part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def names_a_run(name: object) -> bool:
+    """Return whether a value names a folder in the campaign's folder, and is not a path elsewhere."""
+    return isinstance(name, str) and Path(name).name == name

@@ -73,6 +73,8 @@ def difference_chart(
     axis_words: str,
     columns: Sequence[str],
     rows: Sequence[tuple[Cell, float | None, Sequence[float] | None, Sequence[Cell]]],
+    *,
+    unit: str = "ms",
 ) -> BarChart:
     """Draw differences with their intervals.
 
@@ -80,7 +82,8 @@ def difference_chart(
         what: What a row is.
         axis_words: What the differences are from.
         columns: The headings of the figures.
-        rows: For each its name, difference and interval in ms, and further figures.
+        rows: For each its name, difference and interval in `unit`, and further figures.
+        unit: Of the differences.
     """
     ends = [end for _, value, interval, _ in rows if value is not None for end in (value, *(interval or ()))]
     axis = Axis.around(min(ends, default=0.0), max(ends, default=0.0))
@@ -89,7 +92,7 @@ def difference_chart(
         axis=axis_words,
         columns=tuple(columns),
         rows=tuple(
-            _difference(label, value, interval, cells, axis) for label, value, interval, cells in rows
+            _difference(label, value, interval, cells, axis, unit) for label, value, interval, cells in rows
         ),
         ticks=axis.ticks(),
         zero=axis.percent(0),
@@ -97,11 +100,16 @@ def difference_chart(
 
 
 def _difference(
-    label: Cell, value: float | None, interval: Sequence[float] | None, cells: Sequence[Any], axis: Axis
+    label: Cell,
+    value: float | None,
+    interval: Sequence[float] | None,
+    cells: Sequence[Any],
+    axis: Axis,
+    unit: str,
 ) -> BarRow:
     if value is None:
         return BarRow(label, (), (), tuple(cells))
-    words = f"{number(value, signed=True)} ms"
+    words = f"{number(value, signed=True)} {unit}"
     bars: tuple[Bar, ...] = ()
     if interval is not None:
         low, high = interval

@@ -252,6 +252,7 @@ class Timeline:
 
     @property
     def _heard_until_ns(self) -> int:
+        # Simulates playout after each arrival: ask only once no reply is under way.
         return max(replies.heard_until_ns for replies in self._replies)
 
     @property
@@ -501,7 +502,7 @@ class Timeline:
             if state.failure is not None:
                 return
             yield TurnOver(now_ns)
-        if self.over or (self._listens and self._heard_until_ns):
+        if self.over or (self._listens and any(each.state.progress_ns for each in self._replies)):
             yield from self._end_of_reply(now_ns)
 
     def _is_over(self, state: TurnState, now_ns: int) -> bool:
@@ -515,7 +516,7 @@ class Timeline:
                 return True
             if replies.state.goes_on(now_ns):
                 return False
-        return state.over(now_ns, self._heard_until_ns)
+        return state.over(now_ns, 0 if state.speaking(now_ns) else self._heard_until_ns)
 
     def _end_of_reply(self, now_ns: int) -> Iterator[Heard]:
         earlier = any(replies.state.goes_on(now_ns) for replies in self._replies[:-1])

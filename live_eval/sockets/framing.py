@@ -11,7 +11,7 @@ from typing import Protocol
 
 from live_eval.sockets.stamps import Stamp
 
-__all__ = ["Framing", "TlsFraming", "WebSocketFraming", "frame_bytes"]
+__all__ = ["Framing", "TlsFraming", "WebSocketFraming"]
 
 _CONTROL = 0x8
 _FINAL = 0x80

@@ -147,7 +147,7 @@ def pair_charts(
         for row in pairs
     ]
     counted = ("pairs", "other outcome", "difference")
-    charts = [("Passed", difference_chart("condition", "percentage points", counted, shares))]
+    charts = [("Passed", difference_chart("condition", "percentage points", counted, shares, unit="points"))]
     columns = ("pairs", f"{first}, p50", f"{second}, p50", "mean difference")
     for name in durations:
         rows = [

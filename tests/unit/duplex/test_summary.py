@@ -231,6 +231,11 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
     (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [1], "runs": {}}', "utf-8")
     with pytest.raises(StoreError, match="expected a list of trials"):
         read_duplex(tmp_path)
+    (tmp_path / "duplex.json").write_text(
+        '{"schema": 1, "trials": [], "runs": {"clean": "../clean"}}', "utf-8"
+    )
+    with pytest.raises(StoreError, match="expected the folder names of the runs"):
+        read_duplex(tmp_path)
 
 
 def test_the_keys_that_scripts_rely_on_stay() -> None:
