@@ -3,40 +3,58 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
 
 from live_eval.clock import Clock
 from live_eval.dialect import RateLimit
 from live_eval.errors import FailureKind
 
-__all__ = ["PASSING", "PATIENCE_S", "Backoff", "Patience", "RateGate"]
+__all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", "retry_of"]
 
-PASSING = frozenset(
+
+class Retry(StrEnum):
+    """How a turn that failed is tried again, as long as attempts and patience are left.
+
+    A wait that the endpoint asks for is never shortened, whatever the kind of the failure.
+    """
+
+    AT_ONCE = "at once"
+    """The next session does not suffer from what ended this one."""
+    BACKOFF = "after a backoff"
+    """1 s, doubling up to a minute, with jitter."""
+    AS_ASKED = "as the endpoint asks"
+    """After the wait that the endpoint asks for; without one, after a backoff."""
+    NEVER = "never"
+    """It would only occur again: a refused key, a broken recording, a reply cut off at its limit."""
+
+
+RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
     {
-        FailureKind.RATE_LIMITED,
-        FailureKind.BUSY,
-        FailureKind.CONNECTION_REFUSED,
-        FailureKind.CONNECT_FAILED,
-        FailureKind.CONNECT_TIMEOUT,
-        FailureKind.HANDSHAKE,
-        FailureKind.ICE_FAILED,
-        FailureKind.DTLS_FAILED,
-        FailureKind.NO_SESSION,
-        FailureKind.NO_RESPONSE,
-        FailureKind.STALLED,
-        FailureKind.CLOSED,
-        FailureKind.CHANNEL_CLOSED,
-        FailureKind.NO_RTP,
-        FailureKind.SESSION_EXPIRED,
-        FailureKind.ENDPOINT_ERROR,
-        FailureKind.RESPONSE_FAILED,
-        FailureKind.MALFORMED_MESSAGE,
-        FailureKind.MALFORMED_AUDIO,
-        FailureKind.PROCESS_DIED,
+        FailureKind.RATE_LIMITED: Retry.AS_ASKED,
+        FailureKind.BUSY: Retry.AS_ASKED,
+        FailureKind.SESSION_EXPIRED: Retry.AT_ONCE,
+        FailureKind.PROCESS_DIED: Retry.AT_ONCE,
+        FailureKind.CONNECTION_REFUSED: Retry.BACKOFF,
+        FailureKind.CONNECT_FAILED: Retry.BACKOFF,
+        FailureKind.CONNECT_TIMEOUT: Retry.BACKOFF,
+        FailureKind.HANDSHAKE: Retry.BACKOFF,
+        FailureKind.ICE_FAILED: Retry.BACKOFF,
+        FailureKind.DTLS_FAILED: Retry.BACKOFF,
+        FailureKind.NO_SESSION: Retry.BACKOFF,
+        FailureKind.NO_RESPONSE: Retry.BACKOFF,
+        FailureKind.STALLED: Retry.BACKOFF,
+        FailureKind.CLOSED: Retry.BACKOFF,
+        FailureKind.CHANNEL_CLOSED: Retry.BACKOFF,
+        FailureKind.NO_RTP: Retry.BACKOFF,
+        FailureKind.ENDPOINT_ERROR: Retry.BACKOFF,
+        FailureKind.RESPONSE_FAILED: Retry.BACKOFF,
+        FailureKind.MALFORMED_MESSAGE: Retry.BACKOFF,
+        FailureKind.MALFORMED_AUDIO: Retry.BACKOFF,
     }
 )
-"""Failures that may pass. The others (a refused key, a broken recording, a reply cut off at the endpoint's
-own limit) would only occur again."""
+"""The failures that may pass, and how they are retried; the others never are."""
 
 PATIENCE_S = 600.0
 """Default limit on the total time that a turn waits, before and between its attempts."""
@@ -47,17 +65,29 @@ _LONGEST_S = 60.0
 _FAR_S = 1e9  # about thirty years; longer times make no difference
 
 
+def retry_of(kind: FailureKind) -> Retry:
+    """Return how a turn that failed in this way is retried."""
+    return RETRIES.get(kind, Retry.NEVER)
+
+
 class Backoff:
     """How long to wait before the next attempt: doubling, with jitter, or as long as the endpoint asks."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def delay_s(self, attempt: int, retry_after_s: float | None) -> float:
+    def delay_s(self, attempt: int, retry_after_s: float | None, how: Retry = Retry.BACKOFF) -> float:
         """Return the seconds to wait after attempt number `attempt` (from 1) failed.
 
         Slightly longer than the endpoint asks for, so that sessions do not all return at once.
+
+        Args:
+            attempt: The attempt.
+            retry_after_s: The wait that the endpoint asks for, or None.
+            how: How its failure is retried.
         """
+        if how is Retry.AT_ONCE and retry_after_s is None:
+            return 0.0
         ceiling = min(_LONGEST_S, _FIRST_S * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter

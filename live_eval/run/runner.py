@@ -29,7 +29,7 @@ from live_eval.run.held_sessions import SessionHolder
 from live_eval.run.plan import Job, Plan
 from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
-from live_eval.run.retries import PASSING, Backoff, Patience, RateGate
+from live_eval.run.retries import Backoff, Patience, RateGate, Retry, retry_of
 from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
@@ -258,15 +258,16 @@ class _Run:
             # The turn that ended the session. Those after it fail too, but only because of it.
             failed = next((record for record in records if record.failure is not None), None)
             kind = failed.failure.kind if failed is not None and failed.failure is not None else None
+            how = Retry.NEVER if kind is None else retry_of(kind)
             busy, limited = kind is FailureKind.BUSY, kind is FailureKind.RATE_LIMITED
             self._stays_busy &= busy
-            if failed is None or kind not in PASSING:
+            if failed is None or how is Retry.NEVER:
                 return records
             if self._stays_busy:
                 return _explained(records, failed, "another turn has waited for a free session in vain")
             asked_s = self._requested_wait_s(failed)
             tries = min(busy_tries + 1, _LAST_BUSY_TRY) if busy else attempt
-            delay_s = self._backoff.delay_s(tries, asked_s)
+            delay_s = self._backoff.delay_s(tries, asked_s, how)
             if limited:  # the gate keeps other sessions from the same limit; this one waits there too
                 self._gate.close_for(delay_s)
             if not busy and attempt > self._turns.retries:

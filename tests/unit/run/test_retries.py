@@ -1,10 +1,13 @@
 import asyncio
 import math
+import re
+from pathlib import Path
 
 import pytest
 
 from live_eval.dialect import RateLimit
-from live_eval.run.retries import Backoff, Patience, RateGate
+from live_eval.errors import FailureKind
+from live_eval.run.retries import RETRIES, Backoff, Patience, RateGate, Retry, retry_of
 from live_eval.testing.clock import FakeClock
 
 S = 1_000_000_000
@@ -16,6 +19,20 @@ def test_delays_double_up_to_a_minute_and_are_reproducible() -> None:
         ceiling = min(60.0, 2.0 ** (attempt - 1))
         assert ceiling / 2 <= delay <= ceiling
     assert delays == [Backoff(7).delay_s(attempt, None) for attempt in range(1, 12)]
+
+
+def test_a_retry_at_once_waits_only_if_the_endpoint_asks_for_it() -> None:
+    assert Backoff(0).delay_s(3, None, Retry.AT_ONCE) == 0
+    assert Backoff(0).delay_s(1, 2.0, Retry.AT_ONCE) >= 2
+
+
+def test_the_docs_say_how_each_kind_is_retried() -> None:
+    page = Path(__file__).parents[3] / "docs" / "failures.md"
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ([\w ]*)\|$", page.read_text("utf-8"), re.MULTILINE)
+    said = {kind: how.strip() or Retry.NEVER.value for kind, how in rows}
+    warnings = set(list(FailureKind)[list(FailureKind).index(FailureKind.AUDIO_ODD) :])
+    assert said == {kind.value: retry_of(kind).value for kind in FailureKind if kind not in warnings}
+    assert Retry.NEVER not in RETRIES.values()
 
 
 @pytest.mark.parametrize("asked", [0.5, 20.0, 300.0])
