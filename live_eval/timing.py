@@ -151,6 +151,8 @@ class TurnTrace:
             that came next.
         device_spread_ns: How far the delay of the user's devices varied when it was measured; 0 where the
             user is no person at a device.
+        node: The machine of a cluster that held the session, whose clock the times are on; None for the one
+            that recorded the run.
     """
 
     dial_ns: int
@@ -176,6 +178,7 @@ class TurnTrace:
     stamp_error_ns: int = 0
     clock_steps: int = 0
     device_spread_ns: int = 0
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

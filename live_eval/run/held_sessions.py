@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from live_eval.cassettes import Step
 from live_eval.cassettes.recorder import WireRecord
@@ -131,6 +131,11 @@ class SessionHolder(Protocol):
         """The priority of the threads that stream; the lowest of them."""
         ...
 
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest of a run says of who holds its sessions: JSON values without secrets."""
+        ...
+
     async def hold(self, order: SessionOrder) -> HeldSession:
         """Hold a session. What the endpoint or the network does becomes a `Failure` of its turns.
 
@@ -161,6 +166,11 @@ class LocalSessions:
         self._slots = FrameSlots(clock)
         self._transport = transport
         self.priority = priority
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """As `SessionHolder.facts`."""
+        return {"priority": self.priority.value}
 
     async def hold(self, order: SessionOrder) -> HeldSession:
         """As `SessionHolder.hold`; a bug of the dialect raises what it raises."""

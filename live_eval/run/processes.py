@@ -2,10 +2,8 @@
 
 Only the holding moves: plan, rate limits, retries, decoding, timing and storing stay in this process, whose
 interpreter then no longer competes with the event loops that time sessions. An order goes to the process with
-the fewest sessions, through a pair of sockets: never on a command line, in the environment or in a file.
-
-A process that dies costs its sessions (`FailureKind.PROCESS_DIED`); the next order starts another in its
-place. Where none starts, the others take the sessions.
+the fewest sessions, through a pair of sockets: never on a command line, in the environment or in a file. See
+`live_eval.run.session_workers` for processes that die.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import itertools
 import os
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -25,14 +22,13 @@ from live_eval.clock import Clock
 from live_eval.dialect import ClientSpec
 from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.redaction import SECRETS
-from live_eval.run.held_sessions import Cpu, HeldSession, SessionHolder, SessionOrder, local_sessions
+from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder, local_sessions
 from live_eval.run.pipe import Pipe
 from live_eval.run.session_process import Assignment, ProcessSettings, Ready, SessionAnswer
-from live_eval.session.event_loop import Priority
+from live_eval.run.session_workers import Place, SpreadSessions, spread_sessions
 from live_eval.transport import Transport
-from live_eval.types import Failure
 
-__all__ = ["SessionProcesses", "hold_sessions", "session_processes"]
+__all__ = ["hold_sessions", "session_processes"]
 
 _PROGRAM = "from live_eval.run.session_process import main; main()"
 _START_S = 60.0
@@ -70,7 +66,7 @@ def hold_sessions(
 
 
 @contextlib.asynccontextmanager
-async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SessionProcesses]:
+async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SpreadSessions]:
     """Start processes that hold sessions; end them, and the sessions under way, with the block.
 
     Args:
@@ -83,121 +79,12 @@ async def session_processes(number: int, settings: ProcessSettings) -> AsyncIter
     """
     if not hasattr(socket, "AF_UNIX"):
         raise UsageError("turns.processes: expected 0 on this system, which has no Unix sockets")
-    places = [_Place(settings) for _ in range(number)]
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for place in places:
-                tasks.create_task(place.process())
-        yield SessionProcesses(places)
-    finally:
-        await asyncio.gather(*(place.close() for place in places))
-
-
-class SessionProcesses:
-    """Spreads sessions over processes; a `SessionHolder`. See `session_processes`."""
-
-    def __init__(self, places: list[_Place]) -> None:
-        self._places = places
-
-    @property
-    def priority(self) -> Priority:
-        """The lowest priority that a process got."""
-        return max((place.priority for place in self._places), key=list(Priority).index)
-
-    @property
-    def process_ids(self) -> list[int]:
-        """Of the processes that are there."""
-        return [place.running.process_id for place in self._places if place.running is not None]
-
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """As `SessionHolder.hold`.
-
-        Raises:
-            TurnError: As in the other process; or that process died.
-        """
-        while True:
-            place = min(self._places, key=lambda place: (place.is_down, place.sessions))
-            place.sessions += 1
-            try:
-                return await place.hold(order)
-            except _DownError as error:
-                if all(place.is_down for place in self._places):
-                    raise TurnError(FailureKind.PROCESS_DIED, str(error)) from error
-            finally:
-                place.sessions -= 1
-
-    def cpu(self) -> Cpu:
-        """As `SessionHolder.cpu`: since each process was ready, until its last session ended."""
-        spent = [place.cpu() for place in self._places]
-        total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
-        return Cpu(total_s, sum(cpu.loops_s for cpu in spent))
-
-
-class _DownError(LiveEvalError):
-    """No process starts in a place; the order can go to another."""
-
-
-class _Place:
-    """Where a process runs, and another one after it has died."""
-
-    def __init__(self, settings: ProcessSettings) -> None:
-        self._settings = settings
-        self._starting = asyncio.Lock()
-        self.running: _Process | None = None
-        self.sessions = 0
-        self.is_down = False
-        """Whether no process could be started here when it was last tried."""
-        self.priority = Priority.NORMAL
-        self._before = Cpu(0.0, 0.0)  # spent by those that died
-
-    def cpu(self) -> Cpu:
-        now = self.running.spent if self.running is not None else Cpu(0.0, 0.0)
-        return Cpu(self._before.total_s + now.total_s, self._before.loops_s + now.loops_s)
-
-    async def process(self) -> _Process:
-        """Return the process that runs here; start one if none does.
-
-        Raises:
-            LiveEvalError: It does not start.
-        """
-        async with self._starting:
-            if self.running is None or self.running.ended:
-                self._before, died, self.running = self.cpu(), self.running, None
-                if died is not None:
-                    await died.close()
-                process = _Process(self._settings)
-                try:
-                    self.priority = (await process.start()).priority
-                except BaseException:
-                    self.is_down = True
-                    await process.close()
-                    raise
-                self.running, self.is_down = process, False
-            return self.running
-
-    async def hold(self, order: SessionOrder) -> HeldSession:
-        """Hold a session here.
-
-        Raises:
-            TurnError: As in the process; or it died meanwhile.
-            _DownError: No process starts here.
-        """
-        try:
-            process = await self.process()
-        except LiveEvalError as error:
-            raise _DownError(str(error)) from error
-        outcome = (await process.answer(order)).outcome
-        if isinstance(outcome, Failure):
-            raise TurnError(outcome.kind, outcome.message)
-        return outcome
-
-    async def close(self) -> None:
-        if self.running is not None:
-            await self.running.close()
+    async with spread_sessions([Place(lambda: _Process(settings)) for _ in range(number)]) as sessions:
+        yield sessions
 
 
 class _Process:
-    """One process, from its start to its end."""
+    """One process, from its start to its end; a `SessionWorker`."""
 
     def __init__(self, settings: ProcessSettings) -> None:
         self._settings = settings

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import FailureKind
@@ -35,12 +35,24 @@ from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.types import Failure
 
-__all__ = ["Observer", "RunOutcome", "SilentObserver", "play", "running_endpoint", "sessions_of"]
+__all__ = [
+    "HoldSessions",
+    "Observer",
+    "RunOutcome",
+    "SilentObserver",
+    "play",
+    "running_endpoint",
+    "sessions_of",
+]
 
 _T = TypeVar("_T")
 
 _LOAD_NS = 250_000_000  # recordings are read so long before their session is due
 _LAST_BUSY_TRY = 4  # an endpoint without a free session is asked every few seconds
+
+
+HoldSessions: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionHolder]]
+"""Holds the sessions of a run with the endpoint at a base URL."""
 
 
 class Observer(Protocol):
@@ -97,6 +109,7 @@ async def play(
     starts: Iterable[int] | None = None,
     base_url: str | None = None,
     stop: StopSignals | None = None,
+    hold: HoldSessions | None = None,
 ) -> RunOutcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
@@ -113,12 +126,13 @@ async def play(
             for a closed loop: the next session begins when one ends.
         base_url: Of an endpoint that runs already; None for the plan's, or one that is launched for the run.
         stop: The signals of the command; None to handle them while playing only.
+        hold: Holds the sessions; None for this process, or processes of this machine, as the plan says.
 
     Returns:
         How many turns of the run, earlier ones included, were captured and failed.
     """
     with contextlib.nullcontext(stop) if stop is not None else StopSignals() as signals, signals.gently():
-        run = _Run(plan, writer, folder, observer, SystemClock())
+        run = _Run(plan, writer, folder, observer, SystemClock(), hold)
         try:
             with signals.cancelling():
                 await run.play(starts, base_url)
@@ -159,8 +173,17 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
 class _Run:
     """The workers of one run and what they share."""
 
-    def __init__(self, plan: Plan, writer: RunWriter, folder: Path, observer: Observer, clock: Clock) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        writer: RunWriter,
+        folder: Path,
+        observer: Observer,
+        clock: Clock,
+        hold: HoldSessions | None,
+    ) -> None:
         self._plan = plan
+        self._hold = hold
         self._turns = plan.config.turns
         self._folder = folder
         self._writer = writer
@@ -214,10 +237,13 @@ class _Run:
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
         """Play the sessions, `turns.concurrency` at a time, each when it is due where there is a schedule."""
-        async with hold_sessions(
-            self._plan.spec, self._clock, processes=self._turns.processes
-        ) as self._sessions:
-            facts = {"priority": self._sessions.priority.value, "processes": self._turns.processes}
+        held = (
+            self._hold(base_url)
+            if self._hold is not None
+            else hold_sessions(self._plan.spec, self._clock, processes=self._turns.processes)
+        )
+        async with held as self._sessions:
+            facts = {"processes": self._turns.processes, **self._sessions.facts}
             await self._in_writer_thread(self._writer.describe_machine, facts)
             began_ns = self._clock.now_ns() + _LOAD_NS
             due: Iterable[int | None] = itertools.repeat(None)

@@ -29,10 +29,11 @@ from live_eval.redaction import SECRETS
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.processes import SessionProcesses, session_processes
+from live_eval.run.processes import session_processes
 from live_eval.run.run_file import validate
 from live_eval.run.runner import RunOutcome, SilentObserver, play
 from live_eval.run.session_process import ProcessSettings
+from live_eval.run.session_workers import SpreadSessions
 
 RATE_HZ = 24_000
 CASES = 4
@@ -290,7 +291,7 @@ async def test_a_place_where_no_process_starts_gets_no_sessions_while_others_are
             held.append(self.name)
 
     places = [Place("down", is_down=True, sessions=0), Place("up", is_down=False, sessions=3)]
-    sessions = SessionProcesses(cast(Any, places))
+    sessions = SpreadSessions(cast(Any, places))
     for _ in range(3):
         await sessions.hold(cast(Any, None))
     assert held == ["up"] * 3
