@@ -7,13 +7,12 @@ four at a time, in a closed loop, in an open loop (2 turns a second, Poisson), c
 and from when the session was due, and in an open loop with sessions to spare, in which nobody queues.
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import soundfile
+from _recordings import write_speech
 from numpy.typing import NDArray
 
 from live_eval.cli._progress import RunProgress
@@ -23,7 +22,6 @@ from live_eval.profile.figures.latencies import latency_of
 from live_eval.profile.points import CampaignPlan, CampaignPoint
 from live_eval.profile.summary import read_campaign
 from live_eval.recording import TurnRecord
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
 from live_eval.session.event_loop import run
@@ -32,7 +30,6 @@ TURNS = 200
 SESSIONS = 4
 DELAY_MS, STALL_MS, EVERY_MS = 200, 5_000, 20_000
 OPEN = "poisson:2"
-RATE_HZ = 24_000
 
 
 class Progress(RunProgress):
@@ -40,19 +37,6 @@ class Progress(RunProgress):
 
     def step(self, number: int, total: int, point: CampaignPoint) -> None:
         """Show nothing: there is one point."""
-
-
-def write_speech(folder: Path) -> Path:
-    """Write ten recordings of 0.4 s whose end the calibrating endpoint recognises."""
-    rows = []
-    for number in range(10):
-        speech = calibration_speech(400, RATE_HZ)
-        soundfile.write(folder / f"{number}.wav", speech.audio.int16(), RATE_HZ)
-        end_ms = 1000 * speech.voice_end_sample / RATE_HZ
-        rows.append({"audio": f"{number}.wav", "text": "-", "onset_ms": 0, "voice_end_ms": end_ms})
-    path = folder / "speech.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
 
 
 async def campaign(folder: Path, plan: CampaignPlan) -> list[TurnRecord]:
@@ -97,7 +81,7 @@ def main() -> None:
     closed, opened = Arrivals(), Arrivals.parse(OPEN)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_speech(folder)
+        write_speech(folder, 400)
         shared = CampaignPlan(turns=TURNS, sentinel_turns=0, config=validate({}))
         in_turn = run(campaign(folder, replace(shared, concurrency=(SESSIONS,), arrivals=closed)))
         due = run(campaign(folder, replace(shared, concurrency=(SESSIONS,), arrivals=opened)))

@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from _recordings import write_speech
 from numpy.typing import NDArray
 from scipy.signal import correlate
 from websockets.asyncio.server import ServerConnection, serve
 
 import live_eval
-from live_eval.audio import Audio, Codec, CodecName, read_audio, resample, write_flac
+from live_eval.audio import Audio, Codec, CodecName, read_audio, resample
 from live_eval.audio.speech_level import speech_level
 from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Pacer, SystemClock
@@ -37,7 +37,6 @@ from live_eval.impair.packets import HEADER_BYTES
 from live_eval.impair.recording import impair_recording
 from live_eval.impair.sound import room_response
 from live_eval.recording import RunReader, RunWriter
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
@@ -383,7 +382,7 @@ async def calls(folder: Path) -> None:
         address = process.base_url.replace("ws://", "http://", 1)
         values = {
             "endpoint": {"name": "openai-webrtc", "base_url": address},
-            "data": {"path": str(write_speech(folder))},
+            "data": {"path": str(write_speech(folder, 3_000))},
             "turns": {"repeat": 2, "concurrency": 4, "retries": 0, "word_times": "off"},
             "impair": {"specs": [spec]},
         }
@@ -398,19 +397,6 @@ async def calls(folder: Path) -> None:
         sum(getattr(each, name) or 0 for each in media) for name in ("sent_packets", "sent_lost")
     )
     row(spec, "lost of ours, by its reports", 10, 100 * missing / sent, sent, "%")
-
-
-def write_speech(folder: Path) -> Path:
-    """Write ten recordings of 3 s whose end the calibrating endpoint recognises."""
-    rows = []
-    for number in range(10):
-        speech = calibration_speech(3_000, RATE_HZ)
-        write_flac(folder / f"{number}.flac", speech.audio.int16(), RATE_HZ)
-        end_ms = 1000 * speech.voice_end_sample / RATE_HZ
-        rows.append({"audio": f"{number}.flac", "text": "-", "onset_ms": 0, "voice_end_ms": end_ms})
-    path = folder / "speech.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
 
 
 def main() -> None:

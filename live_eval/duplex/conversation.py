@@ -6,12 +6,13 @@ monotonic nanoseconds; the user's sound is timed as spoken, the endpoint's as he
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from live_eval.types import SpeechKind
 
-__all__ = ["BREATH_NS", "AgentSpeech", "Conversation", "Stretch", "UserSpeech"]
+__all__ = ["BREATH_NS", "AgentSpeech", "Conversation", "Stretch", "UserSpeech", "overlaps"]
 
 BREATH_NS = 500_000_000
 """A pause of one response up to this long belongs to its speech: a breath between sentences is no yield."""
@@ -79,6 +80,12 @@ class AgentSpeech:
     discarded_ns: int = 0
     text: str = ""
 
+    @property
+    def began_ns(self) -> int | None:
+        """The first sign of it: the endpoint's word, or its first audible sample; None without either."""
+        signs = (self.created_ns, self.sounds[0].start_ns if self.sounds else None)
+        return min((at for at in signs if at is not None), default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
@@ -101,3 +108,12 @@ class Conversation:
     speech_started_ns: tuple[int, ...] = ()
     speech_stopped_ns: tuple[int, ...] = ()
     lag_ns: int = 0
+
+
+def overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:
+    """Yield the stretches in which both sides sound."""
+    for mine in user:
+        for theirs in agent:
+            start_ns, end_ns = max(mine.start_ns, theirs.start_ns), min(mine.end_ns, theirs.end_ns)
+            if start_ns < end_ns:
+                yield Stretch(start_ns, end_ns)

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech, overlaps
 from live_eval.types import AnchorKind, Case, SpeechKind
 
 __all__ = [
@@ -192,7 +192,7 @@ def unspoken(conversation: Conversation | None) -> Judgement:
 def _answering(conversation: Conversation) -> Judgement:
     """Judge an utterance that is to be answered when it has ended, and not before."""
     last = conversation.user[-1]
-    responses = [each for each in conversation.agent if (_began_ns(each) or 0) >= last.start_ns]
+    responses = [each for each in conversation.agent if (each.began_ns or 0) >= last.start_ns]
     audible = [each.sounds[0].start_ns for each in responses if each.sounds]
     signs = {
         "it ended the turn": _first(conversation.speech_stopped_ns, last.start_ns),
@@ -302,7 +302,7 @@ def _silence_expected(conversation: Conversation) -> Judgement:
     Where the turn before it is still to be answered, the first response is that answer.
     """
     last = conversation.user[-1]
-    responses = sorted(at for each in conversation.agent if (at := _began_ns(each)) is not None)
+    responses = sorted(at for each in conversation.agent if (at := each.began_ns) is not None)
     began = [at for at in responses if at >= last.start_ns]
     asked = [each.start_ns for each in conversation.user[:-1] if each.kind is SpeechKind.TURN]
     if asked and not any(asked[-1] <= at < last.start_ns for at in responses):
@@ -318,15 +318,8 @@ def _silence_expected(conversation: Conversation) -> Judgement:
 # -- What the rules ask --------------------------------------------------------------------------------
 
 
-def _began_ns(speech: AgentSpeech) -> int | None:
-    """Return the first sign of a response: the endpoint's word, or its first audible sample."""
-    signs = (speech.created_ns, speech.sounds[0].start_ns if speech.sounds else None)
-    return min((at for at in signs if at is not None), default=None)
-
-
 def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:
-    began_ns = _began_ns(speech)
-    return began_ns is not None and began_ns > at_ns
+    return speech.began_ns is not None and speech.began_ns > at_ns
 
 
 def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
@@ -343,12 +336,8 @@ def _talk_ns(speeches: Iterable[UserSpeech | AgentSpeech]) -> int:
 
 
 def _overlap_ns(sounds: Sequence[Stretch], agent: Sequence[AgentSpeech]) -> int:
-    return sum(
-        max(0, min(mine.end_ns, theirs.end_ns) - max(mine.start_ns, theirs.start_ns))
-        for mine in sounds
-        for speech in agent
-        for theirs in speech.sounds
-    )
+    both = overlaps(sounds, [sound for speech in agent for sound in speech.sounds])
+    return sum(stretch.end_ns - stretch.start_ns for stretch in both)
 
 
 def _ms(ns: int) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from live_eval.audio.peaks import peaks
-from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch
+from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, overlaps
 from live_eval.duplex.outcomes import Rule
 from live_eval.duplex.trials import PlayedTrial
 from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
@@ -204,18 +204,10 @@ def _shades(conversation: Conversation) -> list[list[Any]]:
     user = [sound for speech in conversation.user for sound in speech.sounds]
     agent = [sound for speech in conversation.agent for sound in speech.sounds]
     return [
-        *(shade(None, "overlap", both) for both in _overlaps(user, agent)),
+        *(shade(None, "overlap", both) for both in overlaps(user, agent)),
         *(shade(0, "user-sound", sound) for sound in user),
         *(shade(1, "endpoint-sound", sound) for sound in agent),
     ]
-
-
-def _overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:
-    for mine in user:
-        for theirs in agent:
-            start_ns, end_ns = max(mine.start_ns, theirs.start_ns), min(mine.end_ns, theirs.end_ns)
-            if start_ns < end_ns:
-                yield Stretch(start_ns, end_ns)
 
 
 def _in_words(conversation: Conversation) -> str:
@@ -240,7 +232,11 @@ def _texts(played: PlayedTrial) -> list[list[str]]:
     else:
         said = [(speech.start_ns, SPEECH_TITLES[speech.kind], speech.text) for speech in conversation.user]
         said += [
-            (_began_ns(speech, conversation), f"Endpoint, response {place}", speech.text)
+            (
+                at if (at := speech.began_ns) is not None else conversation.end_ns,
+                f"Endpoint, response {place}",
+                speech.text,
+            )
             for place, speech in enumerate(conversation.agent, 1)
         ]
     heard = [
@@ -250,8 +246,7 @@ def _texts(played: PlayedTrial) -> list[list[str]]:
 
 
 def _began_ns(speech: AgentSpeech, conversation: Conversation) -> int:
-    signs = (speech.created_ns, speech.sounds[0].start_ns if speech.sounds else None)
-    return min((at for at in signs if at is not None), default=conversation.end_ns)
+    return conversation.end_ns if speech.began_ns is None else speech.began_ns
 
 
 def _facts(view: TrialView) -> list[list[str]]:
