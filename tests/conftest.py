@@ -3,8 +3,13 @@ from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
+from hypothesis import HealthCheck, settings
 
 from live_eval.redaction import SECRETS
+
+# Machines are noisy: how long an example takes is no reason to fail.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parents[1]
 ECHOMIND_DEMO = ROOT.parent / "shared" / "echomind-demo"

@@ -14,7 +14,7 @@ import orjson
 import pybase64
 import pytest
 import soundfile
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.beta import realtime as beta_types
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
@@ -395,7 +395,7 @@ def disorder(draw: Callable[[st.SearchStrategy[Any]], Any], name: str) -> list[M
 
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(data=st.data())
 def test_anything_may_arrive(name: str, data: st.DataObject) -> None:
     came = data.draw(disorder(name))
@@ -426,7 +426,7 @@ def replay(factory: Callable[[EndpointSettings], Dialect], cassette: Cassette) -
     message=st.dictionaries(st.text(max_size=5), json_values, max_size=4).map(json.dumps)
     | st.binary(max_size=60)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_log_of_anything_is_json(name: str, message: Message) -> None:
     mode = SPECS[name].turn_modes[0]
     dialect = DIALECTS[name](EndpointSettings(base_url="ws://127.0.0.1:9", turn_mode=mode))

@@ -58,14 +58,14 @@ def figures(told: Rows) -> list[object]:
     ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows, st.randoms(use_true_random=False))
 def test_no_figure_depends_on_the_order_of_its_values(told: Rows, random: Any) -> None:
     shuffled = random.sample(told, len(told))
     assert figures(shuffled) == figures(told)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(numbers, numbers), min_size=36, max_size=36), st.randoms(use_true_random=False))
 def test_no_comparison_depends_on_the_order_in_which_turns_finished(
     values: list[tuple[float, float]], random: Any

@@ -267,7 +267,7 @@ class TestUnusable:
         path.write_bytes(wav_bytes(bytes(2_000), rate_hz=rate_hz))
         assert failure_of(path).kind is FailureKind.AUDIO_RATE
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(
         st.sampled_from(["WAV", "FLAC", "AIFF"]),
         st.dictionaries(st.integers(0, 120), st.integers(0, 255), min_size=1, max_size=6),

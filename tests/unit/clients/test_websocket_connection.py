@@ -168,7 +168,7 @@ def cut(stream: list[bytes], cuts: list[int]) -> list[bytes]:
     return [piece for piece in (*pieces, rest) if piece]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     stream=streams,
     end=ends,

@@ -56,13 +56,13 @@ WORDS = st.lists(st.sampled_from(["i", "am", "so", "sorry", "for", "you", "today
 
 
 @given(WORDS, WORDS)
-@settings(max_examples=60, deadline=None)  # the first one loads the model of languages
+@settings(max_examples=60)
 def test_bleu_is_bleu(reply: list[str], reference: list[str]) -> None:
     assert score(BLEU, " ".join(reply), " ".join(reference)) == pytest.approx(bleu4(reply, reference))
 
 
 @given(WORDS, WORDS)
-@settings(max_examples=60, deadline=None)  # the first one loads the model of languages
+@settings(max_examples=60)
 def test_rouge_l_is_rouge_l(reply: list[str], reference: list[str]) -> None:
     assert score(ROUGE_L, " ".join(reply), " ".join(reference)) == pytest.approx(lcs_f(reply, reference))
 
