@@ -3,7 +3,8 @@
 A sound card counts samples by a crystal of its own, which runs some parts per million fast or slow, and its
 blocks reach us late by a varying time. How late is never negative, so the line under all (sample, arrival)
 points is the clock: offset and drift of the lower convex hull, as for one-way network delays (Moon, Skelly,
-Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999).
+Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). A device that
+loses samples counts on as if nothing had been, so that all later blocks lie above the line: it starts afresh.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ _SECOND_NS = 1_000_000_000
 _WINDOW = 60
 """Seconds that the line rests on: a crystal's rate changes with its temperature, over minutes."""
 _MOST_DRIFT = 1e-3
+_LOSS_NS = 5_000_000
+_LOSS_S = 2
+"""Blocks that are all later than the line by so much, for so long, follow samples that the device lost."""
 
 
 class DeviceClock:
@@ -48,6 +52,7 @@ class DeviceClock:
         second = device_ns // _SECOND_NS
         if second != self._second:
             self._second = second
+            self._forget_before_loss()
             self._earliest.append((device_ns, offset_ns))
             self._fit()
         elif offset_ns < self._earliest[-1][1]:
@@ -67,6 +72,12 @@ class DeviceClock:
 
     def _offset_at(self, device_ns: int) -> int:
         return self._offset_ns + round((device_ns - self._at_ns) * self._slope)
+
+    def _forget_before_loss(self) -> None:
+        """Start afresh with the last seconds if samples were lost before them."""
+        last = list(self._earliest)[-_LOSS_S:]
+        if all(offset_ns - self._offset_at(device_ns) > _LOSS_NS for device_ns, offset_ns in last):
+            self._earliest = deque(last, maxlen=_WINDOW)
 
     def _fit(self) -> None:
         """Lay the line along the edge of the lower convex hull that spans the middle of the window."""

@@ -25,6 +25,8 @@ from live_eval.studio.talking.news import as_json
 __all__ = ["PageConversation"]
 
 _CONNECT_NS = 15_000_000_000
+_DELAY_NS = 120_000_000
+"""From the microphone to the session: packets of a busy browser come up to 80 ms late."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +103,14 @@ class PageConversation:
 
     async def _converse(self, writer: RunWriter) -> None:
         loudspeaker = TrackLoudspeaker(self._connection, self._clock)
-        live = LiveConversation(self._plan, writer, loudspeaker, device_hz=OPUS_RATE_HZ, clock=self._clock)
+        live = LiveConversation(
+            self._plan,
+            writer,
+            loudspeaker,
+            device_hz=OPUS_RATE_HZ,
+            delay_ns=_DELAY_NS,
+            clock=self._clock,
+        )
         self._live = live
         if self._stopped:
             live.stop()

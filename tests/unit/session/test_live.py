@@ -83,6 +83,17 @@ def test_stalls_do_not_move_the_clock() -> None:
             assert abs(clock.captured_ns(samples) - device.captured_ns(samples)) < 2 * MS
 
 
+def test_lost_samples_move_the_clock_within_three_seconds() -> None:
+    device, clock = Device(200), DeviceClock(RATE)
+    lost = 0
+    for samples, at_ns in device.arrivals(60):
+        if samples == 30 * RATE:
+            lost = RATE // 10
+        clock.observe(samples - lost, at_ns)
+        if not lost or samples > 33 * RATE:
+            assert abs(clock.captured_ns(samples - lost) - device.captured_ns(samples)) < 4 * MS
+
+
 def test_a_sample_is_found_by_its_time() -> None:
     clock = DeviceClock(RATE)
     for samples, at_ns in Device(150).arrivals(30):
