@@ -21,9 +21,8 @@ async def serve(log_folder: Path) -> int:
     async with ReferenceProcess(log_folder=log_folder) as assistant:
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
-        # Ctrl-C reaches the studio, too; other signals are passed on.
-        loop.add_signal_handler(signal.SIGINT, lambda: None)
-        loop.add_signal_handler(signal.SIGTERM, stopped.set)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
         studio = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "live_eval", "studio", *sys.argv[1:]),
             env={**os.environ, URL_VARIABLE: assistant.base_url},
