@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from live_eval.profile.campaign_file import is_campaign
-from live_eval.profile.summary import campaign_summary
+from live_eval.profile.summary import campaign_summary, read_campaign
 from live_eval.report import write_report
 from live_eval.report.latency import write_campaign_page
 
@@ -34,7 +34,8 @@ def main() -> None:
         sys.exit(f"no browser found, expected one of {', '.join(BROWSERS)}")
     with tempfile.TemporaryDirectory() as temporary:
         if is_campaign(folder):
-            page, image = write_campaign_page(folder, campaign_summary(folder)), IMAGES / "latency.png"
+            campaign = read_campaign(folder)
+            page, image = write_campaign_page(campaign, campaign_summary(campaign)), IMAGES / "latency.png"
         else:
             page, image = Path(temporary) / "report.html", IMAGES / "report.png"
             write_report([folder], page, audio_mb=0)

@@ -16,7 +16,7 @@ from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import RunProgress
 from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
 from live_eval.duplex.probes import OWN, PROBES
-from live_eval.duplex.summary import compare_campaigns, duplex_summary
+from live_eval.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import UsageError
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
@@ -63,20 +63,21 @@ def _duplex(
         click.echo(f"note: {note}", err=True)
     with _DuplexProgress() as progress:
         outcome = run_loop(campaign.hold(progress, stop))
-    summary = duplex_summary(folder)
+    held = read_duplex(folder)
+    summary = duplex_summary(held)
     if as_json:
         _options.print_json(summary)
     else:
         print_duplex(summary)
     click.echo(f"campaign: {folder}", err=as_json)
-    click.echo(f"page to open: {_page(folder, summary)}", err=as_json)
+    click.echo(f"page to open: {_page(held, summary)}", err=as_json)
     sys.exit(_status(outcome))
 
 
-def _page(folder: Path, summary: Mapping[str, Any]) -> Path:
+def _page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Path:
     from live_eval.report.duplex import write_duplex_page
 
-    return write_duplex_page(folder, summary)
+    return write_duplex_page(campaign, summary)
 
 
 def _list(as_json: bool) -> None:
@@ -95,7 +96,7 @@ def _list(as_json: bool) -> None:
 def _compare(folders: Sequence[str], as_json: bool) -> None:
     if len(folders) != 2:
         raise UsageError(f"compare: expected two folders of campaigns, found {len(folders)}")
-    first, second = map(Path, folders)
+    first, second = (read_duplex(Path(folder)) for folder in folders)
     comparison = compare_campaigns(first, second)
     if as_json:
         _options.print_json(comparison)

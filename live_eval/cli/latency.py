@@ -19,7 +19,7 @@ from live_eval.profile.arrivals import Arrivals
 from live_eval.profile.assertions import CheckedAssertion, check_campaign, parse_assertion
 from live_eval.profile.campaign import Campaign, CampaignOutcome
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
-from live_eval.profile.summary import campaign_summary
+from live_eval.profile.summary import CampaignRecord, campaign_summary, read_campaign
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price
@@ -84,7 +84,8 @@ def _latency(
         click.echo(f"note: {note}", err=True)
     with _CampaignProgress() as progress:
         outcome = run_loop(campaign.hold(progress, stop))
-    summary = campaign_summary(folder)
+    held = read_campaign(folder)
+    summary = campaign_summary(held)
     checked = check_campaign(assertions, summary)
     summary["asserts"] = [each.as_json() for each in checked]
     if as_json:
@@ -97,16 +98,16 @@ def _latency(
     for each in checked:
         click.echo(each.in_words, err=as_json)
     click.echo(f"campaign: {folder}", err=as_json)
-    click.echo(f"page to open: {_page(folder, summary)}", err=as_json)
+    click.echo(f"page to open: {_page(held, summary)}", err=as_json)
     if outcome.interrupted:
         click.echo(f"Interrupted. To continue, rerun with --out {folder} --resume", err=True)
     sys.exit(_status(outcome, checked))
 
 
-def _page(folder: Path, summary: Mapping[str, Any]) -> Path:
+def _page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
     from live_eval.report.latency import write_campaign_page
 
-    return write_campaign_page(folder, summary)
+    return write_campaign_page(campaign, summary)
 
 
 def _status(outcome: CampaignOutcome, checked: Sequence[CheckedAssertion]) -> int:

@@ -75,7 +75,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
     Raises:
         UsageError: Another format or another place is asked for.
     """
-    from live_eval.profile.summary import campaign_summary
+    from live_eval.profile.summary import campaign_summary, read_campaign
     from live_eval.report.latency import CAMPAIGN_PAGE, write_campaign_page
 
     if form not in (None, "html") or output is not None:
@@ -83,7 +83,8 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
             f"{folder}: the report of a campaign is {CAMPAIGN_PAGE} in its folder, with links to its runs: "
             "expected neither --output nor a format other than html"
         )
-    click.echo(f"report: {write_campaign_page(folder, campaign_summary(folder))}", err=True)
+    campaign = read_campaign(folder)
+    click.echo(f"report: {write_campaign_page(campaign, campaign_summary(campaign))}", err=True)
 
 
 def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> None:
@@ -92,7 +93,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
     Raises:
         UsageError: Another format or another place is asked for, or there are more than two.
     """
-    from live_eval.duplex.summary import compare_campaigns, duplex_summary
+    from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
     from live_eval.report.duplex import DUPLEX_PAGE, write_comparison_page, write_duplex_page
 
     one = len(folders) == 1
@@ -102,12 +103,13 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
             "is a page with both: expected at most two campaigns, no format other than html, and --output "
             "with a file's name for two only"
         )
+    campaigns = [read_duplex(folder) for folder in folders]
     if one:
-        page = write_duplex_page(folders[0], duplex_summary(folders[0]))
+        page = write_duplex_page(campaigns[0], duplex_summary(campaigns[0]))
     else:
         first, second = (folder.resolve() for folder in folders)
         default = first.with_name(f"duplex-{first.name}-{second.name}.html")
-        page = write_comparison_page(output or default, compare_campaigns(*folders))
+        page = write_comparison_page(output or default, campaigns, compare_campaigns(*campaigns))
     click.echo(f"report: {page}", err=True)
 
 

@@ -31,7 +31,6 @@ __all__ = [
     "DuplexRecord",
     "compare_campaigns",
     "duplex_summary",
-    "figures_of",
     "read_duplex",
 ]
 
@@ -84,20 +83,8 @@ def read_duplex(folder: Path) -> DuplexRecord:
     return DuplexRecord(folder=folder, facts=facts, trials=trials)
 
 
-def duplex_summary(folder: Path) -> dict[str, Any]:
-    """Return all figures of a campaign, complete or not.
-
-    Args:
-        folder: Its folder.
-
-    Raises:
-        StoreError: The folder holds no campaign, or a damaged one.
-    """
-    return figures_of(read_duplex(folder))
-
-
-def figures_of(campaign: DuplexRecord) -> dict[str, Any]:
-    """Return all figures of a campaign that was read."""
+def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
+    """Return all figures of a campaign, complete or not."""
     facts = campaign.facts
     return {
         "schema": SUMMARY_SCHEMA,
@@ -120,22 +107,17 @@ def figures_of(campaign: DuplexRecord) -> dict[str, Any]:
     }
 
 
-def compare_campaigns(first: Path, second: Path) -> dict[str, Any]:
+def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, Any]:
     """Return the differences of two campaigns, the second minus the first, paired by trial.
 
-    Args:
-        first: The folder of one.
-        second: The folder of the other; trials that only one of them has are left out.
-
-    Raises:
-        StoreError: A folder holds no campaign, or a damaged one.
+    Trials that only one of them has are left out.
     """
-    campaigns = [read_duplex(folder) for folder in (first, second)]
+    campaigns = (first, second)
     trials = [campaign.last(CLEAN) for campaign in campaigns]
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoints": [campaign.facts.get("endpoint") for campaign in campaigns],
-        "campaigns": [str(first), str(second)],
+        "campaigns": [str(campaign.folder) for campaign in campaigns],
         "notes": _other_words(*trials),
         "paired": differences(*trials),
         "profiles": [profile(each) for each in trials],

@@ -131,29 +131,25 @@ def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
         return PointRecord(facts=facts, path=path, turns=(), error=str(error))
 
 
-def campaign_summary(folder: Path, *, words: bool = True) -> dict[str, Any]:
+def campaign_summary(campaign: CampaignRecord, *, words: bool = True) -> dict[str, Any]:
     """Return all figures of a campaign, complete or not.
 
     Args:
-        folder: Its folder.
+        campaign: The campaign.
         words: Whether to recognise the words of replies for the definitions that need them, where the
             recogniser is installed. They are kept in the folder, since recognition takes about a tenth of
             the replies' length.
 
     Returns:
         The object that `summary_schema` describes, without asserts.
-
-    Raises:
-        StoreError: The folder holds no campaign, or a damaged one.
     """
-    campaign = read_campaign(folder)
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
     found = [note for point in campaign.points for note in _notes_on(point)]
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoint": facts.get("endpoint"),
-        "campaign": str(folder),
+        "campaign": str(campaign.folder),
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "arrivals": facts.get("arrivals"),

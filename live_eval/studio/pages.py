@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.duplex.summary import duplex_summary
+from live_eval.duplex.summary import duplex_summary, read_duplex
 from live_eval.errors import UsageError
 from live_eval.profile.summary import campaign_summary, read_campaign
 from live_eval.recording import is_own_file
@@ -149,10 +149,12 @@ def _board_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _latency_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
-    return "".join(campaign_page(read_campaign(folder), campaign_summary(folder)))
+    campaign = read_campaign(folder)
+    return "".join(campaign_page(campaign, campaign_summary(campaign)))
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _duplex_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
     """Make the page in the folder, next to the sound that it plays, as ``live-eval report`` does."""
-    return write_duplex_page(folder, duplex_summary(folder)).read_text("utf-8")
+    campaign = read_duplex(folder)
+    return write_duplex_page(campaign, duplex_summary(campaign)).read_text("utf-8")

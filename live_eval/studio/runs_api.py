@@ -10,8 +10,8 @@ from aiohttp import web
 
 from live_eval.analysis.summary import summarise
 from live_eval.analysis.task_levels import relate_levels
-from live_eval.duplex.summary import duplex_summary
-from live_eval.profile.summary import campaign_summary
+from live_eval.duplex.summary import duplex_summary, read_duplex
+from live_eval.profile.summary import campaign_summary, read_campaign
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.studio.answers import answer
 from live_eval.studio.library import Library
@@ -61,9 +61,9 @@ def _figures(library: Library, run_id: str) -> dict[str, Any]:
         return {**_summary(folder.path, stamp_of(folder.path)), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        figures = campaign_summary(folder.path, words=False)  # recognising words takes long
+        figures = campaign_summary(read_campaign(folder.path), words=False)  # recognising words takes long
     else:
-        figures = duplex_summary(folder.path)
+        figures = duplex_summary(read_duplex(folder.path))
     return {**figures, "folder": facts, "runs": runs}
 
 

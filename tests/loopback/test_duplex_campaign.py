@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from live_eval.cli.duplex import command
 from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
-from live_eval.duplex.summary import compare_campaigns, duplex_summary
+from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import StoreError, UsageError
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
@@ -83,7 +83,7 @@ async def held(
 
 async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
     """The outcomes of each run of a campaign, condition by condition."""
-    summary = await asyncio.to_thread(duplex_summary, folder)
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
     assert summary["complete"]
     found: dict[str, list[dict[str, int]]] = {}
     for entry in summary["probes"]:
@@ -111,16 +111,22 @@ async def test_an_endpoint_does_what_its_script_says(endpoint: str, manifest: Pa
         assert await outcomes(tmp_path / name) == {"clean": [{name: 1}]}
     assert observers["natural_end"].again == [1, 1], "a void trial is played again, twice"
     assert not observers["kept_talking"].again
-    summary = await asyncio.to_thread(duplex_summary, tmp_path / "yielded")
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "yielded")))
     (trial,) = summary["probes"][0]["trials"]
     assert trial["durations_ms"]["audible_stop"] > 0
     assert trial["durations_ms"]["discarded"] > 0
     assert trial["marks"]["reply_onset"] < trial["marks"]["user_start"] < trial["marks"]["reply_silent"]
-    (silent,) = (await asyncio.to_thread(duplex_summary, tmp_path / "no_reply"))["probes"]
+    (silent,) = (await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "no_reply"))))[
+        "probes"
+    ]
     assert "no response within" in silent["trials"][0]["reason"], "why nothing was heard"
-    (void,) = (await asyncio.to_thread(duplex_summary, tmp_path / "natural_end"))["probes"]
+    (void,) = (await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "natural_end"))))[
+        "probes"
+    ]
     assert (len(void["trials"]), void["void"], void["passed"]["n"]) == (3, 3, 0)
-    compared = await asyncio.to_thread(compare_campaigns, tmp_path / "yielded", tmp_path / "kept_talking")
+    compared = await asyncio.to_thread(
+        lambda: compare_campaigns(read_duplex(tmp_path / "yielded"), read_duplex(tmp_path / "kept_talking"))
+    )
     (row,) = compared["paired"]
     assert row["outcomes"] == {"yielded → kept_talking": 1}
     assert row["passed"]["value"] == -100
@@ -133,7 +139,7 @@ async def test_the_same_trials_are_played_again_with_an_impairment(
     url = f"{endpoint}?stop_ms=100&reply_ms=2000"
     await held(url, manifest, tmp_path / "c", "delay=30ms")
     assert await outcomes(tmp_path / "c") == {"clean": [{"yielded": 1}], "impaired": [{"yielded": 1}]}
-    summary = await asyncio.to_thread(duplex_summary, tmp_path / "c")
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
     assert (summary["impairment"], summary["runs"]["impaired"]) == ("delay=30ms", "impaired")
     (pair,) = summary["paired"]
     assert pair["pairs"] == 1
@@ -145,7 +151,7 @@ async def test_the_same_trials_are_played_again_with_an_impairment(
 async def test_a_campaign_stops_where_no_session_can_be_held(manifest: Path, tmp_path: Path) -> None:
     ended = await held("ws://127.0.0.1:9/v1", manifest, tmp_path / "c", "delay=30ms", retries=0)
     assert "no session could be held (connection_refused" in ended.stopped
-    summary = await asyncio.to_thread(duplex_summary, tmp_path / "c")
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
     assert not summary["complete"]
     assert [entry["outcomes"] for entry in summary["probes"]] == [{"failed": 1}], (
         "and not once more, impaired"

@@ -25,7 +25,7 @@ from live_eval.profile.arrivals import Arrivals
 from live_eval.profile.campaign import Campaign, CampaignOutcome
 from live_eval.profile.campaign_file import CAMPAIGN_FILE
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
-from live_eval.profile.summary import campaign_summary, summary_schema
+from live_eval.profile.summary import campaign_summary, read_campaign, summary_schema
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
@@ -154,7 +154,7 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
     assert 0 <= delays[0] < 50_000_000
     # A turn takes more than 0.3 s and only one is held at a time: each start is 0.2 s later than the last.
     assert min(np.diff(delays)) > 199_000_000
-    summary = await asyncio.to_thread(campaign_summary, folder, words=False)
+    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False))
     assert "c1: sessions queued: they began" in summary["notes"][-1]
 
 
@@ -196,7 +196,7 @@ async def test_a_reply_before_the_user_ends_keeps_its_negative_latency(
     (turn,) = await turns_of(tmp_path / "c" / "c1")
     assert turn.timing.voice_to_voice.ns is not None
     assert turn.timing.voice_to_voice.ns < -300_000_000
-    summary = await asyncio.to_thread(campaign_summary, tmp_path / "c", words=False)
+    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False))
     assert summary["points"][0]["turns"]["early"] == 1
     assert summary["points"][0]["latencies"]["voice_to_voice"]["max_ms"] < -300
 
@@ -221,7 +221,7 @@ async def test_an_endpoint_that_sends_only_silence_has_no_audible_reply(
         settings = await asyncio.to_thread(config, silent.base_url, manifest)
         outcome = await held(tmp_path / "c", config=settings, turns=2)
     assert (outcome.failed, outcome.stopped) == (0, "")
-    summary = await asyncio.to_thread(campaign_summary, tmp_path / "c", words=False)
+    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False))
     latencies = summary["points"][0]["latencies"]
     assert (latencies["first_byte"]["n"], latencies["voice_to_voice"]["n"]) == (2, 0)
     assert latencies["voice_to_voice"]["missing"] == {"no audible sample": 2}

@@ -17,7 +17,7 @@ from live_eval.duplex.campaign import CLEAN
 from live_eval.duplex.from_turns import both_sides_of
 from live_eval.duplex.outcomes import Outcome
 from live_eval.duplex.probes import PROBES
-from live_eval.duplex.summary import DuplexRecord, figures_of, read_duplex
+from live_eval.duplex.summary import DuplexRecord, duplex_summary
 from live_eval.duplex.trials import PlayedTrial
 from live_eval.recording import RunReader
 from live_eval.report.build import write_report
@@ -70,23 +70,23 @@ class _Source:
         return self.campaign.folder / self.run
 
 
-def write_duplex_page(folder: Path, summary: Mapping[str, Any]) -> Path:
+def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Path:
     """Write the page of a campaign into its folder, with its sound, and the reports of its runs into theirs.
 
     The page opens offline. Its links are relative, so that the folder can be moved as a whole.
 
     Args:
-        folder: The campaign's folder.
+        campaign: The campaign.
         summary: Its figures, as `live_eval.duplex.summary.duplex_summary` returns them.
 
     Returns:
         The page.
 
     Raises:
-        StoreError: The folder holds no campaign, or a link in the place of a file.
+        StoreError: A link is in the place of a file.
         UsageError: A file cannot be written.
     """
-    campaign = read_duplex(folder)
+    folder = campaign.folder
     sources = [
         _Source(campaign, run, run, "" if run == CLEAN else str(summary["impairment"]), "", summary)
         for run in campaign.trials
@@ -94,29 +94,31 @@ def write_duplex_page(folder: Path, summary: Mapping[str, Any]) -> Path:
     return _write(folder, DUPLEX_PAGE, folder.resolve().name, sources, summary["paired"])
 
 
-def write_comparison_page(page: Path, comparison: Mapping[str, Any]) -> Path:
+def write_comparison_page(
+    page: Path, campaigns: Sequence[DuplexRecord], comparison: Mapping[str, Any]
+) -> Path:
     """Write a page with the clean runs of two campaigns side by side.
 
     Args:
         page: The page. It plays the sound in the campaigns' folders, which it links to.
+        campaigns: The two campaigns.
         comparison: Their differences, as `live_eval.duplex.summary.compare_campaigns` returns them.
 
     Returns:
         The page.
 
     Raises:
-        StoreError: A folder holds no campaign, or a link in the place of a file.
+        StoreError: A link is in the place of a file.
         UsageError: A file cannot be written.
     """
-    folders = [Path(folder) for folder in comparison["campaigns"]]
-    names = [folder.resolve().name for folder in folders]
+    names = [campaign.folder.resolve().name for campaign in campaigns]
     endpoints = [str(name) for name in comparison["endpoints"]]
     labels = endpoints if len(set(endpoints)) > 1 else names
     sources = []
-    for folder, name, label in zip(folders, names, labels, strict=True):
-        campaign, note = read_duplex(folder), "" if label == name else name
-        link = _link(page.parent, folder)
-        sources.append(_Source(campaign, CLEAN, label, note, link, figures_of(campaign)))
+    for campaign, name, label in zip(campaigns, names, labels, strict=True):
+        note = "" if label == name else name
+        link = _link(page.parent, campaign.folder)
+        sources.append(_Source(campaign, CLEAN, label, note, link, duplex_summary(campaign)))
     return _write(page.parent, page.name, " and ".join(names), sources, comparison["paired"])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval import __version__
-from live_eval.profile.summary import CampaignRecord, read_campaign
+from live_eval.profile.summary import CampaignRecord
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table
@@ -37,28 +37,27 @@ _CURVED = (_HEARD, "first_byte", "endpointing", "transcript", "complete", "conne
 _CURVED_OPEN = (_HEARD_FROM_DUE, "start_delay")
 
 
-def write_campaign_page(folder: Path, summary: Mapping[str, Any]) -> Path:
+def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Path:
     """Write the page of a campaign into its folder, and the report of each point's run into the run's.
 
     The pages are single files that open offline; the links between them are relative, so that the folder can
     be moved as a whole.
 
     Args:
-        folder: The campaign's folder.
+        campaign: The campaign.
         summary: Its figures, as `campaign_summary` returns them.
 
     Returns:
         The page of the campaign.
 
     Raises:
-        StoreError: The folder holds no campaign, or a link in the place of a page.
+        StoreError: A link is in the place of a page.
         UsageError: A page cannot be written.
     """
-    campaign = read_campaign(folder)
     for point in campaign.points:
         if not point.error:
             write_report([point.path], own_page(point.path, RUN_PAGE), audio_mb=_AUDIO_MB)
-    return write_page(folder, CAMPAIGN_PAGE, campaign_page(campaign, summary))
+    return write_page(campaign.folder, CAMPAIGN_PAGE, campaign_page(campaign, summary))
 
 
 def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from live_eval.cli import cli
 from live_eval.cli._latency import print_campaign
 from live_eval.errors import FailureKind, UsageError
-from live_eval.profile.summary import campaign_summary
+from live_eval.profile.summary import campaign_summary, read_campaign
 from live_eval.recording import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
@@ -18,7 +18,8 @@ from tests.support.campaigns import a_case, point, turns_at, write_campaign
 
 
 def printed(folder: Path, turns: list[TurnRecord], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    print_campaign(campaign_summary(write_campaign(folder, [(point("c1"), turns)]), words=False))
+    folder = write_campaign(folder, [(point("c1"), turns)])
+    print_campaign(campaign_summary(read_campaign(folder), words=False))
     return capsys.readouterr().out.splitlines()
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from live_eval.duplex import summary
 from live_eval.duplex.conversation import AgentSpeech, Conversation
 from live_eval.duplex.figures import differences
 from live_eval.duplex.outcomes import Rule, judge
-from live_eval.duplex.summary import DuplexRecord, compare_campaigns, figures_of, read_duplex
+from live_eval.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
 from live_eval.duplex.trials import PlayedTrial, TrialFacts
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
@@ -76,7 +75,7 @@ def figures(*trials: PlayedTrial, impaired: Sequence[PlayedTrial] = ()) -> dict[
     record = DuplexRecord(
         folder=Path("c"), facts={"endpoint": "e", "runs": {run: run for run in runs}}, trials=runs
     )
-    found = figures_of(record)
+    found = duplex_summary(record)
     json.dumps(found, allow_nan=False)
     return found
 
@@ -204,18 +203,14 @@ def test_pairs_leave_out_void_and_missing_trials() -> None:
     assert row["durations"]["audible_stop"]["difference"]["n"] == 1
 
 
-def test_a_comparison_says_where_trials_of_one_name_play_other_recordings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_comparison_says_where_trials_of_one_name_play_other_recordings() -> None:
     def campaign(recording: str) -> DuplexRecord:
         played = turn()
         played = replace(played, case=replace(played.case, audio_path=Path(recording)))
         trials = [replace(interrupted(1, 300), turns=(played,)), interrupted(2, 300)]
         return DuplexRecord(folder=Path("c"), facts={"endpoint": "e"}, trials={"clean": trials})
 
-    campaigns = {Path(name): campaign(f"{name[0]}/{name}") for name in ("one.flac", "two.flac")}
-    monkeypatch.setattr(summary, "read_duplex", campaigns.__getitem__)
-    one, two = campaigns
+    one, two = campaign("o/one.flac"), campaign("t/two.flac")
     assert compare_campaigns(one, one)["notes"] == []
     assert compare_campaigns(one, two)["notes"] == [
         "1 of 2 pairs play other recordings in one campaign than in the other"

@@ -43,14 +43,14 @@ def later(times: Sequence[float], ms: float) -> list[float]:
 def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_noted(tmp_path: Path) -> None:
     died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [spoken_turn(a_case(1), died)])])
-    summary = valid(campaign_summary(folder, words=False))
+    summary = valid(campaign_summary(read_campaign(folder), words=False))
     assert summary["stamps"] is None
     assert summary["notes"] == [
         "c1: 1 turn failed as process_died: the fault of this machine or of live-eval, not of the endpoint; "
         "assertions leave them out"
     ]
     print_campaign(summary)
-    write_campaign_page(folder, summary)
+    write_campaign_page(read_campaign(folder), summary)
 
 
 def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
         price={"input": 4, "output": 64},
         notes=["a note"],
     )
-    summary = valid(campaign_summary(folder, words=False))
+    summary = valid(campaign_summary(read_campaign(folder), words=False))
     assert (summary["endpoint"], summary["complete"], summary["stamps"]) == ("made up", True, "user")
     assert summary["error_bar"] == {
         "lag_ms": {"p50": pytest.approx(0.3), "p99": pytest.approx(0.3, abs=20)},
@@ -111,7 +111,7 @@ def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
     campaign = json.loads((folder / "campaign.json").read_text("utf-8"))
     campaign["points"].append(point("c8"))
     (folder / "campaign.json").write_text(json.dumps(campaign), "utf-8")
-    summary = valid(campaign_summary(folder, words=False))
+    summary = valid(campaign_summary(read_campaign(folder), words=False))
     assert summary["complete"] is False
     played, lost = summary["points"]
     assert (played["error"], played["turns"]["n"]) == ("", 2)
@@ -119,7 +119,7 @@ def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
     assert lost["turns"]["n"] == 0
     assert lost["latencies"]["first_byte"]["reason"]["p50_ms"] == "no values"
     empty = write_campaign(tmp_path / "empty", [])
-    assert valid(campaign_summary(empty))["definitions"] == []
+    assert valid(campaign_summary(read_campaign(empty)))["definitions"] == []
 
 
 def test_a_run_with_turns_of_every_sort_has_figures(run_folder: Path, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_run_with_turns_of_every_sort_has_figures(run_folder: Path, tmp_path: 
     (tmp_path / "campaign" / "c1").symlink_to(run_folder)
     facts = {"schema": 1, "points": [point("c1")], "complete": True}
     (tmp_path / "campaign" / "campaign.json").write_text(json.dumps(facts), "utf-8")
-    summary = valid(campaign_summary(tmp_path / "campaign", words=False))
+    summary = valid(campaign_summary(read_campaign(tmp_path / "campaign"), words=False))
     (figures,) = summary["points"]
     assert figures["turns"] == {
         "n": 24,
@@ -163,7 +163,7 @@ def odd_turn(kind: str) -> TurnRecord:
 @pytest.mark.parametrize("kind", ["silence", "ten minutes", "full duplex", "early", "nothing"])
 def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [odd_turn(kind)])])
-    (figures,) = valid(campaign_summary(folder, words=False))["points"]
+    (figures,) = valid(campaign_summary(read_campaign(folder), words=False))["points"]
     for name, latency in figures["latencies"].items():
         assert (latency["n"] == 1) != bool(latency["missing"]), name
     assert figures["turns"]["early"] == (kind == "early")
@@ -193,7 +193,7 @@ def test_what_is_no_campaign_is_refused(tmp_path: Path, text: str | None, expect
 def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [])], price={"input": -1, "output": 2})
     with pytest.raises(UsageError, match="price"):
-        campaign_summary(folder)
+        campaign_summary(read_campaign(folder))
 
 
 def test_drift_is_the_paired_difference_from_the_first_sentinel() -> None:
@@ -271,7 +271,7 @@ def test_the_definitions_table_recognises_words(tmp_path: Path) -> None:
         for number in range(2)
     ]
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns)])
-    summary = valid(campaign_summary(folder))
+    summary = valid(campaign_summary(read_campaign(folder)))
     (row,) = (row for row in summary["definitions"] if row["name"] == "fdb_latency")
     assert row["n"] + sum(row["missing"].values()) == 2
     assert not any("recognis" in reason for reason in row["missing"])

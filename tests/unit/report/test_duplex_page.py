@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from live_eval.cli import cli
 from live_eval.duplex.outcomes import DURATIONS, Outcome, Rule
-from live_eval.duplex.summary import compare_campaigns, duplex_summary
+from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.report.duplex import write_comparison_page, write_duplex_page
 from live_eval.report.duplex.trials import telling
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"clean": trials(), "impaired": trials(100)},
         notes=[HOSTILE],
     )
-    write_duplex_page(folder, duplex_summary(folder))
+    write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder)))
     return folder
 
 
@@ -182,7 +182,9 @@ def test_a_probe_that_asks_several_things_says_what_passes_for_each(tmp_path: Pa
         ("own", "pause", pause("o-2", 400, waits=True)),
     ]
     folder = write_duplex_campaign(tmp_path / "c", {"clean": asked})
-    text = Page(write_duplex_page(folder, duplex_summary(folder)).read_text("utf-8")).text
+    text = Page(
+        write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder))).read_text("utf-8")
+    ).text
     assert "interruption: yielded or fell silent; pause: waited" in " ".join(text.split())
 
 
@@ -207,7 +209,8 @@ def test_figures_stand_next_to_their_trials(page: Page) -> None:
 def test_a_page_of_two_campaigns_links_into_both(folder: Path, tmp_path: Path) -> None:
     first = shutil.copytree(folder, tmp_path / "x" / "one")
     second = write_duplex_campaign(tmp_path / "two & more", {"clean": trials(50)}, endpoint="another")
-    where = write_comparison_page(tmp_path / "pair.html", compare_campaigns(first, second))
+    campaigns = [read_duplex(folder) for folder in (first, second)]
+    where = write_comparison_page(tmp_path / "pair.html", campaigns, compare_campaigns(*campaigns))
     page = Page(where.read_text("utf-8"))
     assert "Another minus made up" in " ".join(page.text.split())
     linked = {side: row_of(page, "yielded", side)[1] for side in "01"}
@@ -239,19 +242,21 @@ def test_links_in_the_place_of_files_are_not_followed(folder: Path, tmp_path: Pa
     sound.unlink()
     sound.symlink_to(tmp_path / "diary")
     with pytest.raises(StoreError):
-        write_duplex_page(mine, duplex_summary(mine))
+        write_duplex_page(read_duplex(mine), duplex_summary(read_duplex(mine)))
     shutil.rmtree(mine / "sounds")
     (tmp_path / "elsewhere").mkdir()
     (mine / "sounds").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="expected a folder, found a link"):
-        write_duplex_page(mine, duplex_summary(mine))
+        write_duplex_page(read_duplex(mine), duplex_summary(read_duplex(mine)))
     assert (tmp_path / "diary").read_text("utf-8") == "dear diary"
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_campaign_in_which_nothing_was_played_has_a_page(tmp_path: Path) -> None:
     folder = write_duplex_campaign(tmp_path / "c", {"clean": []}, complete=False)
-    page = Page(write_duplex_page(folder, duplex_summary(folder)).read_text("utf-8"))
+    page = Page(
+        write_duplex_page(read_duplex(folder), duplex_summary(read_duplex(folder))).read_text("utf-8")
+    )
     assert page.unbalanced == []
     assert "The campaign is incomplete" in page.text
     assert "No trial was played." in page.text

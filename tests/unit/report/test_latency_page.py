@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, StoreError, UsageError
-from live_eval.profile.summary import PointRecord, campaign_summary, point_figures
+from live_eval.profile.summary import PointRecord, campaign_summary, point_figures, read_campaign
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
@@ -67,11 +67,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         notes=[HOSTILE],
     )
-    summary = campaign_summary(folder, words=False)
+    summary = campaign_summary(read_campaign(folder), words=False)
     assertion: dict[str, Any] = {"expression": "voice_to_voice.p50 < 1ms", "holds": False, "value_ms": 640.0}
     assertion |= {"interval_ms": [600.0, 700.0], "error_bar_ms": 0.3, "n": 8, "point": "c8", "reason": ""}
     summary["asserts"] = [assertion]
-    write_campaign_page(folder, summary)
+    write_campaign_page(read_campaign(folder), summary)
     return folder
 
 
@@ -189,13 +189,17 @@ def test_a_campaign_that_broke_off_has_a_page(tmp_path: Path) -> None:
     facts = json.loads((folder / "campaign.json").read_text("utf-8"))
     facts["points"].append(point("c8"))
     (folder / "campaign.json").write_text(json.dumps(facts), "utf-8")
-    page = Page(write_campaign_page(folder, campaign_summary(folder, words=False)).read_text("utf-8"))
+    page = Page(
+        write_campaign_page(
+            read_campaign(folder), campaign_summary(read_campaign(folder), words=False)
+        ).read_text("utf-8")
+    )
     assert "The campaign is incomplete" in page.text
     assert "c8 cannot be read" in page.text
     assert "No turn of the sweep was measured." in page.text
     assert {href for href in links(page) if "/" in href} == {"c1/report.html", "c1/report.html#failures"}
     empty = write_campaign(tmp_path / "empty", [], complete=False)
-    assert write_campaign_page(empty, campaign_summary(empty)).is_file()
+    assert write_campaign_page(read_campaign(empty), campaign_summary(read_campaign(empty))).is_file()
 
 
 def test_report_writes_the_pages_of_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,5 +221,5 @@ def test_a_link_in_the_place_of_a_page_is_not_followed(tmp_path: Path) -> None:
     outside.write_text("mine", "utf-8")
     (folder / "c1" / "report.html").symlink_to(outside)
     with pytest.raises(StoreError):
-        write_campaign_page(folder, campaign_summary(folder, words=False))
+        write_campaign_page(read_campaign(folder), campaign_summary(read_campaign(folder), words=False))
     assert outside.read_text("utf-8") == "mine"
