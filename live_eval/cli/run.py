@@ -17,7 +17,7 @@ from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
-from live_eval.recording import RunReader, RunWriter, part_of
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.redaction import public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import Plan, make_plan
@@ -38,6 +38,9 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors name lines of the file
+    retries = overlay(values, flags).get("output", {})
+    if retries.get("retry_failed"):
+        values = _with_settings_of(retries.get("out"), values)
     config = validate(overlay(values, flags))
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
@@ -49,17 +52,32 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
     plan = make_plan(config)
-    go_on = f"rerun with --out {out} --resume"
-    with _begun(plan, config, out) as writer:
-        try:
-            outcome = _play(plan, writer, out, stop)
-        except StoreError as error:
-            raise StoreError(f"{error}\nThe turns recorded before are kept. To continue, {go_on}") from error
-        except KeyboardInterrupt:  # the second signal
-            outcome = RunOutcome(captured=0, failed=0, interrupted=True)
+    go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
+    ended = _ended(plan, config)
+    if ended is not None:
+        click.echo("note: every turn is recorded; scoring what has no score yet", err=True)
+        outcome = ended
+    else:
+        with _begun(plan, config, out) as writer:
+            try:
+                outcome = _play(plan, writer, out, stop)
+            except StoreError as error:
+                raise StoreError(
+                    f"{error}\nThe turns recorded before are kept. To continue, {go_on}"
+                ) from error
+            except KeyboardInterrupt:  # the second signal
+                outcome = RunOutcome(captured=0, failed=0, interrupted=True)
     if outcome.interrupted:
         click.echo(f"Interrupted. To continue, {go_on}", err=True)
         sys.exit(INTERRUPTED)
+    if outcome.unreachable:
+        recorded = outcome.captured + outcome.failed
+        click.echo(
+            f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: "
+            f"{outcome.unreachable}. To continue, {go_on}",
+            err=True,
+        )
+        sys.exit(FAILED)
     try:
         _score(config, out)
     except KeyboardInterrupt:
@@ -75,13 +93,35 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     sys.exit(FAILED if outcome.failed else 0)
 
 
+def _with_settings_of(out: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an earlier run, overridden by those of the run file."""
+    if out is None:
+        raise UsageError("--retry-failed needs --out: the run whose failed turns to play again")
+    with RunReader.open(Path(out)) as run:
+        before = part_of(run.manifest, "config")
+    tables = {table: part_of(before, table) for table in before if table != "output"}
+    return {table: {**tables.get(table, {}), **values.get(table, {})} for table in (*tables, *values)}
+
+
+def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
+    """Return the outcome of the run to resume, if it has ended already and its settings are the same."""
+    output = config.output
+    if not output.resume or output.retry_failed or output.out is None or not (output.out / RUN_FILE).exists():
+        return None
+    with RunReader.open(output.out) as run:
+        if not run.ended:
+            return None
+        _check_same(run.manifest, plan.manifest())
+        return RunOutcome(len(run) - run.failed_turns, run.failed_turns, interrupted=False)
+
+
 def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
     """Create the run, or resume it if its settings are the same."""
-    if not config.output.resume:
+    if not (config.output.resume or config.output.retry_failed):
         return RunWriter.create(out, plan.manifest())
     if config.output.out is None:
         raise UsageError("--resume needs --out: the run to continue")
-    writer = RunWriter.resume(out)
+    writer = RunWriter.resume(out, ended=config.output.retry_failed)
     try:
         _check_same(writer.manifest, plan.manifest())
         _note_lost(writer)
@@ -107,8 +147,9 @@ def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals) -> RunOut
         for note in (*plan.notes, *_on_prompt(plan)):
             click.echo(f"note: {note}", err=True)
         with stop.gently():
-            outcome = run_loop(play(plan, writer, out, progress, stop=stop))
-            writer.end(finished=not outcome.interrupted)
+            retry_failed = plan.config.output.retry_failed
+            outcome = run_loop(play(plan, writer, out, progress, stop=stop, retry_failed=retry_failed))
+            writer.end(finished=outcome.complete)
     return outcome
 
 

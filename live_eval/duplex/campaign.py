@@ -262,7 +262,7 @@ class _Run:
         self._last = {trial.facts.trial_id: trial for trial in trials}  # the last playing of each
         failed = [trial.judgement.reason for trial in trials if trial.outcome is Outcome.FAILED]
         all_failed = bool(failed) and len(failed) == len(trials)
-        stopped = f"no session could be held ({failed[0]})" if all_failed else ""
+        stopped = f"no session could be held ({failed[0]})" if all_failed else outcome.unreachable
         return DuplexOutcome(len(failed), outcome.interrupted, stopped)
 
 

@@ -243,8 +243,12 @@ class Campaign:
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
         stopped = ""
+        reached = any(each.captured for each in self._ended_turns.values())
         try:
-            await play(plan, writer, folder, watch, starts=starts, base_url=base_url, stop=stop)
+            outcome = await play(
+                plan, writer, folder, watch, starts=starts, base_url=base_url, stop=stop, reached=reached
+            )
+            stopped = outcome.unreachable
         except* OverloadError as overload:
             stopped = str(innermost(overload))
         self._notes += watch.steps_of_wall_clock

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from live_eval.errors import TurnError, UsageError
+from live_eval.errors import ConnectError, FailureKind, TurnError, UsageError
 from live_eval.profile.played import PlayedTurn, PlayedTurns, read_turns
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
@@ -122,9 +122,11 @@ class EndpointTester:
         )
         with RunWriter.create(run, plan.manifest()) as writer:
             outcome = run_loop(play(plan, writer, run, SilentObserver()))
-            writer.end(finished=not outcome.interrupted)
+            writer.end(finished=outcome.complete)
         if outcome.interrupted:
             raise KeyboardInterrupt
+        if outcome.unreachable:
+            raise ConnectError(FailureKind.CONNECT_FAILED, outcome.unreachable)
 
 
 def _check_no_loop() -> None:

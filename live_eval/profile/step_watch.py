@@ -89,6 +89,10 @@ class StepWatch:
         """Pass it on."""
         self._observer.waiting(seconds, why)
 
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._observer.note(text)
+
     def turn(self, record: TurnRecord) -> None:
         """Count a turn that has ended.
 

@@ -23,8 +23,9 @@ from live_eval.recording.record import LoggedMessage, TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     KEPT_AUDIO,
+    REPLACED,
     RUN_FILE,
-    RUN_SCHEMA_VERSION,
+    RUN_VERSIONS_READ,
     open_for_reading,
 )
 from live_eval.timing import TIMING_VERSION, TurnTiming, measure
@@ -136,7 +137,7 @@ class RunReader:
             StoreError: There is no run.
             SchemaVersionError: Another version of live-eval wrote it.
         """
-        db = open_for_reading(path / RUN_FILE, RUN_SCHEMA_VERSION)
+        db = open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)
         try:
             return cls(path, db)
         except BaseException:
@@ -214,8 +215,19 @@ class RunReader:
         with self._decoding(turn_id):
             return self._decode(self._row(turn_id), retime=retime)
 
-    def _decode(self, row: sqlite3.Row, *, retime: bool) -> TurnRecord:
-        rows = self._fetch("SELECT * FROM responses WHERE turn = ? ORDER BY position", row["id"])
+    def replaced(self, turn_id: str) -> list[TurnRecord]:
+        """Return the attempts at a turn that another one has replaced, oldest first.
+
+        Their audio is kept, except for that whose loss was why the turn was played again.
+        """
+        if not self._fetch("SELECT 1 FROM sqlite_master WHERE name = ?", f"{REPLACED}turns"):
+            return []  # recorded before they were kept
+        with self._decoding(turn_id):
+            rows = self._fetch(f"SELECT * FROM {REPLACED}turns WHERE turn_id = ? ORDER BY id", turn_id)
+            return [self._decode(row, retime=False, tables=REPLACED) for row in rows]
+
+    def _decode(self, row: sqlite3.Row, *, retime: bool, tables: str = "") -> TurnRecord:
+        rows = self._fetch(f"SELECT * FROM {tables}responses WHERE turn = ? ORDER BY position", row["id"])
         responses = [
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]

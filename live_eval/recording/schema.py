@@ -23,9 +23,13 @@ from live_eval.recording._files import own_file
 __all__ = [
     "AUDIO_FOLDER",
     "KEPT_AUDIO",
+    "REPLACED",
+    "REPLACED_AUDIO",
+    "REPLACED_TABLES",
     "RUN_FILE",
     "RUN_SCHEMA_VERSION",
     "RUN_TABLES",
+    "RUN_VERSIONS_READ",
     "SCORES_FILE",
     "SCORES_SCHEMA_VERSION",
     "SCORES_TABLES",
@@ -38,16 +42,18 @@ __all__ = [
     "settle",
     "sync_folder",
     "transaction",
+    "upgrade",
 ]
 
 RUN_FILE = "run.sqlite"
 SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
 WIRE_FOLDER = "wire"
-RUN_SCHEMA_VERSION = 2
+RUN_SCHEMA_VERSION = 3
+RUN_VERSIONS_READ = (2, RUN_SCHEMA_VERSION)
 SCORES_SCHEMA_VERSION = 2
 
-RUN_TABLES = (
+_RUN_TABLES = (
     """
     CREATE TABLE run (
         id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -127,12 +133,31 @@ RUN_TABLES = (
     """,
 )
 
+REPLACED = "replaced_"
+"""Begins the names of the tables for attempts that another one has replaced (since version 3)."""
+
+
+def _for_replaced(statement: str) -> str:
+    """Return the statement that creates the table of replaced attempts like another table."""
+    return (
+        statement.replace("CREATE TABLE ", f"CREATE TABLE {REPLACED}")
+        .replace("REFERENCES turns", f"REFERENCES {REPLACED}turns")
+        .replace("NOT NULL UNIQUE", "NOT NULL")
+    )
+
+
+REPLACED_TABLES = tuple(map(_for_replaced, _RUN_TABLES[1:4]))
+RUN_TABLES = (*_RUN_TABLES, *REPLACED_TABLES)
+
 KEPT_AUDIO = """
     SELECT turn_id, both_file FROM turns WHERE both_file IS NOT NULL
     UNION ALL
     SELECT turn_id, audio_file FROM responses JOIN turns ON turns.id = turn WHERE audio_file IS NOT NULL
 """
-"""The audio files of a run, by turn."""
+"""The audio files of the turns of a run, by turn."""
+
+REPLACED_AUDIO = KEPT_AUDIO.replace("turns", f"{REPLACED}turns").replace("responses", f"{REPLACED}responses")
+"""Those of replaced attempts."""
 
 SCORES_TABLES = (
     """
@@ -262,18 +287,18 @@ def create_database(
     return db
 
 
-def open_database(path: Path, version: int) -> sqlite3.Connection:
-    """Open a database for its one writer.
+def open_database(path: Path, *versions: int) -> sqlite3.Connection:
+    """Open a database of one of these versions for its one writer.
 
     Raises:
         SchemaVersionError: It has another version.
         StoreError: It is not a database.
     """
-    return _checked(_connect(path), path, version)
+    return _checked(_connect(path), path, versions)
 
 
-def open_for_reading(path: Path, version: int) -> sqlite3.Connection:
-    """Open a database that may be in the middle of being written.
+def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
+    """Open a database of one of these versions that may be in the middle of being written.
 
     Raises:
         SchemaVersionError: It has another version.
@@ -281,7 +306,17 @@ def open_for_reading(path: Path, version: int) -> sqlite3.Connection:
     """
     if not os.path.lexists(path):
         raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
-    return _checked(_raw(path, "?mode=ro"), path, version)
+    return _checked(_raw(path, "?mode=ro"), path, versions)
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Give the database of a run that an earlier version began the tables of this version."""
+    if int(db.execute("PRAGMA user_version").fetchone()[0]) == RUN_SCHEMA_VERSION:
+        return
+    with transaction(db):
+        for statement in REPLACED_TABLES:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {RUN_SCHEMA_VERSION}")
 
 
 def has_tables(path: Path) -> bool:
@@ -399,17 +434,17 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _checked(db: sqlite3.Connection, path: Path, version: int) -> sqlite3.Connection:
+def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sqlite3.Connection:
     """Check the version of a database and return the connection; close it if the check fails."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         # Views and virtual tables are computed, and a forged one without end; triggers too have no page of
         # their own.
         computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
-        if found != version:
+        if found not in versions:
             raise SchemaVersionError(
-                f"{path}: expected schema version {version}, found {found}; read it with the version of "
-                "live-eval that wrote it"
+                f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; read it "
+                "with the version of live-eval that wrote it"
             )
         if computed is not None:
             raise StoreError(f"{path}: expected only plain tables, found {computed[0]!r}")

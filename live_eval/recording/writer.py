@@ -20,15 +20,18 @@ from live_eval.audio.peaks import peaks
 from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
-from live_eval.recording._files import lost_audio, own_folder, own_name
+from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.record import LoggedMessage, TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     KEPT_AUDIO,
+    REPLACED,
+    REPLACED_AUDIO,
     RUN_FILE,
     RUN_SCHEMA_VERSION,
     RUN_TABLES,
+    RUN_VERSIONS_READ,
     SCORES_FILE,
     create_database,
     has_tables,
@@ -37,6 +40,7 @@ from live_eval.recording.schema import (
     settle,
     sync_folder,
     transaction,
+    upgrade,
 )
 from live_eval.recording.scores import ScoreStore
 from live_eval.redaction import SECRETS
@@ -119,16 +123,17 @@ class RunWriter:
         return writer
 
     @classmethod
-    def resume(cls, path: Path) -> RunWriter:
+    def resume(cls, path: Path, *, ended: bool = False) -> RunWriter:
         """Continue a run that was interrupted or died.
 
         Removes the audio of turns that were not committed.
 
         Args:
             path: The run's folder.
+            ended: Whether the run may have ended. Without it, an ended run is never changed.
 
         Raises:
-            StoreError: There is no run, or it has ended: an ended run is never changed.
+            StoreError: There is no run, or it has ended.
             StoreLockedError: Another process is writing it.
             SchemaVersionError: Another version of live-eval began it.
         """
@@ -139,13 +144,15 @@ class RunWriter:
             on_failure.callback(lock.release)
             # Checked without writing: opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")
-            with reading, closing(open_for_reading(path / RUN_FILE, RUN_SCHEMA_VERSION)) as db:
-                if db.execute("SELECT state FROM run").fetchone()["state"] == "finished":
+            with reading, closing(open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)) as db:
+                if not ended and db.execute("SELECT state FROM run").fetchone()["state"] == "finished":
                     raise StoreError(
                         f"{path}: the run has ended, it is not changed any more; begin a new one"
                     )
-            db = open_database(path / RUN_FILE, RUN_SCHEMA_VERSION)
+            db = open_database(path / RUN_FILE, *RUN_VERSIONS_READ)
             on_failure.callback(db.close)
+            with encoding.decoding(f"{path / RUN_FILE}"):
+                upgrade(db)
             writer = cls(path, db, lock)
             with writer._reading():
                 db.execute("UPDATE run SET state = 'running', ended_wall_ns = NULL")
@@ -159,6 +166,16 @@ class RunWriter:
             rows = self._db.execute("SELECT turn_id, failure FROM turns").fetchall()
         return {row["turn_id"]: row["failure"] is None for row in rows}
 
+    def attempts(self) -> dict[str, int]:
+        """Return for each turn that was attempted the number of its last attempt."""
+        with self._reading():
+            rows = self._db.execute(
+                "SELECT turn_id, max(attempt) AS attempt FROM"
+                " (SELECT turn_id, attempt FROM turns UNION ALL SELECT turn_id, attempt FROM failures)"
+                " GROUP BY turn_id"
+            ).fetchall()
+        return {row["turn_id"]: row["attempt"] for row in rows}
+
     def to_play_again(self) -> list[str]:
         """Return the captured turns whose audio is missing; failed turns stay as they are."""
         with self._reading():
@@ -167,7 +184,7 @@ class RunWriter:
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
-        """Write a turn, whole or not at all, and replace an earlier attempt at it.
+        """Write a turn, whole or not at all. An earlier attempt at it is set aside, with its audio.
 
         Raises:
             StoreError: It cannot be written (a full disk, a missing folder); nothing of it is then stored.
@@ -177,20 +194,18 @@ class RunWriter:
                 "SELECT id, generation FROM turns WHERE turn_id = ?", (record.turn_id,)
             ).fetchone()
             generation = 1 if before is None else before["generation"] + 1
-            stale = self._files_of(before["id"]) if before is not None else set()
         try:
             files = self._write_audio(record, encoding.file_stem(record.turn_id, generation))
             with transaction(self._db):
                 if before is not None:
-                    self._db.execute("DELETE FROM turns WHERE id = ?", (before["id"],))
+                    self._set_aside(before["id"])
+                    self._db.execute("UPDATE failures SET retried = 1 WHERE turn_id = ?", (record.turn_id,))
                 self._insert(record, files, generation)
                 if record.failure is not None:
                     self._insert_failure(record, retried=False)
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
             raise StoreError(f"{self.path}: cannot keep turn {record.turn_id!r}: {why}") from error
-        for name in stale - files.names():
-            (self._audio / name).unlink(missing_ok=True)
         if before is not None and (self.path / SCORES_FILE).exists():  # they belong to the earlier attempt
             with ScoreStore.open(self.path) as scores:
                 scores.forget(record.turn_id)
@@ -219,12 +234,26 @@ class RunWriter:
         Raises:
             StoreError: They cannot be written.
         """
-        self.manifest = {**self.manifest, "machine": {**self.manifest.get("machine", {}), **facts}}
+        self._extend_manifest("machine", {**self.manifest.get("machine", {}), **facts})
+
+    def add_outage(self, facts: Mapping[str, Any]) -> None:
+        """Add to the manifest's ``outages`` a time during which the endpoint could not be reached.
+
+        Args:
+            facts: ``since_wall_ns``, ``seconds``, ``over`` (False if the run stopped) and ``reason``.
+
+        Raises:
+            StoreError: They cannot be written.
+        """
+        self._extend_manifest("outages", [*self.manifest.get("outages", ()), SECRETS.values(facts)])
+
+    def _extend_manifest(self, part: str, value: Any) -> None:
+        self.manifest = {**self.manifest, part: value}
         try:
             with transaction(self._db):
                 self._db.execute("UPDATE run SET manifest = ?", (encoding.dump_json(self.manifest),))
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: cannot describe the machine: {error}") from error
+            raise StoreError(f"{self.path}: cannot write the manifest's {part}: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
         """End the run: nothing is written after this, and the database becomes one plain file.
@@ -343,13 +372,24 @@ class RunWriter:
         cursor = self._db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
         return int(cursor.lastrowid or 0)
 
-    def _files_of(self, turn: int) -> set[str]:
-        rows = self._db.execute(
-            "SELECT both_file FROM turns WHERE id = ?1"
-            " UNION SELECT audio_file FROM responses WHERE turn = ?1",
-            (turn,),
-        )
-        return {own_name(row["both_file"]) for row in rows if row["both_file"] is not None}
+    def _set_aside(self, turn: int) -> None:
+        """Move an attempt to the tables of replaced ones."""
+        columns = self._columns("turns", without="id")
+        moved = self._db.execute(
+            f"INSERT INTO {REPLACED}turns ({columns}) SELECT {columns} FROM turns WHERE id = ?", (turn,)
+        ).lastrowid
+        for table in ("responses", "events"):
+            columns = self._columns(table, without="turn")
+            self._db.execute(
+                f"INSERT INTO {REPLACED}{table} (turn, {columns})"
+                f" SELECT ?, {columns} FROM {table} WHERE turn = ?",
+                (moved, turn),
+            )
+        self._db.execute("DELETE FROM turns WHERE id = ?", (turn,))
+
+    def _columns(self, table: str, *, without: str) -> str:
+        names = [name for name, *_ in self._db.execute(f"SELECT * FROM {table} LIMIT 0").description]
+        return ", ".join(f'"{name}"' for name in names if name != without)
 
     def _reading(self) -> AbstractContextManager[None]:
         return encoding.decoding(f"{self.path / RUN_FILE}")
@@ -357,7 +397,8 @@ class RunWriter:
     def _sweep(self) -> None:
         """Remove audio of turns that were not committed."""
         with self._reading():
-            known = {row["both_file"] for row in self._db.execute(KEPT_AUDIO)}
+            queries = (KEPT_AUDIO, REPLACED_AUDIO)
+            known = {row["both_file"] for query in queries for row in self._db.execute(query)}
         try:
             self._audio.mkdir(exist_ok=True)
             for path in own_folder(self.path, self._audio).iterdir():

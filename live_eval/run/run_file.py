@@ -11,9 +11,9 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
 from live_eval.audio import MAX_RECORDING_S
@@ -22,6 +22,7 @@ from live_eval.redaction import SECRETS
 from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
+from live_eval.text.durations import seconds_of
 from live_eval.types import Modality, TurnMode, Variant
 
 __all__ = [
@@ -43,6 +44,11 @@ ALL_TASKS = "all"
 
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
+
+
+def _seconds(value: Any) -> Any:
+    """Return the seconds of a duration with a unit, and anything else as it is."""
+    return seconds_of(value) if isinstance(value, str) else value
 
 
 class _Table(BaseModel):
@@ -122,11 +128,11 @@ class TurnsTable(_Table):
     )
     repeat: int = Field(1, ge=1, description="how often each case is played")
     retries: int = Field(2, ge=0, description="further attempts after a passing failure")
-    patience: float = Field(
+    patience: Annotated[float, BeforeValidator(_seconds)] = Field(
         PATIENCE_S,
         ge=0,
-        description="total seconds that a turn may wait: for rate limits, for a free session, "
-        "between attempts",
+        description="how long a turn may wait in all (for rate limits, for a free session, between "
+        "attempts), and how long an outage of the endpoint may last: 90, 45s, 10m or 1h",
     )
     connect_timeout: float = Field(15.0, gt=0, description="seconds for the connection")
     reply_timeout: float = Field(30.0, gt=0, description="seconds for a response to begin")
@@ -201,6 +207,9 @@ class OutputTable(_Table):
 
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
     resume: bool = Field(False, description="continue the run in `out`")
+    retry_failed: bool = Field(
+        False, description="play the failed turns of the run in `out` again, with its settings"
+    )
     record_wire: bool = Field(
         False, description="record every message with its time stamps, to replay the run"
     )

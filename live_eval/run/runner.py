@@ -14,11 +14,13 @@ import asyncio
 import contextlib
 import itertools
 import math
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import FailureKind
@@ -26,6 +28,8 @@ from live_eval.recording import RunWriter
 from live_eval.recording.record import TurnRecord
 from live_eval.registry import load as load_object
 from live_eval.run.held_sessions import SessionHolder
+from live_eval.run.observers import Observer, RunOutcome, SilentObserver
+from live_eval.run.outages import UNREACHABLE, Contact, Outage, OutageGate
 from live_eval.run.plan import Job, Plan
 from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
@@ -33,6 +37,7 @@ from live_eval.run.retries import Backoff, Patience, RateGate, Retry, retry_of
 from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
+from live_eval.text.durations import duration_in_words
 from live_eval.types import Failure
 
 __all__ = [
@@ -55,51 +60,6 @@ HoldSessions: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager
 """Holds the sessions of a run with the endpoint at a base URL."""
 
 
-class Observer(Protocol):
-    """Follows a run; drives the progress bar."""
-
-    def preparing(self, done: int, total: int) -> None:
-        """Speech boundaries of `done` of `total` recordings are known."""
-        ...
-
-    def playing(self, total: int, already: int) -> None:
-        """Playing begins: `total` turns, `already` of which an earlier session of the run has recorded."""
-        ...
-
-    def turn(self, record: TurnRecord) -> None:
-        """A turn has been stored."""
-        ...
-
-    def waiting(self, seconds: float, why: str) -> None:
-        """The run waits for `seconds`."""
-        ...
-
-
-class SilentObserver:
-    """An `Observer` that does nothing: a base for those that follow only a part."""
-
-    def preparing(self, done: int, total: int) -> None:
-        """Do nothing."""
-
-    def playing(self, total: int, already: int) -> None:
-        """Do nothing."""
-
-    def turn(self, record: TurnRecord) -> None:
-        """Do nothing."""
-
-    def waiting(self, seconds: float, why: str) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """The number of turns that a run has captured and failed, and whether it was stopped before its end."""
-
-    captured: int
-    failed: int
-    interrupted: bool
-
-
 async def play(
     plan: Plan,
     writer: RunWriter,
@@ -110,10 +70,13 @@ async def play(
     base_url: str | None = None,
     stop: StopSignals | None = None,
     hold: HoldSessions | None = None,
+    reached: bool = False,
+    retry_failed: bool = False,
 ) -> RunOutcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
-    Ctrl-C or SIGTERM stops it cleanly: turns under way are given up and can be resumed.
+    Ctrl-C or SIGTERM stops it cleanly: turns under way are given up and can be resumed. While the endpoint
+    cannot be reached, the run pauses; it stops in the same way once that lasts longer than `turns.patience`.
 
     Args:
         plan: The run's plan.
@@ -127,12 +90,24 @@ async def play(
         base_url: Of an endpoint that runs already; None for the plan's, or one that is launched for the run.
         stop: The signals of the command; None to handle them while playing only.
         hold: Holds the sessions; None for this process, or processes of this machine, as the plan says.
+        reached: Whether the endpoint has answered before; known already of a run with captured turns. One
+            that has not may have the wrong address: its turns fail, and the run does not pause for it.
+        retry_failed: Whether to play the turns again that the run has recorded as failed.
 
     Returns:
-        How many turns of the run, earlier ones included, were captured and failed.
+        How many turns of the run, earlier ones included, were captured and failed, and how it ended.
     """
     with contextlib.nullcontext(stop) if stop is not None else StopSignals() as signals, signals.gently():
-        run = _Run(plan, writer, folder, observer, SystemClock(), hold)
+        run = _Run(
+            plan,
+            writer,
+            folder,
+            observer,
+            SystemClock(),
+            hold,
+            reached=reached,
+            retry_failed=retry_failed,
+        )
         try:
             with signals.cancelling():
                 await run.play(starts, base_url)
@@ -140,7 +115,7 @@ async def play(
             await asyncio.to_thread(run.close)
         done = await asyncio.to_thread(writer.done)
         captured = sum(done.values())
-        return RunOutcome(captured, len(done) - captured, signals.requested)
+        return RunOutcome(captured, len(done) - captured, signals.requested, run.unreachable)
 
 
 @contextlib.asynccontextmanager
@@ -170,6 +145,13 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
     return [tuple(sorted(turns, key=lambda job: job.case.turn_index)) for turns in sessions.values()]
 
 
+class _DueSession(NamedTuple):
+    """The turns of a session, and when it is due: in an open loop, if there were no outage."""
+
+    jobs: Sequence[Job]
+    due_ns: int | None
+
+
 class _Run:
     """The workers of one run and what they share."""
 
@@ -181,6 +163,9 @@ class _Run:
         observer: Observer,
         clock: Clock,
         hold: HoldSessions | None,
+        *,
+        reached: bool,
+        retry_failed: bool,
     ) -> None:
         self._plan = plan
         self._hold = hold
@@ -191,6 +176,14 @@ class _Run:
         self._clock = clock
         self._gate = RateGate(clock, self._turns.patience)
         self._backoff = Backoff(self._turns.seed)
+        self._reached = reached
+        self._retry_failed = retry_failed
+        self._outages: OutageGate
+        self._outages_over: list[Outage] = []  # not written yet
+        self._doubtful: list[tuple[_DueSession, list[TurnRecord]]] = []  # failed; or is this an outage?
+        self._again: deque[_DueSession] = deque()  # it was one
+        self._earlier: dict[str, int] = {}  # attempts at each turn before
+        self.unreachable = ""
         self._stays_busy = False  # a turn waited for a free session in vain, and none has been free since
         self._recordings = Recordings(plan.config, plan.spec)
         # The store has one writer. It goes before other programs, but not before processes of sessions.
@@ -215,6 +208,16 @@ class _Run:
         plan = self._plan
         done = await asyncio.to_thread(self._writer.done)
         whole = done.keys() - await asyncio.to_thread(self._writer.to_play_again)
+        if self._retry_failed:
+            whole = {turn_id for turn_id in whole if done[turn_id]}
+        self._earlier = await asyncio.to_thread(self._writer.attempts)
+        self._outages = OutageGate(
+            self._clock,
+            self._backoff,
+            self._turns.patience,
+            reached=self._reached or any(done.values()),
+            announce=self._announce,
+        )
         sessions = [jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in whole for job in jobs)]
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
@@ -249,42 +252,94 @@ class _Run:
             due: Iterable[int | None] = itertools.repeat(None)
             if starts is not None:
                 due = (began_ns + start_ns for start_ns in starts)
-            queue = zip(sessions, due, strict=False)
-            async with asyncio.TaskGroup() as workers:
-                number = min(self._turns.concurrency, len(sessions))
-                for worker in range(number):
-                    delay_ns = stagger_ns(worker, number) if starts is None else 0
-                    workers.create_task(self._work(queue, base_url, delay_ns))
+            queue = itertools.starmap(_DueSession, zip(sessions, due, strict=False))
+            try:
+                async with asyncio.TaskGroup() as workers:
+                    number = min(self._turns.concurrency, len(sessions))
+                    for worker in range(number):
+                        delay_ns = stagger_ns(worker, number) if starts is None else 0
+                        workers.create_task(self._work(queue, base_url, delay_ns))
+                for _, records in self._doubtful:
+                    await self._commit(records)
+            finally:
+                await self._write_outages()
 
-    async def _work(
-        self, queue: Iterator[tuple[Sequence[Job], int | None]], base_url: str, delay_ns: int
-    ) -> None:
+    async def _work(self, queue: Iterator[_DueSession], base_url: str, delay_ns: int) -> None:
         await self._clock.sleep_until(self._clock.now_ns() + delay_ns)
-        for jobs, due_ns in queue:
-            if due_ns is not None:
-                await self._clock.sleep_until(due_ns - _LOAD_NS)
-            records = await self._play_with_retries(jobs, base_url, due_ns)
-            if due_ns is not None:  # the later turns of a dialogue follow from the first
-                records[0] = replace(records[0], trace=replace(records[0].trace, intended_ns=due_ns))
-            for record in records:
-                await self._in_writer_thread(self._writer.commit, record)
-                self._observer.turn(record)
+        while (session := self._again.popleft() if self._again else next(queue, None)) is not None:
+            if session.due_ns is not None:
+                await self._clock.sleep_until(session.due_ns + self._outages.paused_ns - _LOAD_NS)
+            records = await self._play_with_retries(session, base_url)
+            if records is None:
+                return
+            if self._outages.suspects and any(_unreached(record) for record in records):
+                self._doubtful.append((session, records))
+                continue
+            doubtful, self._doubtful = self._doubtful if not self._outages.suspects else [], []
+            for each in (*(failed for _, failed in doubtful), records):
+                await self._commit(each)
+            await self._write_outages()
 
-    async def _play_with_retries(
-        self, jobs: Sequence[Job], base_url: str, due_ns: int | None
-    ) -> list[TurnRecord]:
-        """Play one session, trying again if its failure may pass; return the records of the last attempt.
+    async def _commit(self, records: Sequence[TurnRecord]) -> None:
+        """Store the turns of a session."""
+        for record in records:
+            await self._in_writer_thread(self._writer.commit, record)
+            self._observer.turn(record)
 
-        An endpoint without a free session is asked again until it has one; that is not an attempt.
+    def _announce(self, outage: Outage) -> None:
+        """Say that an outage begins, is over, or has lasted too long."""
+        since = f"{datetime.fromtimestamp(outage.wall_ns // 10**9).astimezone():%H:%M:%S}"
+        why = outage.failure.message
+        patience, lasted = duration_in_words(self._turns.patience), f"{outage.seconds:.0f} s"
+        if outage.over:
+            self._outages_over.append(outage)
+            self._observer.note(f"endpoint reachable again after {lasted}; the run goes on")
+        elif self._outages.given_up is not None:
+            self.unreachable = (
+                f"the endpoint could not be reached for {lasted} ({why}), and turns.patience is {patience}"
+            )
+            self._outages_over.append(outage)
+            self._observer.note(f"{self.unreachable}: the run stops")
+        else:
+            self._again += [session for session, _ in self._doubtful]
+            self._doubtful.clear()
+            self._observer.note(
+                f"endpoint unreachable since {since} ({why}); probing for up to {patience}; Ctrl-C stops"
+            )
+
+    async def _write_outages(self) -> None:
+        while self._outages_over:
+            outage = self._outages_over.pop(0)
+            facts = {"since_wall_ns": outage.wall_ns, "seconds": outage.seconds, "over": outage.over}
+            await self._in_writer_thread(self._writer.add_outage, {**facts, "reason": outage.failure.message})
+
+    async def _play_with_retries(self, session: _DueSession, base_url: str) -> list[TurnRecord] | None:
+        """Play one session, trying again if its failure may pass.
+
+        An endpoint without a free session is asked again until it has one; that is not an attempt. Neither
+        is one that fell into an outage: the attempts are counted from the beginning when that is over.
+
+        Returns:
+            The records of the last attempt; None if an outage has outlasted the run's patience.
         """
         patience = Patience(self._turns.patience)
-        attempt, busy_tries = 1, 0
+        attempt = 1 + max(self._earlier.get(job.turn_id, 0) for job in session.jobs)
+        tries, busy_tries, noted = 1, 0, False
         while True:
-            records = await self._play_when_admitted(jobs, base_url, attempt, patience, due_ns)
+            played = await self._play_when_admitted(session, base_url, attempt, patience)
+            if played is None:
+                return None
+            records, contact = played
             # The turn that ended the session. Those after it fail too, but only because of it.
             failed = next((record for record in records if record.failure is not None), None)
             kind = failed.failure.kind if failed is not None and failed.failure is not None else None
             how = Retry.NEVER if kind is None else retry_of(kind)
+            if contact is Contact.OUTAGE:
+                if not noted:  # but not every probe
+                    await self._note_failed(records)
+                attempt, tries, noted = attempt + (not noted), 1, True
+                continue
+            noted = False
             busy, limited = kind is FailureKind.BUSY, kind is FailureKind.RATE_LIMITED
             self._stays_busy &= busy
             if failed is None or how is Retry.NEVER:
@@ -292,11 +347,11 @@ class _Run:
             if self._stays_busy:
                 return _explained(records, failed, "another turn has waited for a free session in vain")
             asked_s = self._requested_wait_s(failed)
-            tries = min(busy_tries + 1, _LAST_BUSY_TRY) if busy else attempt
-            delay_s = self._backoff.delay_s(tries, asked_s, how)
+            backoffs = min(busy_tries + 1, _LAST_BUSY_TRY) if busy else tries
+            delay_s = self._backoff.delay_s(backoffs, asked_s, how)
             if limited:  # the gate keeps other sessions from the same limit; this one waits there too
                 self._gate.close_for(delay_s)
-            if not busy and attempt > self._turns.retries:
+            if not busy and tries > self._turns.retries:
                 return records
             if not patience.fits(delay_s):
                 self._stays_busy = busy
@@ -305,9 +360,7 @@ class _Run:
                 )
                 return _explained(records, failed, f"{wait}, and turns.patience is {patience.seconds:g} s")
             if not busy or not busy_tries:
-                for record in records:
-                    if record.failure is not None:
-                        await self._in_writer_thread(self._writer.attempt_failed, record)
+                await self._note_failed(records)
             if not limited:
                 if busy and not busy_tries:
                     why = f"at most, until {self._plan.spec.name} has a free session"
@@ -316,11 +369,23 @@ class _Run:
                 await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))
             busy_tries += busy
             attempt += not busy
+            tries += not busy
+
+    async def _note_failed(self, records: Sequence[TurnRecord]) -> None:
+        """Store the failures of an attempt that will be retried."""
+        for record in records:
+            if record.failure is not None:
+                await self._in_writer_thread(self._writer.attempt_failed, record)
 
     async def _play_when_admitted(
-        self, jobs: Sequence[Job], base_url: str, attempt: int, patience: Patience, due_ns: int | None
-    ) -> list[TurnRecord]:
-        """Play one session once the endpoint's rate limits allow it; fail it if that takes too long."""
+        self, session: _DueSession, base_url: str, attempt: int, patience: Patience
+    ) -> tuple[list[TurnRecord], Contact] | None:
+        """Play one session once the endpoint's rate limits allow it; fail it if that takes too long.
+
+        Returns:
+            Its records, and what they say about the endpoint; None if an outage has outlasted the run's
+            patience.
+        """
         began_ns = self._clock.now_ns()
         if self._gate.closed_s > 0:
             self._observer.waiting(self._gate.closed_s, "for the endpoint's rate limit")
@@ -330,12 +395,30 @@ class _Run:
                 f"not played: the endpoint's rate limit asks to wait another {self._gate.closed_s:.0f} s, "
                 f"and turns.patience is {patience.seconds:g} s",
             )
-            return unplayed_turns(jobs, attempt, failure, self._clock)
+            records = unplayed_turns(session.jobs, attempt, failure, self._clock)
+            return self._with_schedule(records, session), Contact.NO_DOUBT
         patience.spend((self._clock.now_ns() - began_ns) / 1e9)
-        records = await self._attempts.play(jobs, self._sessions, base_url, attempt, due_ns)
+        entered_ns = await self._outages.enter()
+        if entered_ns is None:
+            return None
+        records = await self._attempts.play(
+            session.jobs, self._sessions, base_url, attempt, self._intended_ns(session)
+        )
         for record in records:
             self._gate.update(record.rate_limits)
-        return records
+        first = records[0]
+        contact = self._outages.report(entered_ns, first.failure, ready=first.trace.ready_ns is not None)
+        return self._with_schedule(records, session), contact
+
+    def _intended_ns(self, session: _DueSession) -> int | None:
+        """Return when a session of an open loop is due: outages have moved the whole schedule."""
+        return None if session.due_ns is None else session.due_ns + self._outages.paused_ns
+
+    def _with_schedule(self, records: list[TurnRecord], session: _DueSession) -> list[TurnRecord]:
+        """Return the records of a session with when it was due; later turns follow from the first."""
+        first, *later = records
+        trace = replace(first.trace, intended_ns=self._intended_ns(session))
+        return [replace(first, trace=trace), *later]
 
     def _requested_wait_s(self, failed: TurnRecord) -> float | None:
         """Return the seconds that the endpoint asks to wait after a failure, or None."""
@@ -347,6 +430,10 @@ class _Run:
 
     async def _in_writer_thread(self, work: Callable[[_T], object], what: _T) -> None:
         await asyncio.get_running_loop().run_in_executor(self._writer_thread, work, what)
+
+
+def _unreached(record: TurnRecord) -> bool:
+    return record.failure is not None and record.failure.kind in UNREACHABLE
 
 
 def _explained(records: Sequence[TurnRecord], failed: TurnRecord, why: str) -> list[TurnRecord]:

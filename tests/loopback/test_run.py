@@ -1,7 +1,6 @@
 """Whole runs over real sockets against the reference endpoint, in its own process and without models."""
 
 import asyncio
-import base64
 import contextlib
 import json
 import math
@@ -29,6 +28,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import RunOutcome, SilentObserver, play
+from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
 BROKEN = {
@@ -344,22 +344,9 @@ class OneSlot:
             return
         self._free_at_s, self.taken = math.inf, self.taken + 1
         try:
-            await self._answer(socket)
+            await answer(socket)
         finally:
             self._free_at_s = clock.time() + self._release_s
-
-    async def _answer(self, socket: ServerConnection) -> None:
-        await socket.send(json.dumps({"type": "session.created", "session": {"id": "s"}}))
-        async for message in socket:
-            event = json.loads(message)
-            if event["type"] == "session.update":
-                await socket.send(json.dumps({"type": "session.updated", "session": {"id": "s"}}))
-            elif event["type"] == "response.create":
-                audio = base64.b64encode(bytes(4_800)).decode()
-                delta = {"response_id": "r", "item_id": "i", "content_index": 0, "delta": audio}
-                done = {"response": {"id": "r", "status": "completed"}}
-                await socket.send(json.dumps({"type": "response.output_audio.delta", **delta}))
-                await socket.send(json.dumps({"type": "response.done", **done}))
 
 
 @pytest.mark.parametrize(("patience", "captured"), [(600, 2), (0, 1)])

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.recording import RunReader, TurnRecord
+from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.types import SpeechBoundaries
 
 KEPT = Path(__file__).with_name("run_of_version_2")
@@ -67,3 +68,14 @@ def test_its_failed_attempts_are_read(old_run: Path) -> None:
         attempts = [(one.turn_id, one.attempt, one.retried) for one in run.failures()]
     assert [turn.attempt for turn in failed] == [2]
     assert attempts == [("id_2/target", 1, True), ("id_2/target", 2, False)]
+
+
+def test_it_is_continued_with_the_tables_of_this_version(old_run: Path) -> None:
+    with RunReader.open(old_run) as run:
+        assert run.replaced("id_2/target") == []
+        failed = run.turn("id_2/target")
+    with RunWriter.resume(old_run, ended=True) as writer:
+        writer.commit(replace(failed, attempt=3))
+        writer.end(finished=True)
+    with RunReader.open(old_run) as run:
+        assert [turn.attempt for turn in run.replaced("id_2/target")] == [2]

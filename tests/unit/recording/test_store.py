@@ -241,19 +241,50 @@ def test_a_failed_turn_is_stored_and_a_retried_attempt_only_as_a_failure(tmp_pat
             read.turn("z")
 
 
-def test_a_turn_committed_again_replaces_the_old_one_and_its_files(tmp_path: Path) -> None:
+def test_a_turn_committed_again_sets_the_earlier_attempt_aside_with_its_audio(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path, MANIFEST) as run:
         run.commit(failed("a"))
         run.commit(spoken_turn(a_case("a")))
         assert run.done() == {"a": True}
+        run.end(finished=True)
     with RunReader.open(tmp_path) as read:
         [turn] = read.turns()
+        [before] = read.replaced("a")
+        assert turn.captured
+        assert before.failure is not None
+        assert before.both_file is not None
         assert turn.both_file is not None
         assert {p.name for p in (tmp_path / AUDIO_FOLDER).iterdir()} == {
+            before.both_file.name,
             turn.both_file.name,
             turn.reply_file.name if turn.reply_file else "",
         }
-        assert len(read.failures()) == 1, "the failure stays on record"
+        [failure] = read.failures()
+        assert failure.retried, "another attempt followed"
+
+
+def test_an_ended_run_takes_further_attempts_where_it_is_asked_to(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, MANIFEST) as run:
+        run.attempt_failed(failed("a", attempt=1))
+        run.commit(failed("a", attempt=2))
+        run.commit(spoken_turn(a_case("b")))
+        run.end(finished=True)
+    for attempt in (3, 4):
+        with RunWriter.resume(tmp_path, ended=True) as run:
+            assert run.attempts() == {"a": attempt - 1, "b": 1}
+            run.commit(failed("a", attempt=attempt))
+            run.end(finished=True)
+    with RunReader.open(tmp_path) as read:
+        assert read.ended
+        assert [turn.attempt for turn in read.replaced("a")] == [2, 3]
+        assert read.turn("a").attempt == 4
+        assert read.replaced("b") == []
+        assert [(each.attempt, each.retried) for each in read.failures()] == [
+            (1, True),
+            (2, True),
+            (3, True),
+            (4, False),
+        ]
 
 
 def test_an_ended_run_is_one_plain_file_and_never_changes(tmp_path: Path) -> None:
@@ -401,7 +432,7 @@ def test_another_schema_version_is_refused_with_both_numbers(tmp_path: Path) -> 
     db.close()
     for use in (RunReader.open, RunWriter.resume):
         with pytest.raises(
-            SchemaVersionError, match=f"expected schema version {RUN_SCHEMA_VERSION}, found 99"
+            SchemaVersionError, match=f"expected schema version 2 or {RUN_SCHEMA_VERSION}, found 99"
         ):
             use(tmp_path)
 
@@ -613,8 +644,10 @@ def test_audio_of_a_turn_is_a_name_not_a_path(one_turn: Path, name: str) -> None
     change(one_turn, "UPDATE turns SET both_file = ?", name)
     with RunReader.open(one_turn) as read, pytest.raises(StoreError, match="the name of a file in the run's"):
         list(read.turns())
-    with RunWriter.resume(one_turn) as run, pytest.raises(StoreError, match="the name of a file"):
+    with RunWriter.resume(one_turn) as run:
         run.commit(spoken_turn(a_case()))
+    with RunReader.open(one_turn) as read, pytest.raises(StoreError, match="the name of a file in the run's"):
+        read.replaced(a_case().case_id)
 
 
 def replaced(kept: Path, path: Path, kind: str) -> None:

@@ -1,0 +1,207 @@
+"""Pause a run while its endpoint cannot be reached, so that an outage costs no turn.
+
+Pure except for the gate's wait. Three sessions in a row that cannot be opened are an outage: no session
+begins any more, except for one at a time that finds out whether the endpoint is back. Attempts that fell into
+the outage do not count. An endpoint that has never answered is not an outage but a wrong address: its turns
+fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from live_eval.clock import Clock
+from live_eval.errors import FailureKind
+from live_eval.run.retries import Backoff
+from live_eval.types import Failure
+
+__all__ = ["UNREACHABLE", "Contact", "Outage", "OutageGate"]
+
+UNREACHABLE = frozenset(
+    {
+        FailureKind.CONNECTION_REFUSED,
+        FailureKind.CONNECT_FAILED,
+        FailureKind.CONNECT_TIMEOUT,
+        FailureKind.HANDSHAKE,  # a proxy in front of an endpoint that is gone answers 502 or 503
+    }
+)
+"""The failures of a session that could not be opened."""
+
+_ANSWERS = frozenset(
+    {
+        FailureKind.AUTHENTICATION,
+        FailureKind.RATE_LIMITED,
+        FailureKind.BUSY,
+        FailureKind.SDP_REFUSED,
+        FailureKind.CODEC_REFUSED,
+        FailureKind.UNKNOWN_MODEL,
+        FailureKind.ENDPOINT_ERROR,
+    }
+)
+"""The failures of a session that an endpoint refused, and so was there."""
+
+_MOST_IN_A_ROW = 2  # a third makes an outage
+_LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
+
+
+class Contact(Enum):
+    """What an attempt at a session says about the endpoint."""
+
+    NO_DOUBT = auto()
+    """It answered, or the attempt ended before it could be asked."""
+    MISSED = auto()
+    """The session could not be opened, which may be the beginning of an outage."""
+    OUTAGE = auto()
+    """The session could not be opened, because of an outage: the attempt does not count."""
+
+
+@dataclass(slots=True)
+class Outage:
+    """A time during which the endpoint could not be reached.
+
+    Args:
+        began_ns: When the first session that failed was dialled, on the monotonic clock.
+        wall_ns: The same, in nanoseconds since the Unix epoch.
+        failure: Why sessions failed.
+        seconds: How long it lasted: until the dialling that succeeded, or the last that failed.
+        over: Whether the endpoint came back.
+    """
+
+    began_ns: int
+    wall_ns: int
+    failure: Failure
+    seconds: float = 0.0
+    over: bool = False
+
+
+class OutageGate:
+    """Lets sessions begin while the endpoint can be reached; during an outage, one at a time to probe it.
+
+    Call `enter` before each session and `report` after it.
+
+    Args:
+        clock: The clock.
+        backoff: How long to wait between probes.
+        patience_s: How long an outage may last; 0 for no pause: each failure counts.
+        reached: Whether the endpoint has answered before.
+        announce: Called when an outage begins, when it is over, and when patience has run out.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        backoff: Backoff,
+        patience_s: float,
+        *,
+        reached: bool,
+        announce: Callable[[Outage], None],
+    ) -> None:
+        self._clock = clock
+        self._backoff = backoff
+        self._patience_ns = round(patience_s * 1e9)
+        self._announce = announce
+        self._reached_ns: int | None = clock.now_ns() if reached else None  # dialled then, or later
+        self._missed: list[int] = []  # when the sessions were dialled that failed in a row
+        self._outage: Outage | None = None
+        self._last: Outage | None = None  # of those that are over
+        self._probe_ns: int | None = None  # when the probe under way was dialled
+        self._next_ns = 0  # when the next one is due
+        self._probes = 0
+        self._changed = asyncio.Event()
+        self.paused_ns = 0
+        """How long no sessions began because of the outages that are over, all of them together."""
+        self.given_up: Outage | None = None
+        """The outage that outlasted the patience."""
+
+    async def enter(self) -> int | None:
+        """Wait until a session may be opened.
+
+        Returns:
+            The time, to be passed to `report`; None if the endpoint stays unreachable: no session is opened
+            any more.
+        """
+        while self._outage is not None and self.given_up is None:
+            now_ns = self._clock.now_ns()
+            if self._probe_ns is not None:
+                await self._changed.wait()
+            elif now_ns < self._next_ns:
+                await self._clock.sleep_until(self._next_ns)
+            else:
+                self._probe_ns = now_ns
+                return now_ns
+        return None if self.given_up is not None else self._clock.now_ns()
+
+    def report(self, entered_ns: int, failure: Failure | None, *, ready: bool = False) -> Contact:
+        """Take note of the end of an attempt.
+
+        Args:
+            entered_ns: What `enter` returned.
+            failure: Why it failed, or None.
+            ready: Whether the endpoint's session was ready before that.
+        """
+        probe = entered_ns == self._probe_ns
+        if probe:
+            self._probe_ns = None
+        contact = Contact.NO_DOUBT
+        if failure is None or ready or failure.kind in _ANSWERS:
+            self._take_reached(entered_ns)
+        elif failure.kind in UNREACHABLE:
+            contact = self._take_missed(entered_ns, failure, probe=probe)
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return contact
+
+    @property
+    def suspects(self) -> bool:
+        """Whether the last session could not be opened, and it is not known yet whether this is an outage."""
+        return self._outage is None and bool(self._missed) and self._reached_ns is not None
+
+    def _take_reached(self, entered_ns: int) -> None:
+        if self._missed and entered_ns < self._missed[-1]:
+            return  # it began before others failed
+        self._reached_ns = max(entered_ns, self._reached_ns or 0)
+        self._missed.clear()
+        if self._outage is not None and self.given_up is None:
+            self.paused_ns += self._clock.now_ns() - self._outage.began_ns
+            self._end(self._outage, entered_ns, over=True)
+
+    def _take_missed(self, entered_ns: int, failure: Failure, *, probe: bool) -> Contact:
+        if self._last is not None and entered_ns < self._last.began_ns + round(self._last.seconds * 1e9):
+            return Contact.OUTAGE if entered_ns >= self._last.began_ns else Contact.MISSED
+        if self._patience_ns == 0 or self._reached_ns is None or entered_ns < self._reached_ns:
+            return Contact.MISSED
+        self._missed = sorted([*self._missed, entered_ns])
+        if self._outage is None:
+            if len(self._missed) <= _MOST_IN_A_ROW:
+                return Contact.MISSED
+            began_ns = self._missed[0]
+            wall_ns = self._clock.wall_ns() - (self._clock.now_ns() - began_ns)
+            self._outage = Outage(began_ns, wall_ns, failure)
+            self._probes = 0
+            self._announce(self._outage)
+            self._schedule()
+        elif probe:
+            self._schedule()
+        return Contact.OUTAGE
+
+    def _schedule(self) -> None:
+        """Set when the next probe is due, the last one when patience runs out; or give up."""
+        assert self._outage is not None
+        now_ns, ends_ns = self._clock.now_ns(), self._outage.began_ns + self._patience_ns
+        if now_ns >= ends_ns:
+            self._end(self._outage, now_ns, over=False)
+            return
+        self._probes += 1
+        delay_s = self._backoff.delay_s(min(self._probes, _LONGEST_PROBE), None)
+        self._next_ns = min(now_ns + round(delay_s * 1e9), ends_ns)
+
+    def _end(self, outage: Outage, at_ns: int, *, over: bool) -> None:
+        outage.seconds, outage.over = (at_ns - outage.began_ns) / 1e9, over
+        if over:
+            self._outage, self._last = None, outage
+        else:
+            self.given_up = outage
+        self._announce(outage)

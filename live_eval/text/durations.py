@@ -1,0 +1,40 @@
+"""Durations as people write them: ``90``, ``45s``, ``10m``, ``1h30m``."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["duration_in_words", "seconds_of"]
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)\s*")
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a duration; a number without a unit is in seconds.
+
+    >>> seconds_of("10m"), seconds_of("1h30m"), seconds_of("2.5")
+    (600.0, 5400.0, 2.5)
+
+    Raises:
+        ValueError: It is not a duration.
+    """
+    text = text.strip()
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    parts = list(_PART.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        raise ValueError(f"expected a duration, such as 90, 45s, 10m or 1h30m, not {text!r}")
+    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+
+
+def duration_in_words(seconds: float) -> str:
+    """Return a duration with its unit.
+
+    >>> duration_in_words(600), duration_in_words(90), duration_in_words(0.5)
+    ('10 min', '90 s', '0.5 s')
+    """
+    minutes = seconds / 60
+    return f"{minutes:g} min" if minutes >= 2 and minutes == int(minutes) else f"{seconds:g} s"

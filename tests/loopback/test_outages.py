@@ -1,0 +1,154 @@
+"""An endpoint that goes away in the middle of a run, and comes back or does not."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from websockets.asyncio.server import Server, serve
+
+from live_eval.recording import RunReader, RunWriter
+from live_eval.recording.record import TurnRecord
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.run.plan import Plan, make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import RunOutcome, SilentObserver, play
+from tests.support.tiny_endpoint import answer
+
+RATE = 24_000
+TURNS = 12
+
+
+class Endpoint:
+    """An endpoint on one port that can be killed and started again."""
+
+    def __init__(self) -> None:
+        self._port = 0
+        self._server: Server | None = None
+
+    @property
+    def base_url(self) -> str:
+        return f"ws://127.0.0.1:{self._port}/v1"
+
+    async def start(self) -> None:
+        self._server = await serve(answer, "127.0.0.1", self._port)
+        self._port = next(iter(self._server.sockets)).getsockname()[1]
+
+    async def kill(self) -> None:
+        """Reset every connection and listen no more."""
+        assert self._server is not None
+        for connection in list(self._server.connections):
+            connection.transport.abort()
+        self._server.close()
+        await self._server.wait_closed()
+        self._server = None
+
+
+class Fuse(SilentObserver):
+    """Kills the endpoint once some turns are stored; starts it again `seconds` later, if ever."""
+
+    def __init__(self, endpoint: Endpoint, after: int, seconds: float | None) -> None:
+        self._endpoint = endpoint
+        self._after = after
+        self._seconds = seconds
+        self._turns = 0
+        self.task: asyncio.Task[None] | None = None
+        self.notes: list[str] = []
+
+    def turn(self, record: TurnRecord) -> None:
+        self._turns += 1
+        if self._turns == self._after:
+            self.task = asyncio.create_task(self._blow())
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    async def _blow(self) -> None:
+        await self._endpoint.kill()
+        if self._seconds is not None:
+            await asyncio.sleep(self._seconds)
+            await self._endpoint.start()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("live_eval.run.retries._FIRST_S", 0.1)
+
+
+@contextlib.asynccontextmanager
+async def endpoint() -> AsyncIterator[Endpoint]:
+    one = Endpoint()
+    await one.start()
+    try:
+        yield one
+    finally:
+        if one._server is not None:
+            await one.kill()
+
+
+def settings(base_url: str, folder: Path, **turns: Any) -> dict[str, Any]:
+    speech = calibration_speech(200, RATE)
+    soundfile.write(folder / "speech.wav", speech.audio.int16(), RATE)
+    (folder / "manifest.jsonl").write_text(json.dumps({"id": "one", "audio": "speech.wav", "text": "ahem"}))
+    shared = {"mode": "manual", "word_times": "off", "repeat": TURNS, "concurrency": 4, "reply_timeout": 2}
+    return {
+        "endpoint": {"name": "reference", "base_url": base_url},
+        "data": {"path": str(folder / "manifest.jsonl")},
+        "turns": shared | turns,
+    }
+
+
+async def run(
+    config: dict[str, Any], out: Path, observer: SilentObserver, *, resume: bool = False
+) -> RunOutcome:
+    def begin() -> tuple[Plan, RunWriter]:
+        plan = make_plan(validate(config))
+        return plan, RunWriter.resume(out) if resume else RunWriter.create(out, plan.manifest())
+
+    plan, writer = await asyncio.to_thread(begin)
+    outcome = await play(plan, writer, out, observer)
+    await asyncio.to_thread(writer.end, finished=outcome.complete)
+    return outcome
+
+
+def outages(out: Path) -> list[dict[str, Any]]:
+    with RunReader.open(out) as reader:
+        return list(reader.manifest.get("outages", ()))
+
+
+@pytest.mark.parametrize("retries", [pytest.param(0, marks=pytest.mark.slow), 2])
+async def test_an_outage_loses_no_turn(retries: int, tmp_path: Path) -> None:
+    async with endpoint() as one:
+        fuse = Fuse(one, 4, 1.5)
+        outcome = await run(settings(one.base_url, tmp_path, retries=retries), tmp_path / "run", fuse)
+        assert fuse.task is not None
+        await fuse.task
+    cut = 4 if retries == 0 else 0  # sessions under way when it went; no attempt was left to them
+    assert outcome.complete
+    assert outcome.captured + outcome.failed == TURNS
+    assert outcome.failed <= cut
+    began, over = fuse.notes
+    assert began.startswith("endpoint unreachable since ")
+    assert "probing for up to 10 min; Ctrl-C stops" in began
+    assert over.endswith("the run goes on")
+    (outage,) = await asyncio.to_thread(outages, tmp_path / "run")
+    assert outage["over"]
+    assert 1 <= outage["seconds"] < 10
+
+
+async def test_a_run_that_outlasts_its_patience_stops_and_is_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    async with endpoint() as one:
+        config = settings(one.base_url, tmp_path, patience="1s")
+        outcome = await run(config, out, Fuse(one, 4, None))
+        assert not outcome.complete
+        assert "turns.patience is 1 s" in outcome.unreachable
+        assert (outcome.failed, outcome.captured < TURNS) == (0, True)
+        await one.start()
+        outcome = await run(config, out, SilentObserver(), resume=True)
+    assert outcome == RunOutcome(TURNS, 0, interrupted=False)

@@ -1,0 +1,135 @@
+import asyncio
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from live_eval.errors import FailureKind
+from live_eval.run.outages import Contact, Outage, OutageGate
+from live_eval.run.retries import Backoff
+from live_eval.testing.clock import FakeClock
+from live_eval.types import Failure
+
+S = 1_000_000_000
+REFUSED = Failure(FailureKind.CONNECTION_REFUSED, "nothing listens there")
+
+
+class Endpoint:
+    """An endpoint that cannot be reached at certain times, and the workers that dial it."""
+
+    def __init__(
+        self, away: Callable[[float], bool], *, patience_s: float = 600, reached: bool = True
+    ) -> None:
+        self.clock = FakeClock(start_ns=0)
+        self.away = away
+        self.said: list[tuple[bool, float]] = []
+        self.dialled: list[float] = []
+        self.gate = OutageGate(self.clock, Backoff(0), patience_s, reached=reached, announce=self._announce)
+
+    def _announce(self, outage: Outage) -> None:
+        self.said.append((outage.over, outage.seconds))
+
+    async def dial(self, takes_s: float = 5.0) -> Contact | None:
+        """Hold a session, or find that the endpoint is away."""
+        entered_ns = await self.gate.enter()
+        if entered_ns is None:
+            return None
+        self.dialled.append(entered_ns / S)
+        failure = REFUSED if self.away(entered_ns / S) else None
+        await self.clock.sleep_until(self.clock.now_ns() + (0 if failure else round(takes_s * S)))
+        return self.gate.report(entered_ns, failure, ready=failure is None)
+
+    async def workers(self, number: int, turns: int) -> list[Contact | None]:
+        """Let workers hold so many sessions each, one after the other; return what each attempt came to."""
+        contacts: list[Contact | None] = []
+
+        async def work() -> None:
+            left = turns
+            while left and (contact := await self.dial()) is not None:
+                contacts.append(contact)
+                left -= contact is Contact.NO_DOUBT
+                if contact is Contact.MISSED:
+                    await self.clock.sleep_until(self.clock.now_ns() + S)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(number):
+                tasks.create_task(work())
+        return contacts
+
+
+async def test_an_outage_costs_no_attempt_but_the_two_before_it_is_known() -> None:
+    endpoint = Endpoint(lambda at_s: 12 <= at_s < 132)
+    contacts = await endpoint.workers(4, 6)
+    assert contacts.count(Contact.NO_DOUBT) == 24
+    assert contacts.count(Contact.MISSED) == 2
+    assert [over for over, _ in endpoint.said] == [False, True]
+    assert 117 <= endpoint.said[1][1] <= 130
+
+
+async def test_one_session_at_a_time_probes_with_backoff() -> None:
+    endpoint = Endpoint(lambda at_s: at_s < 60)
+    await endpoint.workers(8, 1)
+    probes = [at_s for at_s in endpoint.dialled if 0 < at_s < 60]
+    waits = [after - before for before, after in itertools.pairwise(probes)]
+    assert all(4 <= wait <= 8 for wait in waits[2:])
+    assert 8 <= len(probes) <= 16
+
+
+async def test_the_gate_closes_for_good_when_patience_has_run_out() -> None:
+    endpoint = Endpoint(lambda at_s: at_s >= 12, patience_s=30)
+    contacts = await endpoint.workers(4, 6)
+    assert contacts.count(Contact.NO_DOUBT) == 12
+    assert endpoint.gate.given_up is not None
+    assert endpoint.gate.given_up.seconds == 30
+    assert endpoint.dialled[-1] == endpoint.gate.given_up.began_ns / S + 30
+    assert await endpoint.dial() is None
+
+
+async def test_an_endpoint_that_never_answered_is_no_outage() -> None:
+    endpoint = Endpoint(lambda _: True, reached=False)
+    assert [await endpoint.dial() for _ in range(9)] == [Contact.MISSED] * 9
+    assert not endpoint.said
+    assert not endpoint.gate.suspects
+
+
+async def test_without_patience_there_is_no_pause() -> None:
+    endpoint = Endpoint(lambda _: True, patience_s=0)
+    assert [await endpoint.dial() for _ in range(9)] == [Contact.MISSED] * 9
+
+
+async def test_single_failures_among_others_are_no_outage() -> None:
+    gate = Endpoint(lambda _: False).gate
+    for dialled_ns in range(0, 100, 2):
+        assert gate.report(dialled_ns, REFUSED) is Contact.MISSED
+        assert gate.suspects
+        assert gate.report(dialled_ns + 1, None) is Contact.NO_DOUBT
+        assert not gate.suspects
+
+
+async def test_a_session_dialled_before_the_outage_does_not_end_it() -> None:
+    endpoint = Endpoint(lambda at_s: at_s >= 1)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(endpoint.dial(takes_s=10))
+        await endpoint.clock.sleep_until(2 * S)
+        for _ in range(3):
+            last = await endpoint.dial()
+        assert last is Contact.OUTAGE
+        await endpoint.clock.sleep_until(11 * S)
+    assert [over for over, _ in endpoint.said] == [False]
+
+
+async def test_an_attempt_that_timed_out_after_the_outage_does_not_count() -> None:
+    gate = Endpoint(lambda _: False).gate
+    assert [gate.report(at_ns, REFUSED) for at_ns in (10, 11, 12)][-1] is Contact.OUTAGE
+    gate.report(20, None)
+    assert gate.report(13, REFUSED) is Contact.OUTAGE
+    assert gate.report(9, REFUSED) is Contact.MISSED
+
+
+@pytest.mark.parametrize("kind", [FailureKind.RATE_LIMITED, FailureKind.BUSY, FailureKind.AUTHENTICATION])
+async def test_an_endpoint_that_refuses_is_there(kind: FailureKind) -> None:
+    endpoint = Endpoint(lambda _: False)
+    for at_ns in (10, 11, 12):
+        endpoint.gate.report(at_ns, REFUSED)
+    endpoint.gate.report(20, Failure(kind, "no"))
+    assert [over for over, _ in endpoint.said] == [False, True]
