@@ -24,6 +24,9 @@ from live_eval.errors import ConnectError, FailureKind
 __all__ = ["Answer", "Signaller", "configuration"]
 
 _SHOWN_CHARACTERS = 300
+_SDP_CHARACTERS = 100_000
+_MOST_LINES = 100  # of a kind: aiortc's time grows with the square of their number
+_COUNTED = ("m=", "a=candidate:", "a=rtpmap:")
 # fastrtc, when full, answers with status 200 and {"status": "failed", "meta": {"error": …}}.
 _BUSY = "concurrency_limit_reached"
 
@@ -186,6 +189,14 @@ class Signaller:
         Raises:
             ConnectError: It is not a session description, has no audio, or accepts none of our codecs.
         """
+        counts = {kind: sdp.count(f"\n{kind}") for kind in _COUNTED}
+        if len(sdp) > _SDP_CHARACTERS or max(counts.values()) > _MOST_LINES:
+            found = ", ".join(f"{number} lines {kind!r}" for kind, number in counts.items())
+            why = (
+                f"expected a session description of at most {_SDP_CHARACTERS} characters, and at most "
+                f"{_MOST_LINES} lines of a kind, not {len(sdp)} characters with {found}"
+            )
+            raise self._no_answer(why, sdp)
         try:
             media = SessionDescription.parse(sdp).media
         except Exception as error:  # aiortc's parser raises all sorts of errors for broken lines

@@ -24,6 +24,9 @@ from live_eval.types import StampKind
 __all__ = ["WebSocketConnection"]
 
 _NOT_UTF8 = 1007  # RFC 6455, 7.4.1
+_MOST_WAITING_BYTES = 32 << 20  # what nobody has taken yet; beyond that, arrivals stay in the kernel
+_MESSAGE_OBJECT_BYTES = 200
+_MOST_UNSENT_BYTES = 1 << 16  # no pong is added to more
 _TEXT, _BINARY = 0x81, 0x82  # the first byte of a frame that is a whole message: RFC 6455, 5.2
 
 
@@ -47,6 +50,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._rest = 0  # what is still to come of a frame
         self._between_frames = False
         self._arrivals: deque[Arrival | None] = deque()  # None at the end of the connection
+        self._waiting_bytes = 0  # of the arrivals
+        self._held_up = False  # nothing is read, as too much waits
         self._awaited: asyncio.Future[None] | None = None
         self.over = asyncio.Event()
         self.stamps = StampKind.KERNEL
@@ -123,7 +128,14 @@ class WebSocketConnection(asyncio.Protocol):
         while not self._arrivals:
             self._awaited = self._loop.create_future()
             await self._awaited
-        return self._arrivals.popleft() if self._arrivals[0] is not None else None
+        arrival = self._arrivals[0]
+        if arrival is not None:
+            self._arrivals.popleft()
+            self._waiting_bytes -= _held_bytes(arrival)
+            if self._held_up and self._waiting_bytes < _MOST_WAITING_BYTES // 2:
+                self._held_up = False
+                self._transport.resume_reading()
+        return arrival
 
     # -- What the transport reports ----------------------------------------------------------------------
 
@@ -214,7 +226,12 @@ class WebSocketConnection(asyncio.Protocol):
         stamp = self._transport.stamp
         if stamp.kind is StampKind.USER:
             self.stamps = StampKind.USER
-        self._put(Arrival(message, stamp.at_ns))
+        arrival = Arrival(message, stamp.at_ns)
+        self._waiting_bytes += _held_bytes(arrival)
+        if self._waiting_bytes > _MOST_WAITING_BYTES and not self._held_up:
+            self._held_up = True
+            self._transport.pause_reading()
+        self._put(arrival)
 
     def _put(self, arrival: Arrival | None) -> None:
         self._arrivals.append(arrival)
@@ -224,9 +241,17 @@ class WebSocketConnection(asyncio.Protocol):
     def _flush(self) -> None:
         for data in self._websocket.data_to_send():
             if data:
-                self._transport.write(data)
+                # RFC 6455, 5.5.3: not every ping needs a pong.
+                is_pong = data[0] & 0x0F == Opcode.PONG
+                if not (is_pong and self._transport.get_write_buffer_size() > _MOST_UNSENT_BYTES):
+                    self._transport.write(data)
             elif self._transport.can_write_eof():
                 self._transport.write_eof()
+
+
+def _held_bytes(arrival: Arrival) -> int:
+    """Return about how much memory an arrival takes."""
+    return len(arrival.message) + _MESSAGE_OBJECT_BYTES
 
 
 def _whole_message(data: bytes) -> int:

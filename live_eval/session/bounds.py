@@ -1,7 +1,8 @@
-"""Bound the length of the strings that an endpoint sends. Pure.
+"""Bound what an endpoint sends in a turn, and the length of its strings. Pure.
 
 Names (of sessions, models, responses, items, types) go into every table and every message about a turn;
-text goes to judges. Both are cut as they enter a turn, so that no later code has to check their length.
+text goes to judges. Both are cut as they enter a turn, so that no later code has to check their length. A
+turn in which more arrives than any conversation needs fails, and its session with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any, Final, TypeVar
 from live_eval.dialect import Event, RateLimits
 
 __all__ = [
+    "MOST_BYTES",
     "MOST_LIMITS",
+    "MOST_MESSAGES",
     "NAME_CHARACTERS",
     "TEXT_CHARACTERS",
     "WORDS_CHARACTERS",
@@ -28,9 +31,14 @@ NAME_CHARACTERS: Final = 200
 WORDS_CHARACTERS: Final = 2_000
 """Longest message or reason."""
 TEXT_CHARACTERS: Final = 100_000
-"""Longest text of one event: two hours of speech."""
+"""Longest text of one event, and of a whole response: two hours of speech."""
 MOST_LIMITS: Final = 100
 """Most rate limits of one event."""
+
+MOST_MESSAGES: Final = 100_000
+"""Most messages of one turn: half an hour of audio in pieces of 20 ms."""
+MOST_BYTES: Final = 256 << 20
+"""Their most bytes: an hour of PCM in base64."""
 
 _Event = TypeVar("_Event", bound=Event)
 _LOGGED_CHARACTERS = 10_000

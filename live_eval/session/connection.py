@@ -306,6 +306,18 @@ class Connection:
                 continue
             self._timeline.message_received(arrival.message, arrival.at_ns)
             await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
+            if (flood := self._timeline.flooded) is not None:
+                await self._stop_listening(flood)
+                return
+
+    async def _stop_listening(self, why: str) -> None:
+        """End the connection because the endpoint sends without end."""
+        end = TransportClosedError(None, why, self._clock.now_ns(), kind=FailureKind.ENDLESS)
+        if not self._closing:
+            self._closing = True
+            await self._ended(end)
+        await self._transport.close()
+        self._wake()
 
     async def _ended(self, end: TransportClosedError) -> None:
         """Report that the endpoint or the network ended the connection."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from live_eval.errors import FailureKind
+from live_eval.session.bounds import TEXT_CHARACTERS
 from live_eval.session.responses import OpenResponse
 from live_eval.types import Failure
 
@@ -61,6 +62,9 @@ def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track:
         )
     if response.audio_s > limits.max_reply_s:
         message = f"response {response.response_id} has more than {limits.max_reply_s:g} s of audio"
+        return Failure(FailureKind.ENDLESS, message, at_ns)
+    if response.characters > TEXT_CHARACTERS:
+        message = f"response {response.response_id} has more than {TEXT_CHARACTERS} characters of text"
         return Failure(FailureKind.ENDLESS, message, at_ns)
     if at_ns - response.began_ns > limits.max_reply_s * _SECOND_NS:
         message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"

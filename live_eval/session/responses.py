@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec
 from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import CapturedResponse
+from live_eval.session.bounds import TEXT_CHARACTERS
 from live_eval.timing import ResponseRecord, ResponseStatus
 from live_eval.types import Usage
 
@@ -49,6 +50,7 @@ class OpenResponse:
     fresh: list[int] = field(default_factory=list)
     preroll: Preroll | None = None
     heard_samples: int = 0
+    characters: int = 0
     pieces: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
 
@@ -104,6 +106,15 @@ class OpenResponse:
         self.samples.append(samples + concealed)
         self.concealed.append(concealed)
         self.heard_samples += samples + concealed
+
+    def say(self, text: str, *, final: bool = False) -> None:
+        """Add a piece of its text, up to `TEXT_CHARACTERS`; what is final replaces the pieces before it."""
+        if final:
+            self.characters -= sum(map(len, self.pieces))
+            self.pieces.clear()
+        self.characters += len(text)
+        if self.characters <= TEXT_CHARACTERS:
+            (self.parts if final else self.pieces).append(text)
 
     def record(self) -> ResponseRecord:
         """Return its record; chunk lengths are those known without decoding."""

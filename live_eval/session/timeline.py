@@ -20,6 +20,7 @@ from live_eval.dialect import Event, Message, StreamAudio, StreamText
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session.audibility import Audibility
+from live_eval.session.bounds import MOST_BYTES, MOST_MESSAGES
 from live_eval.session.event_loop import ProbeReading
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (
@@ -59,6 +60,8 @@ class SessionTurn:
         begun_ns: When dialling began, or for a later turn the turn.
         boundaries: Where the user's own sound lies, counted from `t0_ns`; None while its end is not known.
         expects_answer: Whether the utterance is to be answered.
+        received: How many messages came in.
+        received_bytes: Their length on the wire.
         messages: Messages with their times, and whether they came in.
         logged_bytes: Length of these on the wire.
         unlogged: Messages beyond those that are kept.
@@ -76,6 +79,8 @@ class SessionTurn:
     boundaries: SpeechBoundaries | None = None
     barge_in_ns: int | None = None
     expects_answer: bool = True
+    received: int = 0
+    received_bytes: int = 0
     messages: list[RawMessage] = field(default_factory=list)
     logged_bytes: int = 0
     unlogged: int = 0
@@ -429,6 +434,9 @@ class Timeline:
         """Note a message of the endpoint."""
         self._wire.keep(Received, at_ns, message)
         self._log(at_ns, True, message)
+        turn = self.turns[-1]
+        turn.received += 1
+        turn.received_bytes += len(message)
 
     def packet_received(self, packet: RtpPacket) -> None:
         """Note a packet of the endpoint's track; it belongs to the turn of the reply that goes on with it."""
@@ -443,6 +451,17 @@ class Timeline:
             earlier = (each.state for each in reversed(self._replies[:-1]) if each.state.carries(at_ns))
             state = next(earlier, state)
         state.on_packet(packet)
+
+    @property
+    def flooded(self) -> str | None:
+        """Why the session cannot go on: more came in the turn than any conversation needs. None if not."""
+        turn = self.turns[-1]
+        if turn.received <= MOST_MESSAGES and turn.received_bytes <= MOST_BYTES:
+            return None
+        return (
+            f"expected at most {MOST_MESSAGES} messages and {MOST_BYTES} bytes in one turn, but the endpoint "
+            f"sent {turn.received} and {turn.received_bytes}, and goes on"
+        )
 
     def happened(self, event: Event, at_ns: int) -> TurnState:
         """Note an event of the dialect.

@@ -231,5 +231,5 @@ class Stream:
             return
         for at_ns, text in self._unsaid:
             response.first_text_ns = response.first_text_ns or at_ns
-            response.pieces.append(text)
+            response.say(text)
         self._unsaid.clear()

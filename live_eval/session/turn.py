@@ -32,7 +32,7 @@ from live_eval.dialect import (
 )
 from live_eval.errors import AudioError, FailureKind
 from live_eval.recording.record import CapturedResponse, TurnCapture
-from live_eval.session.bounds import bounded, bounded_name
+from live_eval.session.bounds import TEXT_CHARACTERS, bounded, bounded_name
 from live_eval.session.limits import TurnLimits, overdue
 from live_eval.session.responses import MOST_RESPONSES, OpenResponse, Responses
 from live_eval.session.tracks import Stream, Track
@@ -158,7 +158,7 @@ class TurnState:
             for item, text in self._heard.items()
             if self._stream is not None or item in self._whole
         ]
-        return " ".join(filter(None, whole)) if whole else None
+        return " ".join(filter(None, whole))[:TEXT_CHARACTERS] if whole else None
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
         """Note that the turn failed, or the session after it; the first failure stays."""
@@ -470,11 +470,7 @@ class TurnState:
         response = self._responses.touch(event.response_id, at_ns)
         if response.first_text_ns is None and event.text:
             response.first_text_ns = at_ns
-        if event.final:
-            response.pieces.clear()
-            response.parts.append(event.text)
-        else:
-            response.pieces.append(event.text)
+        response.say(event.text, final=event.final)
 
     def _transcribed(self, event: InputTranscript) -> None:
         if event.failed:
@@ -483,7 +479,7 @@ class TurnState:
             self._heard[event.item_id] = event.text
             self._whole.add(event.item_id)
         elif event.item_id not in self._whole:
-            self._heard[event.item_id] = self._heard.get(event.item_id, "") + event.text
+            self._heard[event.item_id] = (self._heard.get(event.item_id, "") + event.text)[:TEXT_CHARACTERS]
 
     def _problem(self, event: EndpointProblem, at_ns: int) -> None:
         self.retry_after_s = event.retry_after_s or self.retry_after_s

@@ -164,6 +164,14 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         """Pass on that little waits to be sent."""
         self._protocol.resume_writing()
 
+    def pause_reading(self) -> None:
+        """Leave arrivals to the stream below; those under way still arrive."""
+        self._lower.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self._lower.resume_reading()
+
     def _deliver(self, data: bytes, stamp: Stamp) -> None:
         self._stamp = stamp
         self._protocol.data_received(data)

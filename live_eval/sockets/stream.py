@@ -374,6 +374,14 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._flush()  # an alert that says so
             self._lower.abort()
 
+    def pause_reading(self) -> None:
+        """Leave arrivals to the connection below."""
+        self._lower.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self._lower.resume_reading()
+
     def _flush(self) -> None:
         if self._outgoing.pending:
             self._lower.write(self._outgoing.read())

@@ -360,6 +360,12 @@ AUDIO_GONE = re.compile(r"m=audio.*?(?=m=application)", re.DOTALL)
         (lambda sdp: sdp.replace("m=audio", "m=audio x y"), FailureKind.SDP_REFUSED, "session description"),
         (lambda sdp: AUDIO_GONE.sub("", sdp), FailureKind.SDP_REFUSED, "audio section"),
         (lambda sdp: sdp[: sdp.index("m=application")], FailureKind.SDP_REFUSED, "data channel 'events'"),
+        (lambda sdp: sdp + "a=x:y\r\n" * 20_000, FailureKind.SDP_REFUSED, "at most 100000 characters"),
+        (
+            lambda sdp: sdp + "a=candidate:1 1 udp 1 ::1 9 typ host\r\n" * 101,
+            FailureKind.SDP_REFUSED,
+            "at most 100",
+        ),
         (lambda sdp: re.sub("a=ice-(ufrag|pwd).*\r\n", "", sdp), FailureKind.SDP_REFUSED, "ICE"),
         (lambda sdp: sdp.replace("a=sendrecv", "a=sendonly"), FailureKind.SDP_REFUSED, "'sendonly'"),
         (lambda sdp: re.sub(r"m=audio \d+", "m=audio 0", sdp), FailureKind.CODEC_REFUSED, "port 0"),

@@ -36,6 +36,8 @@ class Wire(StreamTransport):
     def __init__(self) -> None:
         super().__init__()
         self.written = bytearray()
+        self.unsent = 0
+        self.reading = True
         self.stamp = Stamp(0, StampKind.KERNEL)
 
     def write(self, data: Any) -> None:
@@ -43,6 +45,15 @@ class Wire(StreamTransport):
 
     def can_write_eof(self) -> bool:
         return False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
 
     def abort(self) -> None:
         pass
@@ -211,6 +222,35 @@ async def test_the_library_gives_back_what_is_simple_once_it_has_what_is_not() -
         connection.data_received(data)
     assert [(await connection.arrival()).message for _ in range(4)] == ["simple"] * 2 + ["in two", "simple"]  # type: ignore[union-attr]
     assert protocol.parsed == len(ping) + len(fragments)
+
+
+async def test_nothing_is_read_while_too_much_waits_to_be_taken() -> None:
+    connection, _, wire = await opened()
+    message = on_the_wire(Opcode.TEXT, b"x" * 65_000, True, False)
+    sent = 0
+    while wire.reading:
+        connection.data_received(message)
+        sent += 1
+    assert 30 < sent * 65_000 / 2**20 < 34
+    taken = 0
+    while not wire.reading:
+        await connection.arrival()
+        taken += 1
+    assert 15 < taken * 65_000 / 2**20 < 18
+
+
+async def test_pings_get_no_pong_while_the_endpoint_reads_nothing() -> None:
+    connection, _, wire = await opened()
+    ping = on_the_wire(Opcode.PING, b"?", True, False)
+    connection.data_received(ping)
+    answered = len(wire.written)
+    assert answered
+    wire.unsent = 1 << 20
+    connection.data_received(ping * 1_000)
+    assert len(wire.written) == answered
+    wire.unsent = 0
+    connection.data_received(ping)
+    assert len(wire.written) == 2 * answered
 
 
 async def test_compressed_messages_reach_the_library() -> None:

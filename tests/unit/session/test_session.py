@@ -290,6 +290,14 @@ async def endless(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         await clock.sleep_until(clock.now_ns() + 50 * MS)
 
 
+async def floods(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+    peer.send("ready")
+    for _ in range(1_100):
+        peer.send("ready")
+    await clock.sleep_until(10**12)
+    await clock.sleep_until(10**12)
+
+
 async def breaks(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
     peer.send("ready")
     peer.send("fatal")
@@ -304,12 +312,14 @@ async def breaks(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         (closes_mid_reply, FailureKind.CLOSED, 1),
         (stalls, FailureKind.STALLED, 0),
         (endless, FailureKind.ENDLESS, 200),
+        (floods, FailureKind.ENDLESS, 0),
         (breaks, FailureKind.ENDPOINT_ERROR, 0),
     ],
 )
 async def test_what_goes_wrong_is_named_and_what_came_is_kept(
-    endpoint: Endpoint, kind: FailureKind, chunks: int
+    endpoint: Endpoint, kind: FailureKind, chunks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("live_eval.session.timeline.MOST_MESSAGES", 1_000)
     capture, _, _ = await hold(endpoint)
     assert capture.failure is not None
     assert capture.failure.kind is kind

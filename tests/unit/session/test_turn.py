@@ -21,6 +21,7 @@ from live_eval.dialect import (
     Usage,
 )
 from live_eval.errors import FailureKind
+from live_eval.session.bounds import TEXT_CHARACTERS
 from live_eval.session.limits import TurnLimits
 from live_eval.session.responses import MOST_RESPONSES
 from live_eval.session.turn import TurnState
@@ -379,6 +380,19 @@ def test_a_turn_of_endless_responses_keeps_some_and_fails_by_name() -> None:
     assert kind_of(turn) is FailureKind.TOO_MANY_RESPONSES
     assert turn.failure is not None
     assert f"more than {MOST_RESPONSES} responses" in turn.failure.message
+
+
+def test_a_reply_of_endless_text_keeps_some_and_fails_by_name() -> None:
+    turn = state()
+    feed(turn, (1, ResponseStarted("r")))
+    for _ in range(1_000):
+        feed(turn, (1, ReplyText("r", "word " * 1_000)), (1, InputTranscript("word " * 1_000, False, "i")))
+    turn.user_done(1 * S)
+    assert turn.over(2 * S)
+    assert kind_of(turn) is FailureKind.ENDLESS
+    (response,) = turn.responses
+    assert len(response.record.text or "") == TEXT_CHARACTERS
+    assert sum(map(len, turn._heard.values())) == TEXT_CHARACTERS
 
 
 def test_of_each_kind_of_oddity_the_first_are_kept() -> None:

@@ -1,0 +1,77 @@
+"""Run a command and measure the most memory that its process held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Measured", "measured", "peak_mb"]
+
+_LOOK_S = 0.05
+_MOST_MB = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What became of a command.
+
+    Args:
+        status: Its exit status; None where it had to be killed.
+        seconds: How long it ran.
+        peak_mb: The most resident memory that it held.
+        output: What it printed, both streams together.
+    """
+
+    status: int | None
+    seconds: float
+    peak_mb: float
+    output: str
+
+
+def peak_mb(process_id: int) -> float:
+    """Return the most resident memory that a process has held so far, in megabytes; 0 if it has exited."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process_id}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+async def measured(
+    command: Sequence[str], *, within_s: float, environment: Mapping[str, str] | None = None
+) -> Measured:
+    """Run a command to its end.
+
+    Args:
+        command: The command.
+        within_s: Seconds after which it is killed, as it is when it holds more than 3 GB.
+        environment: Variables in addition to our own.
+    """
+    began_s = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+    )
+    assert process.stdout is not None
+    output = asyncio.create_task(process.stdout.read())
+    most_mb, killed = 0.0, False
+    while process.returncode is None:
+        most_mb = max(most_mb, peak_mb(process.pid))
+        too_much = time.monotonic() - began_s > within_s or most_mb > _MOST_MB
+        if too_much and not killed:
+            killed = True
+            process.kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_S):
+                await process.wait()
+    text = (await output).decode(errors="replace")
+    status = None if killed else process.returncode
+    return Measured(status, time.monotonic() - began_s, most_mb, text)
