@@ -86,7 +86,7 @@ async def test_in_a_manual_turn_we_stop_the_reply(tmp_path: Path) -> None:
     assert cancel["response_id"] == stopped.response_id
     (cut,) = [body for body in sent if body["type"] == "conversation.item.truncate"]
     assert cut["audio_end_ms"] == heard_ms(first)
-    assert 350 < cut["audio_end_ms"] < 480
+    assert 0 < cut["audio_end_ms"] < 1_500  # of 3,000
 
 
 @pytest.mark.parametrize("family", WITH_MANUAL_TURNS[1:], ids=lambda family: family.spec.name)
@@ -95,7 +95,7 @@ async def test_each_family_stops_its_reply_in_a_manual_turn(family: Family, tmp_
     (stopped,) = first.trace.responses
     assert stopped.interrupted_ns is not None
     assert stopped.status is ResponseStatus.CANCELLED
-    assert 350 < heard_ms(first) < 480
+    assert 0 < heard_ms(first) < 1_500  # of 3,000
 
 
 def heard_ms(record: TurnRecord) -> int:
