@@ -88,10 +88,10 @@ format: .venv/dev ## Format the code.
 strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs that e2e talks to.
 
 e2e: .venv/dev strangers ## Run whole conversations with third-party clients and models.
-	@$(PYTEST) tests/e2e
+	@$(PYTEST) -rs tests/e2e
 
 e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.
-	@$(SPREAD) $(SHORT) --dist loadfile tests/e2e
+	@$(SPREAD) $(SHORT) -rs --dist loadfile tests/e2e
 
 fuzz: .venv/dev ## Fuzz every dialect for SECONDS (10) each, or only CLIENTS="openai glm".
 	@$(BIN)/python -m live_eval.testing.fuzz $(CLIENTS) --golden tests/conformance/golden --seconds $(or $(SECONDS),10)

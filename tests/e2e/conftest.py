@@ -79,7 +79,7 @@ def browser() -> str:
     """A Chromium."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
-        pytest.skip(f"there is no Chromium on this machine ({', '.join(BROWSERS)}, or CHROMIUM=PATH)")
+        pytest.skip(f"no Chromium found: install one ({', '.join(BROWSERS)}) or set CHROMIUM to its path")
     return found
 
 
