@@ -48,7 +48,13 @@ async def test_the_link_opens_the_studio_and_leaves_the_token_in_a_cookie_alone(
             assert "http" not in page.headers["Content-Security-Policy"]  # no other host
 
 
-@pytest.mark.parametrize("path", ["/", "/api/runs", "/static/studio.js", "/nothing", "/?token=wrong"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/?token=wrong", "/static/studio.js", "/nothing"),
+        *("/api/runs", "/api/runs/a/progress", "/api/talk", "/pages/report.html?run=a"),
+    ],
+)
 async def test_nothing_is_answered_without_the_token(tmp_path: Path, path: str) -> None:
     async with studio(tmp_path, opened=False) as browser:
         for cookies in ({}, {f"live-eval-studio-{port_of(browser)}": "wrong"}):
@@ -56,18 +62,32 @@ async def test_nothing_is_answered_without_the_token(tmp_path: Path, path: str) 
                 assert refused.status == 401
 
 
+CHANGES = [("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")]
+REQUESTS = [("GET", "/api/runs"), ("GET", "/api/runs/a/progress"), *CHANGES]
+
+
+@pytest.mark.parametrize(("method", "path"), CHANGES)
+async def test_nothing_is_changed_without_the_token(tmp_path: Path, method: str, path: str) -> None:
+    async with studio(tmp_path, opened=False) as browser:
+        own = {"Origin": str(browser._base_url).rstrip("/")}
+        async with browser.request(method, path, headers=own, json={}) as refused:
+            assert await told(refused) == (401, "token")
+
+
+@pytest.mark.parametrize(("method", "path"), REQUESTS)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", ""])
-async def test_a_foreign_host_is_refused(tmp_path: Path, host: str) -> None:
+async def test_a_foreign_host_is_refused(tmp_path: Path, host: str, method: str, path: str) -> None:
     async with studio(tmp_path) as browser:
         headers = {"Host": host.format(port=port_of(browser))}
-        async with browser.get("/api/runs", headers=headers) as refused:
+        async with browser.request(method, path, headers=headers) as refused:
             assert await told(refused) == (403, "host")
 
 
+@pytest.mark.parametrize(("method", "path"), REQUESTS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null", ""])
-async def test_a_foreign_origin_is_refused(tmp_path: Path, origin: str) -> None:
+async def test_a_foreign_origin_is_refused(tmp_path: Path, origin: str, method: str, path: str) -> None:
     headers = {"Origin": origin}
-    async with studio(tmp_path) as browser, browser.get("/api/runs", headers=headers) as refused:
+    async with studio(tmp_path) as browser, browser.request(method, path, headers=headers) as refused:
         assert await told(refused) == (403, "origin")
 
 
