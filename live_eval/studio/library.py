@@ -76,7 +76,9 @@ class Library:
             self.folders()
         found = self._known.get(folder_id)
         if found is None or not found.path.is_dir():
-            raise NotFoundError(f"there is no run or campaign {folder_id[:40]!r}; it may have been deleted")
+            raise NotFoundError(
+                f"no run or campaign has the id {folder_id[:40]!r}: it may have been deleted or moved"
+            )
         if kinds and found.kind not in kinds:
             raise NotFoundError(f"{found.path}: expected a {' or '.join(kinds)}, found a {found.kind}")
         return found

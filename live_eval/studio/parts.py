@@ -17,6 +17,7 @@ from live_eval.studio import (
     sound_api,
     talk,
     turns_api,
+    words_api,
 )
 
 __all__ = ["PARTS", "Part"]
@@ -29,6 +30,7 @@ PARTS: tuple[Part, ...] = (
     runs_api.add_routes,
     turns_api.add_routes,
     sound_api.add_routes,
+    words_api.add_routes,
     comparison_api.add_routes,
     progress_api.add_routes,
     pages.add_routes,

@@ -18,7 +18,7 @@ from live_eval.studio.lookups import count_in, number_in, open_turn
 from live_eval.studio.shared import LIBRARY
 from live_eval.studio.sound import SIDES, as_wav, drawn_peaks, excerpt, spectrogram
 
-__all__ = ["add_routes"]
+__all__ = ["add_routes", "both_sides"]
 
 _LONGEST_S = 86_400
 _BOTH = "both"
@@ -76,7 +76,13 @@ def _file(library: Library, run_id: str, turn_id: str) -> Path:
         return own_file(run.path, file)
 
 
-def _both(library: Library, run_id: str, turn_id: str) -> tuple[NDArray[np.int16], int]:
+def both_sides(library: Library, run_id: str, turn_id: str) -> tuple[NDArray[np.int16], int]:
+    """Return the audio of both sides of a turn, int16, shape (samples, 2), and its rate.
+
+    Raises:
+        NotFoundError: There is no such turn, or it has no audio.
+        StoreError: It cannot be read.
+    """
     with open_turn(library, run_id, turn_id) as run:
         both = run.both_sides(turn_id)
         if both is None:
@@ -85,14 +91,14 @@ def _both(library: Library, run_id: str, turn_id: str) -> tuple[NDArray[np.int16
 
 
 def _one_side(library: Library, run_id: str, turn_id: str, side: str) -> bytes:
-    both, rate_hz = _both(library, run_id, turn_id)
+    both, rate_hz = both_sides(library, run_id, turn_id)
     return as_wav(both[:, SIDES[side]], rate_hz)
 
 
 def _peaks(
     library: Library, run_id: str, turn_id: str, start_s: float, end_s: float, bins: int
 ) -> dict[str, Any]:
-    both, rate_hz = _both(library, run_id, turn_id)
+    both, rate_hz = both_sides(library, run_id, turn_id)
     part = excerpt(both, rate_hz, start_s, end_s)
     return {"start_s": start_s, **_length(both, rate_hz), **drawn_peaks(part, rate_hz, bins)}
 
@@ -100,7 +106,7 @@ def _peaks(
 def _spectrum(
     library: Library, run_id: str, turn_id: str, start_s: float, end_s: float, side: str, columns: int
 ) -> dict[str, Any]:
-    both, rate_hz = _both(library, run_id, turn_id)
+    both, rate_hz = both_sides(library, run_id, turn_id)
     pcm = excerpt(both, rate_hz, start_s, end_s)[:, SIDES[side]]
     drawn = spectrogram(pcm, rate_hz, columns, _ROWS)
     return {"start_s": start_s, "side": side, **_length(both, rate_hz), **drawn}

@@ -5,19 +5,17 @@ Times are in seconds from the first sample of the audio of both sides; of a turn
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from live_eval.analysis.summary import LATENCIES, ScoreTable, latency
-from live_eval.duplex.conversation import Conversation, Stretch
-from live_eval.duplex.from_turns import conversation_of
-from live_eval.errors import StoreError
 from live_eval.judging import Need
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.registry import installed_judges
 from live_eval.report.tables import LATENCY_TITLES
 from live_eval.report.turns import turn_marks, turn_notes
+from live_eval.studio.transcript import seconds_after, transcript_of, zero_ns_of
 from live_eval.studio.turn_index import score_columns
 from live_eval.types import Failure
 
@@ -37,8 +35,8 @@ def turn_details(run: RunReader, table: ScoreTable, turn_id: str, most_events: i
         StoreError: The turn is damaged.
     """
     turn = run.turn(turn_id)
-    zero_ns = _zero_ns(turn)
-    conversation, problem = _conversation(run, turn)
+    zero_ns = zero_ns_of(turn)
+    transcript, problem = transcript_of(run, turn)
     case, timing = turn.case, turn.timing
     return {
         "turn_id": turn.turn_id,
@@ -73,7 +71,7 @@ def turn_details(run: RunReader, table: ScoreTable, turn_id: str, most_events: i
             {"kind": kind, "title": title, "at_s": round(at_s, 6)} for kind, title, at_s in turn_marks(turn)
         ],
         "responses": _responses(turn, zero_ns),
-        "transcript": [] if conversation is None else _transcript(conversation, zero_ns),
+        "transcript": transcript,
         "scores": _scores(table, turn),
         "judgements": [
             {
@@ -105,13 +103,13 @@ def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> di
         limit: Most messages to return.
     """
     log = run.log(turn.turn_id)
-    zero_ns = _zero_ns(turn)
+    zero_ns = zero_ns_of(turn)
     return {
         "total": len(log),
         "offset": offset,
         "rows": [
             {
-                "at_s": _seconds(message.at_ns, zero_ns),
+                "at_s": seconds_after(zero_ns, message.at_ns),
                 "direction": message.direction,
                 "type": _type_of(message.body),
                 "body": message.body,
@@ -127,30 +125,12 @@ def _type_of(body: Mapping[str, Any]) -> str | None:
     return kind if isinstance(kind, str) else next(iter(body), None)
 
 
-def _zero_ns(turn: TurnRecord) -> int:
-    return turn.trace.t0_ns if turn.trace.t0_ns is not None else turn.trace.dial_ns
-
-
-def _seconds(at_ns: int | None, zero_ns: int) -> float | None:
-    return None if at_ns is None else round((at_ns - zero_ns) / 1e9, 6)
-
-
 def _failure(failure: Failure, zero_ns: int) -> dict[str, Any]:
     return {
         "kind": failure.kind.value,
         "message": failure.message,
-        "at_s": _seconds(failure.at_ns, zero_ns),
+        "at_s": seconds_after(zero_ns, failure.at_ns),
     }
-
-
-def _conversation(run: RunReader, turn: TurnRecord) -> tuple[Conversation | None, str | None]:
-    """Return who could be heard when; or None, with the reason if audio is missing."""
-    try:
-        return conversation_of(run, [turn]), None
-    except ValueError:  # nothing was spoken
-        return None, None
-    except StoreError as error:
-        return None, str(error)
 
 
 def _responses(turn: TurnRecord, zero_ns: int) -> list[dict[str, Any]]:
@@ -165,39 +145,15 @@ def _responses(turn: TurnRecord, zero_ns: int) -> list[dict[str, Any]]:
                 "status": response.status.value,
                 "reason": response.reason or None,
                 "text": response.text,
-                "created_s": _seconds(response.created_ns, zero_ns),
-                "first_text_s": _seconds(response.first_text_ns, zero_ns),
-                "first_audio_s": _seconds(first_ns, zero_ns),
-                "interrupted_s": _seconds(response.interrupted_ns, zero_ns),
-                "done_s": _seconds(response.done_ns, zero_ns),
+                "created_s": seconds_after(zero_ns, response.created_ns),
+                "first_text_s": seconds_after(zero_ns, response.first_text_ns),
+                "first_audio_s": seconds_after(zero_ns, first_ns),
+                "interrupted_s": seconds_after(zero_ns, response.interrupted_ns),
+                "done_s": seconds_after(zero_ns, response.done_ns),
                 "usage": None if response.usage is None else asdict(response.usage),
             }
         )
     return rows
-
-
-def _transcript(conversation: Conversation, zero_ns: int) -> list[dict[str, Any]]:
-    """Return what each side said and when it was heard, in the order of time."""
-    said = [
-        *(("user", speech.text, speech.sounds, "") for speech in conversation.user),
-        *(("reply", speech.text, speech.sounds, speech.response_id) for speech in conversation.agent),
-    ]
-    lines = [
-        {
-            "side": side,
-            "text": text,
-            "response_id": response_id or None,
-            "sounds": list(_stretches(sounds, zero_ns)),
-        }
-        for side, text, sounds, response_id in said
-        if text or sounds
-    ]
-    return sorted(lines, key=lambda line: line["sounds"][0][0] if line["sounds"] else float("inf"))
-
-
-def _stretches(sounds: tuple[Stretch, ...], zero_ns: int) -> Iterator[tuple[float | None, float | None]]:
-    for sound in sounds:
-        yield _seconds(sound.start_ns, zero_ns), _seconds(sound.end_ns, zero_ns)
 
 
 def _scores(table: ScoreTable, turn: TurnRecord) -> list[dict[str, Any]]:

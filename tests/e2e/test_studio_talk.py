@@ -126,12 +126,23 @@ def test_a_page_talks_and_the_reply_is_heard_in_it(
         said = [words(line) for line in page.locator(".talk-log p span").all_inner_texts()]
         page.keyboard.press("Escape")
         page.locator(".talk-run a").click()
-        page.wait_for_function("location.hash.startsWith('#/runs/')")
+        page.locator("#turn-table a.name").click()
+        page.get_by_role("button", name="Show the times of words").click()
+        page.wait_for_selector(".word-times")
+        times = [float(time) for time in page.locator(".transcript .reply .word small").all_inner_texts()]
+        spoken = page.locator(".transcript .reply .word").all_inner_texts()
     assert words(recognised(pcm, RATE_HZ)) == words(PHONE_REPLY)
     assert said == [words(PHONE_SAYS), words(PHONE_REPLY)]
+    assert words(" ".join(word.rpartition(" ")[0] for word in spoken)) == words(PHONE_REPLY)
     (((turn, reply),),) = replies_in(tmp_path / "runs")
     assert turn.failure is None
     assert reply is not None
+    trace, heard_ns = turn.trace, turn.timing.voice_to_voice.ns
+    assert trace.t0_ns is not None
+    assert trace.voice_end_ns is not None
+    assert heard_ns is not None
+    assert times == sorted(times)
+    assert times[0] >= (trace.voice_end_ns - trace.t0_ns + heard_ns) / 1e9 - 0.01
     assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
 
 

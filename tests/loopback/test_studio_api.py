@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -135,6 +136,30 @@ async def test_a_turn_has_marks_transcript_scores_and_messages(recordings: Path)
     assert (score["name"], score["value"]) == ("taste", 4.0)
     assert turn["judgements"][0]["detail"] == {"reason": "It is kind."}
     assert [event["type"] for event in turn["events"]["rows"]] == ["session.update", "session.updated"]
+
+
+@pytest.fixture
+def unscripted(tmp_path: Path) -> Path:
+    """A folder with a run whose data has no words for the user."""
+    case = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=Path("a.wav"))
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        writer.commit(replace(spoken_turn(case), heard_text="I am on the bus."))
+        writer.end()
+    return tmp_path
+
+
+async def test_a_user_without_a_script_said_what_the_transcriber_heard(unscripted: Path) -> None:
+    async with studio(unscripted) as browser:
+        turn = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns/a")
+    user, _ = turn["transcript"]
+    assert (user["text"], user["transcribed"]) == ("I am on the bus.", True)
+
+
+async def test_times_of_words_need_the_recogniser(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.studio.words_api.available", lambda: "faster_whisper is not installed")
+    async with studio(recordings) as browser:
+        words = f"/api/runs/{await id_of(browser, 'run')}/turns/{quote(FIRST, safe='')}/words"
+        assert await error_of(browser, words) == (400, "request")
 
 
 @pytest.fixture

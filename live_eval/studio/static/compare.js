@@ -69,7 +69,9 @@ export async function show(place, { parts: [a, b], query, signal }) {
     make(
       "p",
       { class: "note" },
-      `Differences are paired by case. ${counted(correction.tests, "test")}, p corrected after ${correction.method}.`,
+      "Differences are paired by case.",
+      correction.tests > 0 &&
+        ` ${counted(correction.tests, "test")}, p corrected after ${correction.method}.`,
       " ",
       make("a", { href: `#/report?run=${a}&run=${b}` }, "The report of both"),
       ".",

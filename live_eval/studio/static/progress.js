@@ -1,6 +1,6 @@
 // The progress of a run under way, as the server sends it.
 import { path } from "./api.js";
-import { make } from "./dom.js";
+import { badge, make } from "./dom.js";
 import { counted } from "./format.js";
 
 /** Browsers open six connections to a server at most, and streams hold theirs. */
@@ -34,6 +34,33 @@ export function follow(run, signal, calls) {
   });
   signal.addEventListener("abort", close);
   return close;
+}
+
+/** Return a function that does something, but not while it takes more than a tenth of the time: a run under way
+ * needs the machine. */
+export function gently(work) {
+  let next = 0;
+  return async () => {
+    const begin = performance.now();
+    if (begin < next) return;
+    next = Infinity;
+    await work().catch(() => {});
+    const end = performance.now();
+    next = end + 9 * (end - begin);
+  };
+}
+
+/** The state of a run as the list names it. */
+export function stateOf(run) {
+  return run.problem ? "unreadable" : (run.state ?? "unknown");
+}
+
+/** A badge with the state of a run. */
+export function stateBadge(run) {
+  const state = stateOf(run);
+  const kind =
+    { finished: "", running: "running", interrupted: "flagged", incomplete: "flagged" }[state] ?? "failed";
+  return badge(state, kind);
 }
 
 /** A bar with how many turns of a run are recorded. */

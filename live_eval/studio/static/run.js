@@ -1,8 +1,8 @@
 // A run's page: what it is, its figures, its turns. A campaign's: its runs and its page.
 import { StudioError, path, read } from "./api.js";
-import { announce, badge, figure, fill, make, problem, row, table } from "./dom.js";
+import { announce, figure, fill, make, problem, row, table } from "./dom.js";
 import { NONE, counted, milliseconds, number, when, words } from "./format.js";
-import { follow, progressBar } from "./progress.js";
+import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 
 export async function show(place, { parts: [id], query, signal }) {
@@ -12,30 +12,31 @@ export async function show(place, { parts: [id], query, signal }) {
     showCampaign(place, await read(path("api", "runs", id), { signal }));
     return folder.name;
   }
+  const head = make("div", {}, heading(folder));
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the figures …"));
-  const progress = make("div", {});
+  const progress = make("div", { class: "under-way" });
   const turns = make("div", {});
-  fill(place, heading(folder), progress, figures, make("h2", {}, "Turns"), turns);
+  fill(place, head, progress, figures, make("h2", {}, "Turns"), turns);
   const list = new TurnTable(turns, id, query, signal);
   await list.load();
   loadFigures(figures, id, signal); // intervals of thousands of turns take seconds: the page does not wait for them
-  if (folder.state === "running") followRun(id, folder.name, { progress, figures, list }, signal);
+  if (folder.state === "running") followRun(folder, { head, progress, figures, list }, signal);
   return folder.name;
 }
 
-/** Show the figures; return the run's state, or null if they cannot be had. */
+/** Show the figures; return the run's row of the list, or null if they cannot be had. */
 async function loadFigures(place, id, signal) {
   try {
     const answer = await read(path("api", "runs", id), { signal });
     showFigures(place, id, answer);
-    return answer.folder.state;
+    return answer.folder;
   } catch (error) {
     if (!signal.aborted) fill(place, problem(error));
     return null;
   }
 }
 
-function heading(folder, ...more) {
+function heading(folder, page = null) {
   const facts = [
     folder.endpoint && ["endpoint", folder.endpoint],
     folder.model && ["model", folder.model],
@@ -50,13 +51,7 @@ function heading(folder, ...more) {
       make("a", { href: "#/runs" }, "Runs"),
       folder.campaign && [" · ", make("a", { href: `#/runs/${folder.campaign}` }, "campaign")],
     ),
-    make(
-      "h1",
-      {},
-      folder.name,
-      " ",
-      folder.state !== "finished" && badge(folder.state ?? "unreadable", "flagged"),
-    ),
+    make("h1", {}, folder.name, " ", folder.state !== "finished" && stateBadge(folder)),
     make(
       "p",
       { class: "facts" },
@@ -64,22 +59,28 @@ function heading(folder, ...more) {
     ),
     folder.kind === "run" &&
       make("p", {}, make("a", { href: `#/report?run=${folder.id}` }, "The whole report")),
-    ...more,
+    page,
   ];
 }
 
-function followRun(id, name, { progress, figures, list }, signal) {
+function followRun({ id, name }, { head, progress, figures, list }, signal) {
+  const refresh = gently(async () => {
+    await list.load();
+    await loadFigures(figures, id, signal);
+  });
   follow(id, signal, {
     progress: (now) => {
       fill(progress, progressBar(name, now));
-      list.load().catch(() => {});
+      refresh();
     },
     problem: (message) => fill(progress, make("p", { class: "failure", role: "alert" }, message)),
     end: async () => {
       fill(progress);
       await list.load().catch(() => {});
-      const state = await loadFigures(figures, id, signal);
-      if (state) announce(`${name}: ${state}`);
+      const folder = await loadFigures(figures, id, signal);
+      if (!folder) return;
+      fill(head, heading(folder));
+      announce(`${name}: ${folder.state}`);
     },
   });
 }

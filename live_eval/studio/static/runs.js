@@ -2,7 +2,7 @@
 import { read } from "./api.js";
 import { announce, badge, button, choice, figure, fill, make, row, table } from "./dom.js";
 import { NONE, when } from "./format.js";
-import { follow, progressBar } from "./progress.js";
+import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 
 const AGAIN_MS = 5_000;
 const KINDS = [
@@ -262,15 +262,4 @@ function ordered(runs) {
     if (group !== otherGroup) return group < otherGroup ? -1 : 1;
     return Boolean(one.campaign) - Boolean(other.campaign);
   });
-}
-
-function stateOf(run) {
-  return run.problem ? "unreadable" : (run.state ?? "unknown");
-}
-
-function stateBadge(run) {
-  const state = stateOf(run);
-  const kind =
-    { finished: "", running: "running", interrupted: "flagged", incomplete: "flagged" }[state] ?? "failed";
-  return badge(state, kind);
 }

@@ -16,7 +16,7 @@ const REFUSALS = {
  * Begin a conversation.
  *
  * @param {object} request The tables `endpoint` and `turns` of a run file.
- * @param {object} on `news(message)` takes what the studio sends; `lost(message)` is called once if the
+ * @param {object} on `received(message)` takes what the studio sends; `lost(message)` is called once if the
  *     connection or the microphone is lost.
  * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's answer.
  * @throws {StudioError} The microphone may not be used, or the studio refuses.
@@ -49,7 +49,7 @@ export async function connect(request, on) {
     peer.addEventListener("connectionstatechange", () => peer.connectionState === "failed" && lost(gone));
     const channel = peer.createDataChannel("talk");
     channel.addEventListener("close", () => lost(gone));
-    channel.addEventListener("message", (event) => on.news(JSON.parse(event.data)));
+    channel.addEventListener("message", (event) => on.received(JSON.parse(event.data)));
     await peer.setLocalDescription();
     await gathered(peer);
     const began = await post("/api/talk", { ...request, offer: peer.localDescription.sdp });

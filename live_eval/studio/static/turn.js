@@ -6,6 +6,7 @@ import { eventList } from "./events.js";
 import { behindLatency, behindScore } from "./intervals.js";
 import { Player } from "./player.js";
 import { Tracks } from "./tracks.js";
+import { transcript } from "./transcript.js";
 import { neighbours, turnLink } from "./turn_table.js";
 
 /** What is heard before and after an interval that is played, so that it is not heard out of context. */
@@ -33,7 +34,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
           turn.audio.problem ??
             (turn.audio.available ? "The audio of this turn cannot be read." : "This turn has no audio."),
         ),
-    section("Transcript", transcript(turn, sound)),
+    section("Transcript", transcript(address, turn.transcript, sound, signal)),
     make(
       "div",
       { class: "halves" },
@@ -89,16 +90,17 @@ function section(title, ...children) {
 
 async function openSound(address, turn, signal) {
   const { seconds: length } = await read(path(...address, "waveform"), { query: { bins: 1 }, signal });
-  const lines = [];
-  const follow = (at) => {
+  const followed = []; // what is highlighted while it is heard
+  const move = (at) => {
     tracks.moveTo(at);
-    for (const { element, sounds } of lines)
+    for (const { element, sounds } of followed)
       element.classList.toggle(
         "heard",
         sounds.some(([from, to]) => at >= from && at <= to),
       );
   };
-  const player = new Player(address, length, signal, (at) => follow(at));
+  const follow = (element, sounds) => followed.push({ element, sounds });
+  const player = new Player(address, length, signal, move);
   const tracks = new Tracks(address, length, turn.marks, signal, player);
   const hear = ([from, to], title) => {
     tracks.select(from, to);
@@ -146,27 +148,7 @@ async function openSound(address, turn, signal) {
     player.element,
     markList,
   );
-  return { element, tracks, hear, lines };
-}
-
-function transcript(turn, sound) {
-  if (!turn.transcript.length) return make("p", { class: "note" }, "Nobody said anything.");
-  const items = turn.transcript.map(({ side, text, sounds }) => {
-    const span = sounds.length ? [sounds[0][0], sounds.at(-1)[1]] : null;
-    const times = span ? `${seconds(span[0])} to ${seconds(span[1])}` : "not heard";
-    const element = make(
-      "li",
-      { class: side },
-      make("span", { class: "speaker" }, side === "user" ? "user" : "endpoint"),
-      sound && span
-        ? button(times, () => sound.hear(span, `the ${side}'s words`), { "aria-label": `Play ${times}` })
-        : make("span", { class: "times" }, times),
-      make("span", { class: "said" }, text || "(no text)"),
-    );
-    sound?.lines.push({ element, sounds });
-    return element;
-  });
-  return make("ol", { class: "transcript" }, items);
+  return { element, tracks, hear, follow };
 }
 
 // -- Figures -----------------------------------------------------------------------------------------------------

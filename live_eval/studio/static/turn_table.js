@@ -115,7 +115,7 @@ export class TurnTable {
             { href: turnLink(this.run, turn.turn_id, name), "data-key": `${turn.turn_id} ${name}` },
             text,
           );
-    const said = [turn.text, turn.reply_text ?? turn.heard_text].filter(Boolean).join(" → ");
+    const said = [turn.text || turn.heard_text, turn.reply_text].filter(Boolean).join(" → ");
     const badges = [
       turn.failure && badge(words(turn.failure.kind), "failed"),
       turn.flagged && !turn.failure && badge("lag", "flagged"),

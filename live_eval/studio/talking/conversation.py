@@ -20,7 +20,7 @@ from live_eval.run.plan import Plan
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
-from live_eval.studio.talking.news import as_json
+from live_eval.studio.talking.messages import as_json
 
 __all__ = ["PageConversation"]
 
@@ -35,8 +35,9 @@ class PageConversation:
     """Holds a conversation of a page with an endpoint, and stores it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``. It gets what `news.as_json` returns; ``failed`` with a ``message``
-    if the conversation could not go on; and ``stored`` at the end, with the id and the name of the run.
+    ``commit``, ``reconnect`` and ``end``. It gets what `messages.as_json` returns; ``failed`` with a
+    ``message`` if the conversation could not go on; and ``stored`` at the end, with the id and the name of
+    the run.
 
     Args:
         plan: What `live_eval.run.plan.make_live_plan` returned.
@@ -79,10 +80,10 @@ class PageConversation:
             if await self._connection.connected(_CONNECT_NS):
                 await self._store()
         except (LiveEvalError, OSError) as error:
-            await self._tell({"type": "failed", "message": str(error)})
+            await self._send({"type": "failed", "message": str(error)})
         except Exception:
             _log.exception("a bug in live-eval")
-            await self._tell({"type": "failed", "message": "a bug in live-eval; the terminal shows more"})
+            await self._send({"type": "failed", "message": "a bug in live-eval; the terminal shows more"})
         finally:
             await self._connection.close(1000, "")
 
@@ -92,10 +93,10 @@ class PageConversation:
         try:
             await self._converse(writer)
         except LiveEvalError as error:
-            await self._tell({"type": "failed", "message": str(error)})
+            await self._send({"type": "failed", "message": str(error)})
         finally:
             await asyncio.to_thread(writer.end)
-            await self._tell({"type": "stored", "run": self._run.id, "name": self._run.path.name})
+            await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
 
     def _writer(self) -> RunWriter:
         manifest = {**self._plan.manifest(), "source": "live", "devices": {"microphone": "browser"}}
@@ -116,7 +117,7 @@ class PageConversation:
             live.stop()
         failure: LiveEvalError | None = None
         async with asyncio.TaskGroup() as tasks:
-            telling = tasks.create_task(self._pass_on(live))
+            sending = tasks.create_task(self._pass_on(live))
             pumps = [
                 tasks.create_task(work) for work in (loudspeaker.run(), self._listen(live), self._obey(live))
             ]
@@ -124,7 +125,7 @@ class PageConversation:
                 await live.hold()
             except LiveEvalError as error:
                 failure = error
-            await telling
+            await sending
             for pump in pumps:
                 pump.cancel()
         if failure is not None:
@@ -157,8 +158,8 @@ class PageConversation:
 
     async def _pass_on(self, live: LiveConversation) -> None:
         async for update in live.updates():
-            await self._tell(as_json(update))
+            await self._send(as_json(update))
 
-    async def _tell(self, news: dict[str, Any]) -> None:
+    async def _send(self, message: dict[str, Any]) -> None:
         if not self._connection.ended:
-            await self._connection.send(json_text(news).encode())
+            await self._connection.send(json_text(message).encode())

@@ -1,4 +1,4 @@
-"""Updates of a conversation as the page gets them. Pure."""
+"""Updates of a conversation as messages to the page. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from live_eval.live.updates import (
     Update,
     Xruns,
 )
+from live_eval.text.wording import counted
 from live_eval.types import Failure
 
 __all__ = ["as_json"]
 
 
 def as_json(update: Update) -> dict[str, Any]:
-    """Return an update as JSON values: its ``type``, and what it says."""
+    """Return an update as JSON values: its ``type``, and its fields."""
     match update:
         case StateChanged(state, failure):
             return {"type": "state", "state": state.value, "failure": _failure(failure)}
@@ -37,8 +38,19 @@ def as_json(update: Update) -> dict[str, Any]:
             return _turn(update)
         case TurnKept(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
-        case QuickScores() | EchoHeard() | Xruns():
-            return {"type": "note", "about": type(update).__name__, "text": in_words(update)}
+        case Xruns(underruns=late, overruns=dropped):
+            text = f"Of the microphone's sound, {counted(late, 'frame')} came late"
+            text += f" and some was dropped {counted(dropped, 'time')}" if dropped else ""
+            return {"type": "note", "about": "lost", "text": f"{text}."}
+        case EchoHeard(delay_ms):
+            advice = "use headphones, or mute while the reply sounds"
+            return {
+                "type": "note",
+                "about": "echo",
+                "text": f"The microphone hears the reply {delay_ms:.0f} ms later: {advice}.",
+            }
+        case QuickScores():
+            return {"type": "note", "about": "scores", "text": in_words(update)}
 
 
 def _turn(turn: TurnFinished) -> dict[str, Any]:

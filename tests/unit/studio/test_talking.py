@@ -1,4 +1,4 @@
-"""What a conversation of a page sends: the reply at the pace of the clock, and news as JSON."""
+"""What a conversation of a page sends: the reply at the pace of the clock, and updates as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from live_eval.live.updates import (
 from live_eval.profile.figures.waterfall import waterfall_of
 from live_eval.reference.server.output_buffer import InputPacket
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
-from live_eval.studio.talking.news import as_json
+from live_eval.studio.talking.messages import as_json
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
@@ -116,7 +116,7 @@ async def test_late_sound_catches_up_and_late_silence_does_not() -> None:
     await asyncio.wait([task])
 
 
-def test_all_news_is_json() -> None:
+def test_every_update_becomes_a_json_message() -> None:
     case = Case(case_id="turn-0001", script_id="turn-0001", variant=Variant.TARGET, audio_path=Path("a.flac"))
     record = spoken_turn(case)
     failed = spoken_turn(
@@ -130,7 +130,7 @@ def test_all_news_is_json() -> None:
     assert silent["voice_to_voice_ms"] is None
     assert silent["failure"] == {"kind": "no_response", "message": "no response came"}
     lost = Failure(FailureKind.CLOSED, "the session has ended")
-    news = [
+    messages = [
         turn,
         silent,
         as_json(StateChanged(State.DISCONNECTED, lost)),
@@ -142,8 +142,8 @@ def test_all_news_is_json() -> None:
         as_json(EchoHeard(12.0, 0.9)),
         as_json(Xruns(underruns=2)),
     ]
-    assert json.loads(json.dumps(news)) == news
-    assert [each["type"] for each in news] == [
+    assert json.loads(json.dumps(messages)) == messages
+    assert [each["type"] for each in messages] == [
         "turn",
         "turn",
         "state",
@@ -155,4 +155,6 @@ def test_all_news_is_json() -> None:
         "note",
         "note",
     ]
-    assert news[3] == {"type": "levels", "user": -20.0, "reply": -90, "muted": True}
+    assert "12 ms later" in messages[8]["text"]
+    assert messages[9]["text"] == "Of the microphone's sound, 2 frames came late."
+    assert messages[3] == {"type": "levels", "user": -20.0, "reply": -90, "muted": True}

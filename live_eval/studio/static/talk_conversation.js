@@ -1,0 +1,182 @@
+// A conversation on the page: levels, controls, what both sides say, and the figures of its turns.
+import { announce, button, fill, make } from "./dom.js";
+import { turnFigures } from "./talk_turn.js";
+
+const SILENT_DB = -60;
+const KEYS = "Space mutes, Escape ends the conversation.";
+const MANUAL_KEYS = "Space mutes, Enter ends your turn, Escape ends the conversation.";
+
+/** A conversation under way, or one that has ended. */
+export class Conversation {
+  constructor(ask) {
+    this.ask = ask;
+    this.muted = false;
+    this.open = {}; // the line that each side is saying
+    this.levels = { user: meter("You"), reply: meter("Reply") };
+    this.muting = button("Mute", () => this.mute(), {
+      "aria-pressed": "false",
+      "aria-keyshortcuts": "Space",
+    });
+    this.half = button("Mute while the reply sounds", () => this.halfDuplex(), { "aria-pressed": "false" });
+    this.committing = button("End your turn", () => this.commit(), {
+      hidden: true,
+      "aria-keyshortcuts": "Enter",
+    });
+    this.again = button("Reconnect", () => this.ask({ type: "reconnect" }), { hidden: true });
+    this.ending = button("End", () => this.ask({ type: "end" }), { "aria-keyshortcuts": "Escape" });
+    this.keys = make("p", { class: "note" }, KEYS);
+    // After a click the keys are the conversation's again.
+    const release = (event) => event.detail > 0 && this.element.focus();
+    this.controls = make(
+      "div",
+      { class: "talk-controls", click: release },
+      this.muting,
+      this.committing,
+      this.half,
+      this.again,
+      this.ending,
+    );
+    this.run = make("p", { class: "talk-run" });
+    this.notes = make("div", { class: "talk-notes", role: "status" });
+    this.log = make("div", { class: "talk-log", role: "log", "aria-label": "Transcript", tabindex: "0" });
+    this.turns = make("div", {
+      class: "talk-turns",
+      role: "region",
+      "aria-label": "Turns, the latest first",
+      tabindex: "0",
+      hidden: true,
+    });
+    this.element = make(
+      "section",
+      { "aria-label": "Conversation", tabindex: "-1" },
+      make(
+        "div",
+        { class: "talk-levels" },
+        Object.values(this.levels).map(({ element }) => element),
+      ),
+      this.controls,
+      this.keys,
+      this.run,
+      this.notes,
+      make("div", { class: "talk-columns" }, this.log, this.turns),
+    );
+  }
+
+  began({ turn_mode: mode }) {
+    this.committing.hidden = mode !== "manual";
+    this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
+  }
+
+  mute() {
+    this.muted = !this.muted;
+    this.muting.setAttribute("aria-pressed", String(this.muted));
+    announce(this.muted ? "muted" : "not muted");
+    this.ask({ type: "mute", on: this.muted });
+  }
+
+  halfDuplex() {
+    const on = this.half.getAttribute("aria-pressed") !== "true";
+    this.half.setAttribute("aria-pressed", String(on));
+    this.ask({ type: "half_duplex", on });
+  }
+
+  commit() {
+    if (!this.committing.hidden) this.ask({ type: "commit" });
+  }
+
+  /** Show what the studio sends. */
+  receive(message) {
+    switch (message.type) {
+      case "levels":
+        this.levels.user.set(message.user, message.muted ? "muted" : null);
+        this.levels.reply.set(message.reply);
+        break;
+      case "speech":
+        this.levels.user.speaks(message.speaking);
+        break;
+      case "transcript":
+        this.hear(message);
+        break;
+      case "turn":
+        this.settle();
+        this.figures(message);
+        break;
+      case "state":
+        this.settle();
+        this.again.hidden = message.state !== "disconnected";
+        if (message.state === "disconnected") this.again.focus();
+        break;
+      case "note":
+        this.note(message);
+        break;
+    }
+  }
+
+  hear({ side, text, final }) {
+    const line = (this.open[side] ??= this.log.appendChild(
+      make("p", { class: side }, make("b", {}, side === "user" ? "you" : "reply"), make("span")),
+    ));
+    const said = line.querySelector("span");
+    said.textContent = final ? text.trim() : said.textContent + text;
+    if (final) delete this.open[side];
+    if (!said.textContent.trim() && final) line.remove();
+    this.log.scrollTop = this.log.scrollHeight;
+  }
+
+  /** Show a turn's figures; those that come again, with what was late, replace the first ones. */
+  figures(message) {
+    this.turns.hidden = false;
+    const shown = this.turns.querySelector(`[data-number="${message.number}"]`);
+    if (shown) shown.replaceWith(turnFigures(message));
+    else this.turns.prepend(turnFigures(message));
+  }
+
+  /** What is said from now on begins new lines. */
+  settle() {
+    this.open = {};
+  }
+
+  note({ about, text }) {
+    let note = this.notes.querySelector(`[data-about="${about}"]`);
+    if (!note) this.notes.append((note = make("p", { class: "note", "data-about": about })));
+    note.textContent = text;
+  }
+
+  stored({ run, name }) {
+    fill(this.run, "Recorded as ", make("a", { href: `#/runs/${run}` }, name), ".");
+    for (const heading of this.turns.querySelectorAll("[data-turn]")) {
+      const href = `#/runs/${run}/turns/${encodeURIComponent(heading.dataset.turn)}`;
+      fill(heading, make("a", { href }, heading.textContent));
+    }
+    this.end();
+    this.run.querySelector("a").focus();
+  }
+
+  end() {
+    this.controls.hidden = this.keys.hidden = true;
+    for (const level of Object.values(this.levels)) level.set(SILENT_DB);
+  }
+}
+
+/** Make a level meter of one side. */
+function meter(name) {
+  const bar = make("meter", {
+    min: SILENT_DB,
+    max: 0,
+    high: -6,
+    optimum: -30,
+    value: SILENT_DB,
+    "aria-label": `Level: ${name}`,
+  });
+  const said = make("span", {}, name);
+  return {
+    element: make("div", { class: "talk-level" }, said, bar),
+    set(level, instead) {
+      bar.value = level;
+      said.textContent = instead ? `${name} (${instead})` : name;
+    },
+    speaks(speaking) {
+      said.toggleAttribute("data-speaks", speaking);
+    },
+  };
+}

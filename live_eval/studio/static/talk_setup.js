@@ -1,0 +1,83 @@
+// The form in which somebody chooses the endpoint to talk to.
+import { choice, fill, make } from "./dom.js";
+import { words } from "./format.js";
+
+/** Which endpoint to talk to. */
+export class Setup {
+  constructor(endpoints, usual, start) {
+    this.endpoints = endpoints;
+    this.url = make("input", {
+      type: "url",
+      name: "base_url",
+      placeholder: "the endpoint's own",
+      autocomplete: "off",
+    });
+    this.model = make("input", { name: "model", autocomplete: "off" });
+    this.needs = make("p", { class: "note" });
+    this.modes = make("div");
+    const options = endpoints.map(({ name, missing, needs_base_url: url }) => [
+      name,
+      `${name}${missing ? ` (missing: ${missing})` : url ? " (needs a URL)" : ""}`,
+    ]);
+    const first = endpoints.find(({ name }) => name === usual) ?? endpoints[0];
+    this.element = make(
+      "form",
+      { class: "talk-setup", submit: (event) => (event.preventDefault(), start(this.request())) },
+      (this.fields = make(
+        "fieldset",
+        {},
+        make("legend", {}, "Endpoint"),
+        choice("Endpoint", "endpoint", options, first.name, (name) => this.choose(name)),
+        this.modes,
+        make("label", {}, "Model", this.model),
+        make("label", {}, "URL", this.url),
+        make("button", { class: "talk-start" }, "Start"),
+      )),
+      this.needs,
+      make(
+        "p",
+        { class: "note" },
+        "Wear headphones: a microphone that hears the reply interrupts it. The conversation is recorded as a run.",
+      ),
+    );
+    this.choose(first.name);
+  }
+
+  choose(name) {
+    this.endpoint = this.endpoints.find((each) => each.name === name);
+    const { turn_modes: modes, missing, needs_base_url: url, model, base_url: own, title } = this.endpoint;
+    this.mode = modes[0];
+    fill(
+      this.modes,
+      choice(
+        "Turns end by",
+        "mode",
+        modes.map((mode) => [mode, words(mode)]),
+        this.mode,
+        (mode) => (this.mode = mode),
+      ),
+    );
+    this.url.required = url;
+    this.url.value = "";
+    this.url.placeholder = url ? "ws://127.0.0.1:8000" : (own ?? "started by the studio");
+    this.model.value = "";
+    this.model.placeholder = model ?? "";
+    this.needs.textContent = missing
+      ? `${title}: ${missing} is missing where the studio runs. A server on this machine needs none.`
+      : title;
+  }
+
+  request() {
+    const given = {
+      name: this.endpoint.name,
+      base_url: this.url.value.trim(),
+      model: this.model.value.trim(),
+    };
+    const endpoint = Object.fromEntries(Object.entries(given).filter(([, value]) => value));
+    return { endpoint, turns: { mode: this.mode } };
+  }
+
+  disable(off) {
+    this.fields.disabled = off;
+  }
+}

@@ -1,0 +1,56 @@
+// The figures of one turn of a conversation.
+import { make } from "./dom.js";
+import { milliseconds, number, words } from "./format.js";
+
+/** Make the figures of a turn: its latencies step by step, from the end of the user's speech on. */
+export function turnFigures({
+  number: count,
+  turn: id,
+  failure,
+  voice_to_voice_ms: total,
+  why_not: reason,
+  error_ms: error,
+  steps,
+  barge_in_stop_ms: stop,
+  after_ms: after,
+}) {
+  const shown = steps.filter(({ ms }) => ms !== 0);
+  const whole = shown.reduce((sum, { ms }) => sum + Math.max(0, ms), 0) || 1;
+  let begin = 0;
+  const rows = shown.map(({ name, ms }) => {
+    const bar = make("div", { class: "talk-bar" });
+    bar.style.marginLeft = `${(100 * begin) / whole}%`;
+    bar.style.width = `${(100 * Math.max(0, ms)) / whole}%`;
+    begin += Math.max(0, ms);
+    return make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, name),
+      make("td", { class: "talk-bars" }, bar),
+      make("td", { class: "figure" }, milliseconds(ms)),
+    );
+  });
+  const summary = failure
+    ? make("p", { class: "failure" }, `${words(failure.kind)}: ${failure.message}`)
+    : make(
+        "p",
+        {},
+        total === null
+          ? `No voice to voice latency: ${reason}.`
+          : `Voice to voice ${number(total)} ± ${number(error)} ms.`,
+      );
+  return make(
+    "section",
+    { class: "talk-turn", "aria-label": `Turn ${count}`, "data-number": count, "data-after-ms": after },
+    make("h2", { "data-turn": id }, `Turn ${count}`),
+    summary,
+    stop !== null && make("p", {}, `The reply stopped ${milliseconds(stop)} after you spoke over it.`),
+    rows.length > 0 &&
+      make(
+        "table",
+        {},
+        make("caption", { class: "unseen" }, `Latency of turn ${count} by step`),
+        make("tbody", {}, rows),
+      ),
+  );
+}

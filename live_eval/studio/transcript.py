@@ -1,0 +1,66 @@
+"""What both sides of a turn say, and when it is heard.
+
+Times are in seconds from the first sample of the audio of both sides; of a turn without audio, from dialling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from live_eval.duplex.conversation import Stretch
+from live_eval.duplex.from_turns import conversation_of
+from live_eval.errors import StoreError
+from live_eval.recording import RunReader, TurnRecord
+
+__all__ = ["seconds_after", "transcript_of", "zero_ns_of"]
+
+
+def zero_ns_of(turn: TurnRecord) -> int:
+    """Return the moment from which the times of a turn count."""
+    return turn.trace.t0_ns if turn.trace.t0_ns is not None else turn.trace.dial_ns
+
+
+def seconds_after(zero_ns: int, at_ns: int | None) -> float | None:
+    """Return a moment as seconds after another; None for none."""
+    return None if at_ns is None else round((at_ns - zero_ns) / 1e9, 6)
+
+
+def transcript_of(run: RunReader, turn: TurnRecord) -> tuple[list[dict[str, Any]], str | None]:
+    """Return what each side said, in the order of time, and when it was heard.
+
+    Where the data has no words for the user, as in a live run, what the endpoint's transcriber heard stands
+    for them.
+
+    Returns:
+        The lines as JSON values, empty if nothing was spoken; and why there are none if audio is missing.
+    """
+    try:
+        conversation = conversation_of(run, [turn])
+    except ValueError:  # nothing was spoken
+        return [], None
+    except StoreError as error:
+        return [], str(error)
+    heard = turn.heard_text or ""
+    said = [
+        *(("user", speech.text or heard, speech.sounds, None) for speech in conversation.user),
+        *(("reply", speech.text, speech.sounds, speech.response_id or None) for speech in conversation.agent),
+    ]
+    zero_ns = zero_ns_of(turn)
+    lines = [
+        {
+            "side": side,
+            "text": text,
+            "transcribed": side == "user" and bool(text) and not turn.case.text,
+            "response_id": response_id,
+            "sounds": list(_stretches(sounds, zero_ns)),
+        }
+        for side, text, sounds, response_id in said
+        if text or sounds
+    ]
+    return sorted(lines, key=lambda line: line["sounds"][0][0] if line["sounds"] else float("inf")), None
+
+
+def _stretches(sounds: tuple[Stretch, ...], zero_ns: int) -> Iterator[tuple[float | None, float | None]]:
+    for sound in sounds:
+        yield seconds_after(zero_ns, sound.start_ns), seconds_after(zero_ns, sound.end_ns)

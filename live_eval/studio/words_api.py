@@ -1,0 +1,87 @@
+"""When each word of a turn is heard, as the offline recogniser finds it; recognised when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from aiohttp import web
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, int16_to_float
+from live_eval.errors import UsageError
+from live_eval.speech.recognition import Recogniser, available
+from live_eval.studio.answers import answer
+from live_eval.studio.library import Library
+from live_eval.studio.lookups import open_turn
+from live_eval.studio.shared import LIBRARY
+from live_eval.studio.sound import SIDES, excerpt
+from live_eval.studio.sound_api import both_sides
+from live_eval.studio.transcript import transcript_of
+from live_eval.studio.turn_index import Stamp, stamp_of
+
+__all__ = ["add_routes"]
+
+_AROUND_S = 0.2
+"""What is recognised before and after a line."""
+_KEPT_TURNS = 64
+
+
+def add_routes(app: web.Application) -> None:
+    """Serve the times of words."""
+    app.router.add_get("/api/runs/{run}/turns/{turn}/words", _words)
+
+
+async def _words(request: web.Request) -> web.Response:
+    library, run_id, turn_id = request.app[LIBRARY], request.match_info["run"], request.match_info["turn"]
+    return await answer(_word_times, library, run_id, turn_id)
+
+
+def _word_times(library: Library, run_id: str, turn_id: str) -> dict[str, Any]:
+    """Return the words of each line of the transcript, with their times.
+
+    Raises:
+        UsageError: The recogniser is not installed.
+    """
+    problem = available()
+    if problem is not None:
+        raise UsageError(problem)
+    folder = library.find(run_id, "run").path
+    return {
+        "recogniser": _recogniser().name,
+        "lines": _recognised(library, run_id, turn_id, stamp_of(folder)),
+    }
+
+
+@lru_cache(maxsize=_KEPT_TURNS)
+def _recognised(library: Library, run_id: str, turn_id: str, _stamp: Stamp) -> list[list[dict[str, Any]]]:
+    with open_turn(library, run_id, turn_id) as run:
+        lines, _ = transcript_of(run, run.turn(turn_id))
+    both, rate_hz = both_sides(library, run_id, turn_id)
+    return [_words_of(line, both, rate_hz) for line in lines]
+
+
+def _words_of(line: Mapping[str, Any], both: NDArray[np.int16], rate_hz: int) -> list[dict[str, Any]]:
+    """Recognise the words of a line; none lies outside of its sound."""
+    sounds = line["sounds"]
+    if not sounds:
+        return []
+    first_s: float = sounds[0][0]
+    last_s: float = sounds[-1][1]
+    start_s = max(0.0, first_s - _AROUND_S)
+    pcm = excerpt(both, rate_hz, start_s, last_s + _AROUND_S)[:, SIDES[line["side"]]]
+
+    def within(at_ns: int) -> float:
+        return round(min(max(start_s + at_ns / 1e9, first_s), last_s), 3)
+
+    return [
+        {"text": word.text.strip(), "start_s": within(word.start_ns), "end_s": within(word.end_ns)}
+        for word in _recogniser().transcribe(Audio(int16_to_float(pcm), rate_hz)).words
+    ]
+
+
+@lru_cache(maxsize=1)
+def _recogniser() -> Recogniser:
+    return Recogniser(beam_size=1)
