@@ -1,10 +1,40 @@
 """Hold spoken conversations with realtime speech language models, time them, and score what came back."""
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-__all__ = ["__version__"]
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+    from live_eval.export import RecordedRun
+
+__all__ = ["__version__", "open_run"]
 
 try:
     __version__ = version("live-eval")
 except PackageNotFoundError:  # a source tree that was not installed
     __version__ = "0+unknown"
+
+
+def open_run(path: str | os.PathLike[str]) -> RecordedRun:
+    """Open a run to read it from Python.
+
+    >>> turns = live_eval.open_run("recordings/demo").turns  # doctest: +SKIP
+    >>> turns["latency_ms.voice_to_voice"].median()  # doctest: +SKIP
+
+    Args:
+        path: The run's folder.
+
+    Raises:
+        StoreError: There is no run.
+        SchemaVersionError: Another version of live-eval wrote it.
+    """
+    from pathlib import Path  # importing live_eval stays fast
+
+    from live_eval.export import RecordedRun
+    from live_eval.recording import RunReader
+
+    RunReader.open(Path(path)).close()
+    return RecordedRun(Path(path))

@@ -1,0 +1,113 @@
+"""The table of turns in Apache Arrow's types, of which Parquet files and data frames are made."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from live_eval.errors import UsageError
+from live_eval.export.columns import Column
+from live_eval.export.table import TurnTable
+from live_eval.redaction import SECRETS
+from live_eval.text.files import flattened
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["MANIFEST_KEY", "data_frame", "needed", "record_batches", "turn_schema"]
+
+MANIFEST_KEY = b"live_eval.run"
+"""Key of the schema's metadata under which the run is described as JSON."""
+
+_ROWS_AT_ONCE = 200
+
+
+def needed(package: str, extra: str = "export") -> Any:
+    """Import a package that an extra installs.
+
+    Raises:
+        UsageError: It is not installed; names the extra.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UsageError(
+            f"this export needs the package {package.partition('.')[0]} ({error}): "
+            f"pip install 'live-eval[{extra}]'"
+        ) from None
+
+
+def turn_schema(table: TurnTable) -> pa.Schema:
+    """Return the schema of the table: each field with its meaning, the whole with the run's manifest."""
+    pa = needed("pyarrow")
+    fields = [
+        pa.field(column.name, _type(column), metadata={"description": column.meaning})
+        for column in table.columns
+    ]
+    return pa.schema(fields, metadata={MANIFEST_KEY: json.dumps(_run(table)).encode()})
+
+
+def record_batches(table: TurnTable) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches of `turn_schema`."""
+    pa = needed("pyarrow")
+    schema = turn_schema(table)
+    records = [column for column in table.columns if column.is_records]
+    rows = (_flat(row, records) for row in table.rows())
+    while batch := list(islice(rows, _ROWS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(batch, schema)
+
+
+def data_frame(table: TurnTable) -> pd.DataFrame:
+    """Return the table as a data frame of Arrow's types, in which a missing value is ``<NA>``."""
+    pa, pandas = needed("pyarrow"), needed("pandas")
+    whole = pa.Table.from_batches(record_batches(table), turn_schema(table))
+    frame: pd.DataFrame = whole.to_pandas(types_mapper=pandas.ArrowDtype)
+    return frame
+
+
+def _run(table: TurnTable) -> dict[str, Any]:
+    run = table.run
+    return {
+        "name": run.path.resolve().name,
+        "state": run.state,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "manifest": SECRETS.values(dict(run.manifest)),
+    }
+
+
+def _type(column: Column) -> Any:
+    pa = needed("pyarrow")
+    match column.kind:
+        case "text" | "json":
+            return pa.string()
+        case "texts":
+            return pa.list_(pa.string())
+        case "integer":
+            return pa.int64()
+        case "number":
+            return pa.float64()
+        case "numbers":
+            return pa.list_(pa.float64())
+        case "boolean":
+            return pa.bool_()
+        case "time":
+            return pa.timestamp("us", tz="UTC")
+        case fields:
+            return pa.list_(pa.struct([pa.field(field.name, _type(field)) for field in fields]))
+
+
+def _flat(row: Mapping[str, Any], records: Iterable[Column]) -> dict[str, Any]:
+    """Return a row by column, with mappings of JSON values as text."""
+    flat = dict(flattened(row))
+    for column in records:
+        assert isinstance(column.kind, tuple)
+        as_text = [field.name for field in column.kind if field.kind == "json"]
+        flat[column.name] = [
+            {**record, **{name: json.dumps(record[name]) for name in as_text}} for record in flat[column.name]
+        ]
+    return flat

@@ -1,0 +1,45 @@
+"""Read a run in a notebook: its turns as a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from live_eval.export.arrow import data_frame
+from live_eval.export.table import TurnTable
+from live_eval.recording import RunReader, ScoreReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RecordedRun"]
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run's folder; nothing stays open between uses.
+
+    Args:
+        path: The run's folder; the audio columns of `turns` are relative to it.
+    """
+
+    path: Path
+
+    @cached_property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the run is: versions, run file, endpoint settings, seed, machine."""
+        with RunReader.open(self.path) as run:
+            return run.manifest
+
+    @cached_property
+    def turns(self) -> pd.DataFrame:
+        """One row for each turn, failed ones included, with the columns of ``live-eval export --to parquet``.
+
+        Raises:
+            UsageError: pandas or pyarrow is not installed.
+        """
+        with RunReader.open(self.path) as run, ScoreReader.open(self.path) as scores:
+            return data_frame(TurnTable(run, scores))

@@ -1,0 +1,67 @@
+"""Write the table of turns as JSON lines or CSV.
+
+Text that a spreadsheet would run as a formula gets a leading apostrophe in CSV, not in JSON. CSV leaves out
+the columns that hold records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import IO, Any, Literal, TypeAlias
+
+import orjson
+
+from live_eval.export.table import TurnTable
+from live_eval.text.files import csv_line, flattened
+
+__all__ = ["RowFormat", "write_rows"]
+
+RowFormat: TypeAlias = Literal["jsonl", "csv"]
+
+# JSON does not escape these, but many readers end a line at them (as str.splitlines does).
+_LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def write_rows(table: TurnTable, form: RowFormat, to: IO[str]) -> int:
+    """Write one row for each turn.
+
+    Args:
+        table: The turns.
+        form: ``jsonl`` or ``csv``.
+        to: Text file, opened with ``newline=""``.
+
+    Returns:
+        How many rows were written.
+    """
+    count = 0
+    for line in _json_lines(table) if form == "jsonl" else _csv_lines(table):
+        to.write(line)
+        count += 1
+    return count - (form == "csv")
+
+
+def _json_lines(table: TurnTable) -> Iterator[str]:
+    for row in table.rows():
+        yield orjson.dumps(row).decode().translate(_LINE_ENDS) + "\n"
+
+
+def _csv_lines(table: TurnTable) -> Iterator[str]:
+    names = [column.name for column in table.columns if not column.is_records]
+    yield csv_line(names)
+    for row in table.rows():
+        flat = dict(flattened(row))
+        yield csv_line(_cell(flat[name]) for name in names)
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as written in CSV."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return " ".join(map(str, value))
+        case datetime():
+            return value.isoformat()
+        case _:
+            return value
