@@ -102,11 +102,14 @@ seed_option: Decorator = click.option(
 
 _SUFFIXES = {
     "csv": (".csv",),
+    "hf": (),
     "html": (".html", ".htm"),
+    "inspect": (".eval",),
     "json": (".json",),
     "jsonl": (".jsonl", ".ndjson"),
     "latex": (".tex",),
     "md": (".md", ".markdown"),
+    "parquet": (".parquet",),
 }
 """File name suffixes of each format."""
 

@@ -3,38 +3,85 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import click
 
 from live_eval.cli import _options
+from live_eval.errors import UsageError
 
 __all__ = ["command"]
 
-_FORMS = ("jsonl", "csv")
+_ROWS = ("jsonl", "csv")
+_FORMS = (*_ROWS, "parquet", "hf", "inspect")
+_NAMES = {"parquet": "{run}.parquet", "hf": "{run}-dataset", "inspect": "{run}.eval"}
+_LOG_SUFFIXES = (".eval", ".json")
 
 
 @click.command()
 @_options.run_argument
 @_options.format_option(_FORMS, "--to")
-@_options.output_option("standard output")
+@click.option(
+    "-o",
+    "--output",
+    "--out",
+    "output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Output file, or folder for hf; - for standard output (jsonl and csv). "
+    "Default: standard output; for the other formats a name in the current folder.",
+)
 @_options.retime_option
 def command(run: Path, form: str | None, output: Path | None, retime: bool) -> None:
-    """Write a run's turns as JSON lines or CSV.
+    """Export a run's turns for other programs.
 
     One row for each turn of the run in folder RUN, including failed ones: the case, latencies in
-    milliseconds, scores (each with the reason if it is missing), texts, and paths of the audio.
+    milliseconds, marks, scores (each with the reason if it is missing), texts, responses, judgements.
+
+    jsonl and csv hold rows as text, parquet one table, hf a folder with the audio inside for Hugging Face's
+    datasets.load_dataset, and inspect a log for inspect_ai and its viewer (.eval or .json).
     """
     from live_eval.analysis.summary import unfinished
+    from live_eval.export.hugging_face import write_dataset
+    from live_eval.export.inspect_log import write_inspect_log
+    from live_eval.export.parquet import write_parquet
+    from live_eval.export.rows import write_rows
+    from live_eval.export.table import TurnTable
     from live_eval.recording import RunReader, ScoreReader
-    from live_eval.report.export import ExportFormat, export_run
 
     wanted = _options.format_to_write(_FORMS, form, output)
-    output = output or _options.STDOUT
+    output = output or Path(_NAMES.get(wanted, "-").format(run=run.resolve().name))
+    _check(wanted, output)
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        with _options.open_output(output) as file:
-            count = export_run(reader, scores, cast(ExportFormat, wanted), file, retime=retime)
+        table = TurnTable(reader, scores, retime=retime)
+        try:
+            match wanted:
+                case "parquet":
+                    count = write_parquet(table, output)
+                case "hf":
+                    count = write_dataset(table, output)
+                case "inspect":
+                    count = write_inspect_log(reader, scores, output, retime=retime)
+                case _:
+                    with _options.open_output(output) as file:
+                        count = write_rows(table, "csv" if wanted == "csv" else "jsonl", file)
+        except OSError as error:
+            raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
         if missing := unfinished(reader):
             click.echo(f"note: {run} {missing}", err=True)
+        if wanted in ("hf", "inspect") and (lost := reader.lost_audio()):
+            click.echo(f"note: {len(lost)} turns without their audio: {next(iter(lost.values()))}", err=True)
     if output != _options.STDOUT:
         click.echo(f"wrote {output}: {count} turns", err=True)
+
+
+def _check(form: str, output: Path) -> None:
+    """Refuse an output that a format cannot have.
+
+    Raises:
+        UsageError: It is standard output, a folder, or has the wrong suffix.
+    """
+    if form not in _ROWS and output == _options.STDOUT:
+        raise UsageError(f"--to {form} cannot be written to standard output: pass --out PATH")
+    if form != "hf" and output.is_dir():
+        raise UsageError(f"{output}: expected a file, found a folder")
+    if form == "inspect" and output.suffix not in _LOG_SUFFIXES:
+        raise UsageError(f"{output}: expected the suffix {' or '.join(_LOG_SUFFIXES)}")

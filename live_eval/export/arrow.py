@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from live_eval.errors import UsageError
-from live_eval.export.columns import Column
+from live_eval.export.columns import TurnColumn
 from live_eval.export.table import TurnTable
 from live_eval.redaction import SECRETS
 from live_eval.text.files import flattened
@@ -22,8 +22,6 @@ __all__ = ["MANIFEST_KEY", "data_frame", "needed", "record_batches", "turn_schem
 
 MANIFEST_KEY = b"live_eval.run"
 """Key of the schema's metadata under which the run is described as JSON."""
-
-_ROWS_AT_ONCE = 200
 
 
 def needed(package: str, extra: str = "export") -> Any:
@@ -51,13 +49,13 @@ def turn_schema(table: TurnTable) -> pa.Schema:
     return pa.schema(fields, metadata={MANIFEST_KEY: json.dumps(_run(table)).encode()})
 
 
-def record_batches(table: TurnTable) -> Iterator[pa.RecordBatch]:
+def record_batches(table: TurnTable, *, rows_at_once: int = 200) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches of `turn_schema`."""
     pa = needed("pyarrow")
     schema = turn_schema(table)
     records = [column for column in table.columns if column.is_records]
     rows = (_flat(row, records) for row in table.rows())
-    while batch := list(islice(rows, _ROWS_AT_ONCE)):
+    while batch := list(islice(rows, rows_at_once)):
         yield pa.RecordBatch.from_pylist(batch, schema)
 
 
@@ -80,7 +78,7 @@ def _run(table: TurnTable) -> dict[str, Any]:
     }
 
 
-def _type(column: Column) -> Any:
+def _type(column: TurnColumn) -> Any:
     pa = needed("pyarrow")
     match column.kind:
         case "text" | "json":
@@ -101,7 +99,7 @@ def _type(column: Column) -> Any:
             return pa.list_(pa.struct([pa.field(field.name, _type(field)) for field in fields]))
 
 
-def _flat(row: Mapping[str, Any], records: Iterable[Column]) -> dict[str, Any]:
+def _flat(row: Mapping[str, Any], records: Iterable[TurnColumn]) -> dict[str, Any]:
     """Return a row by column, with mappings of JSON values as text."""
     flat = dict(flattened(row))
     for column in records:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from live_eval.analysis.summary import LATENCIES, ScoreTable, judges_asked_for, latency, read_scores
-from live_eval.export.columns import TOKENS, Column, turn_columns
+from live_eval.export.columns import TOKENS, TurnColumn, turn_columns
 from live_eval.recording import RunReader, ScoreReader, ScoreRow, TurnRecord
 from live_eval.redaction import SECRETS
 from live_eval.timing import Latency, ResponseRecord
@@ -43,7 +43,7 @@ class TurnTable:
         self._retime = retime
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[TurnColumn, ...]:
         """The columns in order, with two for each score of the run."""
         return turn_columns(self.scores.columns)
 

@@ -22,6 +22,7 @@ from live_eval.cassettes import Call, Cassette, Closed, Expected, Received, Sent
 from live_eval.cassettes.replay import replay_run
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, LiveEvalError
+from live_eval.export.table import TurnTable
 from live_eval.judging import Failed, Scored
 from live_eval.recording import (
     RUN_FILE,
@@ -34,7 +35,6 @@ from live_eval.recording import (
     StoredAudit,
 )
 from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
-from live_eval.report.export import turn_rows
 from live_eval.scoring.runner import AUDIO_NEEDS, read_turn
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure, Secret
@@ -342,7 +342,7 @@ def look_at(run: Path) -> None:
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         summary = summarise(reader, scores)
         orjson.dumps(summary.as_json())
-        for row in turn_rows(reader, scores):
+        for row in TurnTable(reader, scores).rows():
             orjson.dumps(row)
         reader.turns_by_reply_length()
         reader.failures()

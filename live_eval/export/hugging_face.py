@@ -1,0 +1,138 @@
+"""Write a run as a folder that Hugging Face's ``datasets.load_dataset`` opens, with the audio inside.
+
+Parquet files with the columns of the table, in which each path of an audio file is replaced by the FLAC file
+itself, as datasets' feature ``Audio`` stores it; and the dataset card.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from live_eval.errors import UsageError
+from live_eval.export.arrow import needed, record_batches, turn_schema
+from live_eval.export.columns import TurnColumn
+from live_eval.export.table import TurnTable
+from live_eval.recording import is_own_file, part_of, text_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["write_dataset"]
+
+SPLIT = "test"
+"""The one split: a run is a test of a model, not data to train on."""
+
+_AUDIO = ("reply_audio", "both_sides_audio")
+_SHARD_BYTES = 500_000_000
+_ROWS_AT_ONCE = 20
+
+_CARD = """\
+---
+configs:
+- config_name: default
+  data_files:
+  - split: {split}
+    path: data/{split}-*.parquet
+task_categories:
+- audio-to-audio
+tags:
+- live-eval
+---
+# {name}
+
+{turns} turns of a run of [live-eval](https://pypi.org/project/live-eval/), with {endpoint}, recorded on
+{started_at}. The run's manifest is JSON in the Parquet files' metadata, under `live_eval.run`.
+
+The audio of both sides holds the recordings that were played, under the licence of their data.
+
+| column | type | meaning |
+|---|---|---|
+{columns}
+"""
+
+
+def write_dataset(table: TurnTable, folder: Path) -> int:
+    """Write the turns and their audio to a new folder.
+
+    Returns:
+        How many turns were written.
+
+    Raises:
+        UsageError: The folder is not empty, or pyarrow is not installed.
+        OSError: It cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder}: expected a new or empty folder")
+    parquet = needed("pyarrow.parquet")
+    schema = _schema(table)
+    data = folder / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    paths = (data / f"{SPLIT}-{number:05}.parquet" for number in itertools.count())
+    writer = parquet.ParquetWriter(next(paths), schema)
+    turns = size = 0
+    try:
+        for batch in _with_audio(table, schema):
+            if size > _SHARD_BYTES:
+                writer.close()
+                writer, size = parquet.ParquetWriter(next(paths), schema), 0
+            writer.write_batch(batch)
+            turns += batch.num_rows
+            size += batch.nbytes
+    finally:
+        writer.close()
+    (folder / "README.md").write_text(_card(table, turns), "utf-8")
+    return turns
+
+
+def _schema(table: TurnTable) -> pa.Schema:
+    pa = needed("pyarrow")
+    schema = turn_schema(table)
+    sound = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    for name in _AUDIO:
+        place = schema.get_field_index(name)
+        schema = schema.set(place, schema.field(place).with_type(sound))
+    features = {"info": {"features": {name: {"_type": "Audio"} for name in _AUDIO}}}
+    return schema.with_metadata({**schema.metadata, b"huggingface": json.dumps(features).encode()})
+
+
+def _with_audio(table: TurnTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of the table with the audio in place of its paths."""
+    pa = needed("pyarrow")
+    for batch in record_batches(table, rows_at_once=_ROWS_AT_ONCE):
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        for name in _AUDIO:
+            files = [_sound(table.run.path, path) for path in arrays[name].to_pylist()]
+            arrays[name] = pa.array(files, schema.field(name).type)
+        yield pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+
+
+def _sound(run: Path, path: str | None) -> dict[str, Any] | None:
+    """Return an audio file as datasets stores it; None if there is none, or it was lost."""
+    if path is None or not is_own_file(run, run / path):
+        return None
+    return {"bytes": (run / path).read_bytes(), "path": Path(path).name}
+
+
+def _card(table: TurnTable, turns: int) -> str:
+    run = table.run
+    endpoint = part_of(run.manifest, "endpoint")
+    asked = [text_of(endpoint, "name"), text_of(endpoint, "model")]
+    rows = [(column.name, _type_in_words(column), column.meaning) for column in table.columns]
+    return _CARD.format(
+        split=SPLIT,
+        name=run.path.resolve().name,
+        turns=turns,
+        endpoint=" ".join(text for text in asked if text) or "an endpoint",
+        started_at=run.started_at,
+        columns="\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in rows),
+    )
+
+
+def _type_in_words(column: TurnColumn) -> str:
+    if column.name in _AUDIO:
+        return "FLAC audio"
+    return "list of records" if isinstance(column.kind, tuple) else column.kind

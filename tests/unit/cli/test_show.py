@@ -1,0 +1,72 @@
+"""``show``: a run's figures in the terminal and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from live_eval.cli import cli
+from live_eval.cli.show import print_summary
+from live_eval.errors import StoreError
+from live_eval.judging import Scored
+from live_eval.recording import RunReader, RunWriter, ScoreStore
+from live_eval.testing.records import spoken_turn
+from tests.unit.conftest import a_case
+
+
+def test_show_cuts_no_name(tmp_path: Path) -> None:
+    name = "a_judge_of_one_thing_or_another.with_an_output_whose_name_is_as_long_as_a_line_of_the_terminal_is"
+    judge, _, output = name.partition(".")
+    with RunWriter.create(tmp_path / "run", {}) as run:
+        run.commit(spoken_turn(a_case(0)))
+        run.end(finished=True)
+    with ScoreStore.open(tmp_path / "run") as scores:
+        scores.put(judge, "1", a_case(0).case_id, Scored({output: 1.0}))
+    piped = CliRunner().invoke(cli, ["show", str(tmp_path / "run")], catch_exceptions=False)
+    assert any(line.startswith(name) for line in piped.stdout.splitlines())
+    console = Console(file=io.StringIO(), width=80)
+    with RunReader.open(tmp_path / "run") as reader:
+        print_summary(reader, console=console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    text = file.getvalue()
+    assert "…" not in text
+    column = [line[:80].split("  ")[0] for line in text[text.index("\nscore") :].splitlines()]
+    assert name in "".join(column)
+
+
+def test_show_prints_json_that_is_stable(run_folder: Path) -> None:
+    done = CliRunner().invoke(cli, ["show", str(run_folder), "--json"], catch_exceptions=False)
+    told = json.loads(done.stdout)
+    assert told["turns"]["total"] == told["turns"]["captured"] + told["turns"]["failed"] == 24
+    again = CliRunner().invoke(cli, ["show", str(run_folder), "--json", "--retime"], catch_exceptions=False)
+    assert json.loads(again.stdout) == told
+
+
+def test_show_prints_what_matters(run_folder: Path) -> None:
+    console = Console(file=io.StringIO(), width=120)
+    with RunReader.open(run_folder) as run:
+        print_summary(run, console=console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    text = file.getvalue()
+    for told in (
+        "22 of 24 turns captured, 2 failed: no_response 1, closed 1",
+        "retried attempts: rate_limited 1",
+        "voice to voice",
+        "1 turn with a lag above 20 ms",
+        "ves could not run: lacks the key GEMINI_API_KEY",
+        "dnsmos.ovrl",
+    ):
+        assert told in text
+    assert "barge in stop" not in text
+
+
+def test_show_of_no_run_is_an_error_of_the_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no run\.sqlite"):
+        CliRunner().invoke(cli, ["show", str(tmp_path)], catch_exceptions=False)
