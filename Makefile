@@ -39,13 +39,13 @@ help: ## Show the targets.
 
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	@echo "setting up .venv (live-eval with every offline judge, and development tools) …"
-	@$(PIP) --editable '.[local,torch,emotion,wordnet,dev]'
+	@$(PIP) --editable '.[local,torch,emotion,wordnet,export,dev]'
 	@$(COMPILE)
 	@touch .venv/local $@
 
 .venv/bench: .venv/dev
 	@echo "setting up .venv (packages the benchmarks compare with) …"
-	@$(PIP) --editable '.[local,torch,emotion,wordnet,dev,bench]'
+	@$(PIP) --editable '.[local,torch,emotion,wordnet,export,dev,bench]'
 	@$(COMPILE)
 	@touch $@
 
@@ -85,7 +85,7 @@ format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs that e2e talks to.
+strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready .venv-strangers/exports/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs that e2e talks to.
 
 e2e: .venv/dev strangers ## Run whole conversations with third-party clients and models.
 	@$(PYTEST) -rs tests/e2e

@@ -46,6 +46,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     from live_eval.export.rows import write_rows
     from live_eval.export.table import TurnTable
     from live_eval.recording import RunReader, ScoreReader
+    from live_eval.text.wording import counted
 
     wanted = _options.format_to_write(_FORMS, form, output)
     output = output or Path(_NAMES.get(wanted, "-").format(run=run.resolve().name))
@@ -68,9 +69,11 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
         if missing := unfinished(reader):
             click.echo(f"note: {run} {missing}", err=True)
         if wanted in ("hf", "inspect") and (lost := reader.lost_audio()):
-            click.echo(f"note: {len(lost)} turns without their audio: {next(iter(lost.values()))}", err=True)
+            click.echo(
+                f"note: {counted(len(lost), 'turn')} without audio: {next(iter(lost.values()))}", err=True
+            )
     if output != _options.STDOUT:
-        click.echo(f"wrote {output}: {count} turns", err=True)
+        click.echo(f"wrote {output}: {counted(count, 'turn')}", err=True)
 
 
 def _check(form: str, output: Path) -> None:

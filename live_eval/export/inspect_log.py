@@ -146,7 +146,7 @@ def _sample(table: TurnTable, turn: TurnRecord, row: Mapping[str, Any], model: s
             usage=usage,
             time=_reply_time(row),
         ),
-        scores=_scores(table, turn),
+        scores=_scores(table, turn, row),
         metadata={name: row[name] for name in _METADATA},
         model_usage={model: usage} if usage is not None else {},
         started_at=row["started_at"].isoformat(),
@@ -199,24 +199,24 @@ def _wav(pcm: NDArray[np.int16], rate_hz: int) -> ContentAudio | None:
     return ContentAudio(audio=f"data:audio/wav;base64,{data}", format="wav")
 
 
-def _scores(table: TurnTable, turn: TurnRecord) -> dict[str, Score]:
+def _scores(table: TurnTable, turn: TurnRecord, row: Mapping[str, Any]) -> dict[str, Score]:
     """Return the scores that apply to a turn; one without a value gives the reason."""
     from inspect_ai.scorer import Score
 
+    details = {judgement["judge"]: judgement["detail"] for judgement in row["judgements"]}
+    answer = row["chosen"] or row["reply_text"]
     scores: dict[str, Score] = {}
     for column in table.scores.columns:
         if turn.case.task not in column.tasks:
             continue
-        cell = table.scores.cell(turn.turn_id, turn.case.task, column)
-        row = table.scores.rows.get(turn.turn_id, {}).get(column.judge)
-        metadata: dict[str, Any] = {"judge": column.judge, "version": column.version}
-        if row is not None:
-            metadata["detail"] = dict(row.detail)
-        if cell.value is not None:
-            scores[column.name] = Score(value=cell.value, metadata=metadata)
+        value, why = row["scores"][column.name], row["score_reason"][column.name]
+        metadata = {"judge": column.judge, "version": column.version, "detail": details.get(column.judge)}
+        if value is not None:
+            scores[column.name] = Score(value=value, answer=answer, metadata=metadata)
         else:
-            reason = "scoring_failed" if cell.status == "failed" else "unscored"
-            scores[column.name] = Score.unscored(reason=reason, explanation=cell.reason, metadata=metadata)
+            failed = table.scores.cell(turn.turn_id, turn.case.task, column).status == "failed"
+            reason = "scoring_failed" if failed else "unscored"
+            scores[column.name] = Score.unscored(reason=reason, explanation=why, metadata=metadata)
     return scores
 
 

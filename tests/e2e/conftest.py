@@ -64,6 +64,12 @@ def strangers_python() -> Path:
 
 
 @pytest.fixture(scope="session")
+def exports_python() -> Path:
+    """The Python in whose environment live-eval is installed next to the programs that read its exports."""
+    return _python("exports")
+
+
+@pytest.fixture(scope="session")
 def node() -> str:
     """Node.js, with the strangers' packages set up."""
     found = shutil.which("node")

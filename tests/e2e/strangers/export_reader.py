@@ -1,4 +1,4 @@
-"""Open what `live-eval export` wrote with datasets and inspect_ai, and print what they see as JSON.
+"""Open what `live-eval export` wrote with datasets and inspect_ai, and write what they see as JSON.
 
 ``python export_reader.py DATASET_FOLDER LOG_FILE``
 """
@@ -77,4 +77,4 @@ def seen_of_sample(sample: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     folder, file = sys.argv[1:]
-    print(json.dumps({"datasets": seen_by_datasets(folder), "inspect": seen_by_inspect(file)}))
+    json.dump({"datasets": seen_by_datasets(folder), "inspect": seen_by_inspect(file)}, sys.stdout)

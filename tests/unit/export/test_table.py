@@ -1,0 +1,74 @@
+"""The table of turns: its columns are those of its rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from live_eval.export.columns import TurnColumn, turn_columns
+from live_eval.export.table import TurnTable
+from live_eval.recording import RunReader, ScoreReader
+from live_eval.text.files import flattened
+
+TYPES = {
+    "text": str,
+    "integer": int,
+    "number": (float, int),
+    "boolean": bool,
+    "time": datetime,
+    "texts": list,
+    "numbers": list,
+    "json": dict,
+}
+
+
+def check(value: object, column: TurnColumn) -> None:
+    if isinstance(column.kind, tuple):
+        assert isinstance(value, list)
+        for record in value:
+            assert list(record) == [field.name for field in column.kind]
+            for field in column.kind:
+                check(record[field.name], field)
+    else:
+        assert value is None or isinstance(value, TYPES[column.kind]), column.name
+
+
+def test_each_row_has_the_columns_in_their_order_and_types(run_folder: Path) -> None:
+    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
+        table = TurnTable(run, scores)
+        rows = [dict(flattened(row)) for row in table.rows()]
+    assert len(rows) == 24
+    names = [column.name for column in table.columns]
+    assert len(set(names)) == len(names)
+    for row in rows:
+        assert list(row) == names
+        for column in table.columns:
+            check(row[column.name], column)
+    for column in table.columns:
+        assert column.meaning
+        assert not column.name.split(".")[0].endswith("_ms") or "ms" in column.meaning
+
+
+def test_marks_count_from_dialling(run_folder: Path) -> None:
+    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
+        row = next(TurnTable(run, scores).rows())
+        turn = next(run.turns())
+    marks, response = row["marks_ms"], row["responses"][0]
+    assert marks["ready"] == row["latency_ms"]["connect"] == 90.0
+    assert marks["audio_start"] == 150.0
+    assert response["first_audio_ms"] - marks["speech_end"] == row["latency_ms"]["first_byte"]
+    assert marks["speech_stopped"] == [marks["speech_end"] + row["latency_ms"]["endpointing"]]
+    assert marks["committed"] is None
+    assert response["audio_ms"] == 1080.0
+    assert row["started_at"].timestamp() * 1e9 == turn.wall_ns
+
+
+def test_the_documentation_lists_the_columns() -> None:
+    page = (Path(__file__).parents[3] / "docs/export.md").read_text("utf-8")
+    listed = [line for line in page.splitlines() if line.startswith("| `")]
+    fields = [
+        column for column in turn_columns(()) if isinstance(column.kind, tuple) for column in column.kind
+    ]
+    for column in (*turn_columns(()), *fields):
+        kind = "list of records" if isinstance(column.kind, tuple) else column.kind
+        assert f"| `{column.name}` | {kind} | {column.meaning} |" in listed
