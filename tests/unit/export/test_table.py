@@ -10,7 +10,7 @@ from live_eval.export.table import TurnTable
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.text.files import flattened
 
-TYPES = {
+TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
     "integer": int,
     "number": (float, int),
