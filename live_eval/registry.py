@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from typing import Any
 from live_eval.dialect import ClientSpec
 from live_eval.errors import JudgeError, PluginError
 from live_eval.judging import JudgeKind, JudgeRole, JudgeSpec, OptionSpec
+from live_eval.redaction import has_key
 from live_eval.weights import recorded_weights
 
 __all__ = [
@@ -185,7 +185,7 @@ def missing_requirements(
         if absent:
             hint = f" (pip install 'live-eval[{spec.extra}]')" if spec.extra else ""
             missing.append(f"package {', '.join(absent)}{hint}")
-    if spec.key_variable and not os.environ.get(spec.key_variable):
+    if spec.key_variable and not has_key(spec.key_variable):
         missing.append(f"key in {spec.key_variable}")
     if isinstance(spec, JudgeSpec):
         problems = [_missing_for_option(option, values[option.name]) for option in spec.options]

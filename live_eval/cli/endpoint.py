@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import ExitStack
 from enum import StrEnum
@@ -15,6 +14,7 @@ import click
 
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
+from live_eval.redaction import find_key, key_source
 from live_eval.reference.settings import (
     AfterStop,
     Cadence,
@@ -24,7 +24,6 @@ from live_eval.reference.settings import (
     ReferenceSettings,
     stop_time,
 )
-from live_eval.types import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,9 +67,11 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
     help="Port; 0 picks a free one.",
 )
 @click.option(
-    "--token",
-    help=f"Bearer token that clients must present. Prefer {TOKEN_VARIABLE}, which `ps` does not show. "
-    "Required to bind an address that other machines can reach.",
+    "--token-from",
+    metavar="SOURCE",
+    help="Where the bearer token is that clients must present: file:PATH (mode 600) or "
+    f"keyring:SERVICE/NAME. Default: the environment variable {TOKEN_VARIABLE}. Required to bind an address "
+    "that other machines can reach.",
 )
 @click.option(
     "--data",
@@ -135,7 +136,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 def command(
     host: str,
     port: int,
-    token: str | None,
+    token_from: str | None,
     roots: tuple[Path, ...],
     llm_base_url: str | None,
     llm_model: str | None,
@@ -166,11 +167,13 @@ def command(
     from live_eval.reference.server.app import Endpoint, is_loopback, serve
 
     settings = ReferenceSettings(**timing)
-    secret = Secret(token or os.environ.get(TOKEN_VARIABLE, ""))
-    guarded = bool(secret.reveal())
-    if not guarded and not is_loopback(host):
+    try:
+        token = find_key(TOKEN_VARIABLE if token_from is None else key_source(token_from))
+    except ValueError as error:
+        raise UsageError(f"--token-from: {error}") from None
+    if token is None and not is_loopback(host):
         raise UsageError(
-            f"--host {host} is reachable from other machines: set {TOKEN_VARIABLE} (or --token) first"
+            f"--host {host} is reachable from other machines: set {TOKEN_VARIABLE} (or --token-from) first"
         )
     if (llm_base_url is None) != (llm_model is None):
         raise UsageError("--llm-base-url and --llm-model must be given together")
@@ -202,9 +205,7 @@ def command(
         truth_file = TruthFile(truth) if truth is not None else None
         if truth_file is not None:
             stack.callback(truth_file.close)
-        endpoint = Endpoint(
-            settings, speech_models, responder, token=secret if guarded else None, truth=truth_file
-        )
+        endpoint = Endpoint(settings, speech_models, responder, token=token, truth=truth_file)
         if settings.calibrate:
             stack.enter_context(undisturbed())
         parent = sys.stdin.fileno() if until_stdin_ends else None
@@ -271,8 +272,7 @@ def _replier(
 
     replier: Replier
     if llm_base_url is not None and llm_model is not None:
-        keys = (os.environ.get(name) for name in LLM_KEY_VARIABLES)
-        key = next((Secret(value) for value in keys if value), None)
+        key = next(filter(None, map(find_key, LLM_KEY_VARIABLES)), None)
         replier = ChatReplier(llm_base_url, llm_model, key)
     else:
         paths = [*(locate(str(root)) for root in roots), sample_path()]

@@ -1,5 +1,6 @@
 """Secrets: learned where they enter the process, removed from everything that leaves it."""
 
+from live_eval.redaction.keys import find_key, has_key, key_source
 from live_eval.redaction.redactor import (
     PUBLIC_QUERY,
     SECRET_FIELDS,
@@ -18,7 +19,10 @@ __all__ = [
     "SECRET_FIELDS",
     "Concealer",
     "Redactor",
+    "find_key",
+    "has_key",
     "host_of",
+    "key_source",
     "mask_halves",
     "public_settings",
     "public_url",

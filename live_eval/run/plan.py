@@ -22,7 +22,7 @@ from live_eval.errors import UsageError
 from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
-from live_eval.redaction import SECRETS, public_settings
+from live_eval.redaction import find_key, public_settings
 from live_eval.registry import client
 from live_eval.registry import load as load_object
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
@@ -248,13 +248,12 @@ def _load(plan: Plan) -> None:
 
 def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
     """Return the endpoint's key; None if it needs none, as on this machine."""
-    variable = config.endpoint.key_variable or spec.key_variable
+    variable = config.endpoint.key_from or config.endpoint.key_variable or spec.key_variable
     if variable is None:
         return None
-    value = os.environ.get(variable)
-    if value:
-        SECRETS.learn(value)
-        return Secret(value)
+    key = find_key(variable)
+    if key is not None:
+        return key
     try:
         host = urlsplit(config.endpoint.base_url or "").hostname or ""
     except ValueError:
@@ -262,8 +261,8 @@ def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
     if host in ("localhost", "::1") or host.startswith("127."):
         return None
     raise UsageError(
-        f"{spec.title} needs an API key: set the environment variable {variable}, or name another variable "
-        "with --key-variable"
+        f"{spec.title} needs an API key: set the environment variable {variable}, name another variable "
+        "with --key-variable, or a file or keyring with --key-from"
     )
 
 

@@ -11,14 +11,22 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.errors import RunFileError, UsageError
-from live_eval.redaction import SECRETS
+from live_eval.redaction import SECRETS, key_source
 from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
@@ -51,6 +59,9 @@ def _seconds(value: Any) -> Any:
     return seconds_of(value) if isinstance(value, str) else value
 
 
+_KeySource: TypeAlias = Annotated[str, AfterValidator(key_source)]
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -70,6 +81,9 @@ class EndpointTable(_Table):
     language: str | None = Field(None, description="language of the speech, as a hint to the transcriber")
     max_output_tokens: int | None = Field(None, ge=1, description="limit on the tokens of a reply")
     key_variable: str | None = Field(None, description="environment variable that holds the key")
+    key_from: _KeySource | None = Field(
+        None, description="where the key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
+    )
     turn_detection: dict[str, Any] = Field(
         default_factory=dict, description="turn detection settings, in the vendor's own spelling"
     )
@@ -174,6 +188,9 @@ class JudgesTable(_Table):
     llm_base_url: str | None = Field(None, description="OpenAI-compatible base URL of the judging model")
     llm_model: str | None = Field(None, description="the judging model")
     llm_key_variable: str | None = Field(None, description="environment variable of its API key")
+    llm_key_from: _KeySource | None = Field(
+        None, description="where that key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
+    )
     llm_concurrency: int = Field(8, ge=1, le=1000, description="simultaneous calls of the model")
     llm_timeout: float = Field(60.0, gt=0, description="seconds for a call of the model")
     llm_attempts: int = Field(5, ge=1, le=100, description="most calls for one question, if calls fail")

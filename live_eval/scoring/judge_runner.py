@@ -28,6 +28,7 @@ from live_eval.judging import (
     PairwiseJudge,
     check_judgement,
 )
+from live_eval.redaction import key_source
 from live_eval.run.run_file import JudgesTable
 from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
 from live_eval.weights import file_sha256, find_weights, weights_at
@@ -48,7 +49,7 @@ __all__ = [
     "scoring_version",
 ]
 
-LLM_CHOICES = frozenset({"base_url", "model", "key_variable"})
+LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
 """Options of every LLM judge, in addition to those in its specification."""
 
 _HASH_DIGITS = 12
@@ -100,7 +101,7 @@ def judge_options(table: JudgesTable) -> JudgeOptions:
             preset=table.llm,
             base_url=table.llm_base_url,
             model=table.llm_model,
-            key_variable=table.llm_key_variable,
+            key_variable=table.llm_key_from or table.llm_key_variable,
             concurrency=table.llm_concurrency,
             timeout_s=table.llm_timeout,
             attempts=table.llm_attempts,
@@ -136,8 +137,18 @@ def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
     return replace(
         llm,
         model=mine.get("model", llm.model),
-        key_variable=mine.get("key_variable", llm.key_variable),
+        key_variable=_key_source(mine) or llm.key_variable,
     )
+
+
+def _key_source(choices: Mapping[str, str]) -> str | None:
+    """Return where the options for one judge say that its key is, or None."""
+    if "key_from" not in choices:
+        return choices.get("key_variable")
+    try:
+        return key_source(choices["key_from"])
+    except ValueError as error:
+        raise UsageError(f"key_from of a judge: {error}") from None
 
 
 def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:

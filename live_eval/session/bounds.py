@@ -24,6 +24,7 @@ __all__ = [
     "bounded",
     "bounded_body",
     "bounded_name",
+    "flood_of",
 ]
 
 NAME_CHARACTERS: Final = 200
@@ -68,6 +69,16 @@ def bounded(event: _Event) -> _Event:
         if value is not None and len(value) > NAME_CHARACTERS and (short := cut(value)) != value:
             changed[name] = short
     return replace(event, **changed) if changed else event
+
+
+def flood_of(messages: int, size: int) -> str | None:
+    """Return why these are more messages, or bytes, than one turn may have; None if they are not."""
+    if messages <= MOST_MESSAGES and size <= MOST_BYTES:
+        return None
+    return (
+        f"expected at most {MOST_MESSAGES} messages and {MOST_BYTES} bytes in one turn, but the endpoint "
+        f"sent {messages} and {size}, and goes on"
+    )
 
 
 def bounded_body(value: Any) -> Any:

@@ -20,7 +20,7 @@ from live_eval.dialect import Event, Message, StreamAudio, StreamText
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.recording.record import TurnCapture
 from live_eval.session.audibility import Audibility
-from live_eval.session.bounds import MOST_BYTES, MOST_MESSAGES
+from live_eval.session.bounds import flood_of
 from live_eval.session.event_loop import ProbeReading
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (
@@ -455,13 +455,7 @@ class Timeline:
     @property
     def flooded(self) -> str | None:
         """Why the session cannot go on: more came in the turn than any conversation needs. None if not."""
-        turn = self.turns[-1]
-        if turn.received <= MOST_MESSAGES and turn.received_bytes <= MOST_BYTES:
-            return None
-        return (
-            f"expected at most {MOST_MESSAGES} messages and {MOST_BYTES} bytes in one turn, but the endpoint "
-            f"sent {turn.received} and {turn.received_bytes}, and goes on"
-        )
+        return flood_of(self.current.received, self.current.received_bytes)
 
     def happened(self, event: Event, at_ns: int) -> TurnState:
         """Note an event of the dialect.

@@ -46,6 +46,7 @@ _log = logging.getLogger(__name__)
 # Largest request body: an offer, or the settings of a session.
 _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
+_MOST_SESSIONS = 2_000
 _CLOSE_TIMEOUT_S = 2.0
 # Encoding one takes the interpreter from the sessions under way.
 _FIXED_REPLIES = 16
@@ -98,6 +99,11 @@ class Endpoint:
         app.on_cleanup.append(self._let_go)
         return app
 
+    @property
+    def sessions(self) -> int:
+        """How many sessions there are now."""
+        return len(self._open) + len(self._webrtc_sessions)
+
     async def _close_all(self, app: web.Application) -> None:
         for socket in tuple(self._open):
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the endpoint stops")
@@ -110,7 +116,7 @@ class Endpoint:
     async def _health(self, request: web.Request) -> web.Response:
         body = {
             "status": "ok",
-            "sessions": len(self._open) + len(self._webrtc_sessions),
+            "sessions": self.sessions,
             "calibrate": self._settings.calibrate,
         }
         return web.Response(body=orjson.dumps(body), content_type="application/json")
@@ -128,10 +134,13 @@ class Endpoint:
             known: Whether the client is already authenticated.
 
         Raises:
-            RefusedError: There is none, or a fault refuses it.
+            RefusedError: There is none, there are too many sessions, or a fault refuses it.
         """
         if not known:
             authenticate(request, self._token)
+        if self.sessions >= _MOST_SESSIONS:
+            message = f"Expected at most {_MOST_SESSIONS} sessions at a time."
+            raise RefusedError(429, "rate_limit_exceeded", message)
         query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
             settings = self._settings.overridden(query)

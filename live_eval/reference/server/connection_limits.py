@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -16,6 +17,7 @@ MOST_HEADER_S = 20.0
 """A connection without a complete request for this long is closed."""
 
 _LOOK_NS = 1_000_000_000
+_MOST_UNCOLLECTED = 200_000  # objects, of some hundred bytes each
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +54,13 @@ class Connections:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
     async def watch(self, server: web.Server) -> None:
-        """Close connections that keep the server waiting for a request, until cancelled."""
+        """Close connections that keep the server waiting for a request, until cancelled.
+
+        Where the garbage collector is off, also collect what refused requests leave, once it is a lot.
+        """
         while True:
+            if not gc.isenabled() and gc.get_count()[0] > _MOST_UNCOLLECTED:
+                gc.collect()
             now_ns = self._clock.now_ns()
             open_now = server.connections
             self._idle_since_ns = {each: self._idle_since_ns.get(each, now_ns) for each in open_now}

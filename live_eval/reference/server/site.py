@@ -17,11 +17,13 @@ from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport
 from live_eval.transport import Arrival
 
-__all__ = ["SocketChannel", "StampedSite"]
+__all__ = ["MOST_CONNECTIONS", "SocketChannel", "StampedSite"]
 
 _BACKLOG = 1_024
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_S = 1.0
+MOST_CONNECTIONS = 4_096
+"""Most connections at a time, sessions and requests together; further ones are closed at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +93,9 @@ class _Listener:
         try:
             while True:
                 sock, _ = listening.accept()
+                if len(self._server.connections) >= MOST_CONNECTIONS:
+                    sock.close()
+                    continue
                 with contextlib.suppress(OSError):  # it may be gone already
                     StampedTransport(sock, ArrivalStamps(self._clock), self._server())
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec, Need
-from live_eval.redaction import SECRETS, host_of
+from live_eval.redaction import SECRETS, find_key, host_of
 from live_eval.scoring.llm.budget import Budget, Price
 from live_eval.types import Secret
 
@@ -78,7 +77,7 @@ class LlmOptions:
     preset: str | None = None  # a service of PRESETS, with its key and model
     base_url: str | None = None  # OpenAI-compatible; it is sent no key unless key_variable names one
     model: str | None = None
-    key_variable: str | None = None  # environment variable of the API key
+    key_variable: str | None = None  # environment variable of the API key, or another source of `find_key`
     samples: int = 1  # answers to each question; the score is their mean
     temperature: float | None = None
     max_calls: int | None = None
@@ -105,7 +104,7 @@ class LlmOptions:
                 raise UsageError(f"{name} = {bound}: expected 0 or more")
 
     def key_variable_of(self, spec: JudgeSpec) -> str | None:
-        """Return the environment variable of the API key for `spec`, or None."""
+        """Return where the API key for `spec` is, as `find_key` takes it, or None."""
         if self.key_variable is not None or self.base_url is not None:
             return self.key_variable
         return PRESETS[self.preset].key_variable if self.preset is not None else spec.key_variable
@@ -159,11 +158,9 @@ class LlmOptions:
             )
         preset = PRESETS[self.preset].base_url if self.preset is not None else None
         variable = self.key_variable_of(spec)
-        key = os.environ.get(variable) if variable else None
-        SECRETS.learn(key)
         return LlmSettings(
             base_url=self.base_url or preset or spec.base_url or OPENAI_BASE_URL,
-            key=Secret(key) if key else None,
+            key=find_key(variable) if variable else None,
             model=model,
             judge=spec,
             price=price,

@@ -319,7 +319,7 @@ async def breaks(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
 async def test_what_goes_wrong_is_named_and_what_came_is_kept(
     endpoint: Endpoint, kind: FailureKind, chunks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_eval.session.timeline.MOST_MESSAGES", 1_000)
+    monkeypatch.setattr("live_eval.session.bounds.MOST_MESSAGES", 1_000)
     capture, _, _ = await hold(endpoint)
     assert capture.failure is not None
     assert capture.failure.kind is kind

@@ -1,0 +1,105 @@
+"""Keys from files and keyrings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import NoKeyringError
+
+from live_eval.errors import UsageError
+from live_eval.redaction import SECRETS, find_key, has_key, key_source
+from live_eval.run.run_file import validate
+
+KEY = "sk/can+ary=4711"
+
+
+class Drawer(KeyringBackend):
+    """A keyring in memory."""
+
+    priority = 1.0
+    locked = False
+
+    def get_password(self, service: str, username: str) -> str | None:
+        if self.locked:
+            raise NoKeyringError("no backend\nwith a long explanation")
+        return {("live-eval/work", "openai"): KEY}.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        raise NotImplementedError
+
+    def delete_password(self, service: str, username: str) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def drawer(monkeypatch: pytest.MonkeyPatch) -> Drawer:
+    found = Drawer()  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(keyring, "get_password", found.get_password)
+    return found
+
+
+def private(folder: Path, text: str, mode: int = 0o600) -> str:
+    path = folder / "key"
+    path.write_bytes(text.encode("latin-1"))
+    path.chmod(mode)
+    return f"file:{path}"
+
+
+def test_a_key_in_a_private_file_is_found_and_redacted(tmp_path: Path) -> None:
+    source = private(tmp_path, f"{KEY}\n")
+    assert has_key(source)
+    key = find_key(source)
+    assert key is not None
+    assert key.reveal() == KEY
+    assert SECRETS.text(f"Bearer {KEY}!") == "Bearer ***!"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(UsageError, match=f"run chmod 600 {tmp_path}/key"):
+        find_key(private(tmp_path, KEY, mode))
+
+
+@pytest.mark.parametrize("text", ["", "\n", f"{KEY}\n{KEY}", f"key: {KEY}", "\xff\xfe" * 8])
+def test_a_file_without_one_key_is_refused_and_not_shown(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="expected one line with a key") as error:
+        find_key(private(tmp_path, text))
+    assert KEY not in str(error.value)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        find_key(f"file:{tmp_path}/nothing")
+    with pytest.raises(UsageError, match="expected a file with a key"):
+        find_key(f"file:{tmp_path}")
+    assert not has_key(f"file:{tmp_path}/nothing")
+
+
+def test_a_key_in_a_keyring(drawer: Drawer) -> None:
+    key = find_key("keyring:live-eval/work/openai")
+    assert key is not None
+    assert key.reveal() == KEY
+    with pytest.raises(UsageError, match="run keyring set live-eval gemini"):
+        find_key("keyring:live-eval/gemini")
+    drawer.locked = True
+    with pytest.raises(UsageError, match=r"^the keyring cannot be read: no backend$"):
+        find_key("keyring:live-eval/openai")
+
+
+def test_a_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    assert has_key("MY_KEY")
+    assert find_key("MY_KEY") is not None
+    assert find_key("NO_SUCH_KEY") is None
+
+
+@pytest.mark.parametrize("given", ["hunter2-hunter2", "file:", "keyring:", "keyring:openai", "keyring:/a"])
+def test_a_key_in_place_of_its_source_is_refused_and_redacted(given: str) -> None:
+    with pytest.raises(ValueError, match="expected file:PATH or keyring:SERVICE/NAME"):
+        key_source(given)
+    with pytest.raises(UsageError) as error:
+        validate({"endpoint": {"key_from": "hunter2-hunter2"}})
+    assert "hunter2-hunter2" not in SECRETS.text(str(error.value))
