@@ -7,15 +7,16 @@ import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
 const STYLE = "/static/talk.css";
-const STATES = {
+/** What the page says of a conversation, by its state. */
+const inWords = (endpoint) => ({
   idle: "",
   opening: "opening the microphone …",
-  starting: "connecting to the endpoint …",
-  talking: "ready: speak",
+  starting: `connecting to ${endpoint} …`,
+  talking: `${endpoint} is ready: speak`,
   disconnected: "disconnected",
   ended: "ended; the run is being stored …",
   stored: "ended",
-};
+});
 
 export async function show(place, { signal }) {
   await styled();
@@ -53,12 +54,14 @@ class Talk {
   async start(request) {
     if (this.connection) return;
     this.failure = null;
+    this.endpoint = request.endpoint.name;
     fill(this.alert);
     this.show("opening");
-    this.setup.disable(true);
+    this.setup.hide(true);
     this.connection = { send() {}, close() {} }; // until the connection is there
     this.conversation = new Conversation((message) => this.ask(message));
     fill(this.place, this.conversation.element);
+    this.conversation.element.focus();
     try {
       const connection = await connect(request, {
         received: (message) => this.receive(message),
@@ -67,7 +70,6 @@ class Talk {
       if (!this.connection) return connection.close(); // the user has left meanwhile
       this.connection = connection;
       this.conversation.began(connection.began);
-      this.conversation.element.focus();
     } catch (error) {
       fill(this.place);
       this.over("idle", error);
@@ -100,7 +102,7 @@ class Talk {
 
   show(state) {
     this.state.dataset.state = state;
-    this.state.textContent = STATES[state] ?? state;
+    this.state.textContent = inWords(this.endpoint)[state] ?? state;
   }
 
   lost(why) {
@@ -111,7 +113,7 @@ class Talk {
   /** The conversation has ended, or has not begun. */
   over(state, error) {
     this.leave();
-    this.setup.disable(false);
+    this.setup.hide(false);
     this.show(state);
     if (error) fill(this.alert, problem(error));
   }

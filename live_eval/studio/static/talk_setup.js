@@ -23,7 +23,7 @@ export class Setup {
     this.element = make(
       "form",
       { class: "talk-setup", submit: (event) => (event.preventDefault(), start(this.request())) },
-      (this.fields = make(
+      make(
         "fieldset",
         {},
         make("legend", {}, "Endpoint"),
@@ -32,7 +32,7 @@ export class Setup {
         make("label", {}, "Model", this.model),
         make("label", {}, "URL", this.url),
         make("button", { class: "talk-start" }, "Start"),
-      )),
+      ),
       this.needs,
       make(
         "p",
@@ -77,7 +77,8 @@ export class Setup {
     return { endpoint, turns: { mode: this.mode } };
   }
 
-  disable(off) {
-    this.fields.disabled = off;
+  /** Hide the form while a conversation goes on. */
+  hide(hidden) {
+    this.element.hidden = hidden;
   }
 }
