@@ -1,8 +1,8 @@
 """Hostile clients: how much memory the reference endpoint holds under each, and whether it still answers.
 
 The endpoint is a process of its own (`live-eval endpoint --calibrate`), a new one for each attack, which
-lasts `SECONDS`. Printed for each: how often the client did what it does, the peak of the endpoint's resident memory
-beyond that at its start, and how long another client waits for `/healthz` in the middle of the attack.
+lasts `SECONDS`. Printed for each: how often the client did what it does, the peak of the endpoint's resident
+memory beyond that at its start, and how long another client waits for `/healthz` in the middle of the attack.
 
 ``python benchmarks/hostile_clients.py half_open`` runs one of them; ``--list`` lists them.
 """
@@ -311,7 +311,8 @@ async def many_secrets(attacker: Attacker) -> None:
 async def slow_body(attacker: Attacker) -> None:
     """Begin a thousand requests, and never send their bodies."""
     held = []
-    head = b"POST /v1/realtime/calls HTTP/1.1\r\nHost: x\r\nContent-Type: application/sdp\r\nContent-Length: 9\r\n\r\n"
+    head = b"POST /v1/realtime/calls HTTP/1.1\r\nHost: x\r\nContent-Type: application/sdp\r\n"
+    head += b"Content-Length: 999\r\n\r\n"
     for _ in range(1_000):
         _, writer = await attacker.connect()
         held.append(writer)

@@ -15,6 +15,7 @@ from live_eval.live.said import SaidAudio
 from live_eval.recording import RunWriter
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.run.plan import Job
+from live_eval.text.files import private_folder
 from live_eval.timing import play
 from live_eval.types import Case, Variant
 
@@ -135,7 +136,7 @@ class TurnStore:
 
     def _write_user(self, path: Path, turn: LiveTurn) -> None:
         try:
-            path.parent.mkdir(exist_ok=True)
+            private_folder(path.parent)
             write_flac(path, turn.utterance, turn.rate_hz)
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from error

@@ -45,6 +45,7 @@ from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint, sessions_of
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import innermost
+from live_eval.text.files import private_folder
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 
@@ -115,7 +116,7 @@ class Campaign:
         self._priority: str | None = part_of(facts, "machine").get("priority")
         self._ended_points = set(self._recall()) if resume else set[str]()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         except OSError as error:
             raise StoreError(
                 f"{folder}: expected a folder to write a campaign to: {error.strerror}"

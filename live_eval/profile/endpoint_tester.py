@@ -20,6 +20,7 @@ from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run as run_loop
+from live_eval.text.files import private_folder
 
 __all__ = ["EndpointTester"]
 
@@ -102,7 +103,7 @@ class EndpointTester:
     def _new_run(self) -> Path:
         """Return a folder for a run that is not there yet."""
         _check_no_loop()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self.folder)
         names = itertools.chain([self.name], (f"{self.name}-{number}" for number in itertools.count(2)))
         return next(path for name in names if not (path := self.folder / name).exists())
 

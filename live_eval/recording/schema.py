@@ -7,6 +7,7 @@ arrays are little-endian int64 blobs.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -277,6 +278,8 @@ def create_database(
     Raises:
         StoreError: It cannot be written.
     """
+    with contextlib.suppress(OSError):  # if the folder is not ours alone, the file still is
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):
         for statement in tables:

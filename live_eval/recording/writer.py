@@ -44,6 +44,7 @@ from live_eval.recording.schema import (
 )
 from live_eval.recording.scores import ScoreStore
 from live_eval.redaction import SECRETS
+from live_eval.text.files import private_folder
 
 __all__ = ["RunWriter"]
 
@@ -106,7 +107,7 @@ class RunWriter:
         if secret is not None:
             raise StoreError(f"the manifest holds what looks like a secret in the clear at {secret!r}")
         try:
-            (path / AUDIO_FOLDER).mkdir(parents=True, exist_ok=True)
+            private_folder(private_folder(path) / AUDIO_FOLDER)
         except OSError as error:
             raise StoreError(f"{path}: expected a folder to write a run to: {error.strerror}") from None
         with ExitStack() as on_failure:
@@ -400,7 +401,7 @@ class RunWriter:
             queries = (KEPT_AUDIO, REPLACED_AUDIO)
             known = {row["both_file"] for query in queries for row in self._db.execute(query)}
         try:
-            self._audio.mkdir(exist_ok=True)
+            private_folder(self._audio)
             for path in own_folder(self.path, self._audio).iterdir():
                 if path.name not in known and path.name.endswith((".flac", ".flac.part")):
                     path.unlink(missing_ok=True)

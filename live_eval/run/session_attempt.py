@@ -18,6 +18,7 @@ from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
 from live_eval.session.event_loop import describe
+from live_eval.text.files import private_folder
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure
 
@@ -141,7 +142,7 @@ class SessionAttempts:
         path = folder / f"{file_stem(record.turn_id, 1)}-{record.attempt}.jsonl"
         cassette = self.plan.cassette(record, steps)
         try:
-            folder.mkdir(exist_ok=True)
+            private_folder(folder)
             write_cassette(path, cassette, self.plan.key, record.trace.dial_ns)
         except OSError as error:
             raise StoreError(f"{path}: cannot write the messages of a turn: {error}") from error

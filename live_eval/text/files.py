@@ -1,4 +1,4 @@
-"""Text files, CSV rows and atomic writes."""
+"""Text files, CSV rows, atomic writes and private folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from live_eval.errors import DataError
 
-__all__ = ["atomic_write", "csv_line", "flattened", "read_rows", "read_text"]
+__all__ = ["atomic_write", "csv_line", "flattened", "private_folder", "read_rows", "read_text"]
 
 # A spreadsheet reads a cell that begins so as a formula (OWASP, "CSV Injection").
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
@@ -129,6 +129,18 @@ def atomic_write(path: Path) -> Iterator[Path]:
     part.unlink(missing_ok=True)  # a symlink of that name would be written through
     yield part
     part.replace(path)
+
+
+def private_folder(path: Path) -> Path:
+    """Create a folder that only its user may enter, whatever the umask, with its parents; return its path.
+
+    A folder that exists keeps its mode, as do parents. Recordings of people are kept in such folders.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
 
 
 def _check_heading(

@@ -1,163 +1,44 @@
 """Canaries: secrets that enter a run by every entrance, and endpoints that echo them in every encoding."""
 
-import base64
-import contextlib
-import html
 import json
-import threading
+import os
+import stat
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
 import soundfile
 from blockbuster import BlockBuster
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
 
 from live_eval.cli import main
+from tests.support.canaries import CANARIES, SHORT, Chat, Scan, serving_chat, serving_vendor
 
 RATE_HZ = 24_000
-CANARIES = {
-    name: f"can+ary/{name}=4711"
-    for name in (
-        "key",
-        "password",
-        "query",
-        "turn",
-        "tool",
-        "setting",
-        "llm-key",
-        "llm-password",
-        "llm-query",
-    )
-}
-SHORT = "hush-7"
-
-
-def percent(text: str) -> str:
-    return "".join(f"%{byte:02x}" for byte in text.encode())
-
-
-def spelled(secret: str) -> list[str]:
-    """Return ways in which an endpoint may write a secret."""
-    data = secret.encode()
-    return [
-        secret,
-        *(base64.b64encode(b"x" * before + data).decode() for before in range(3)),
-        base64.urlsafe_b64encode(b"xy" + data).decode().rstrip("="),
-        quote(secret, safe=""),
-        percent(secret),
-        data.hex(),
-        html.escape(secret),
-    ]
-
-
-ECHO = " ".join(one for canary in CANARIES.values() for one in spelled(canary))
-
-
-class Vendor:
-    """An endpoint of OpenAI's protocol that says all it knows; the second session fails with the same."""
-
-    def __init__(self) -> None:
-        self.sessions = 0
-
-    def __call__(self, socket: ServerConnection) -> None:
-        self.sessions += 1
-        sick = self.sessions == 2
-        key = CANARIES["key"]
-        session: dict[str, Any] = {"id": f"sess_{key}", "model": f"model-{key}", "note": ECHO}
-
-        def say(kind: str, **fields: Any) -> None:
-            socket.send(json.dumps({"type": kind, **fields}))
-
-        say("session.created", session=session)
-        with contextlib.suppress(ConnectionClosed):
-            self._hold(socket, say, session, sick=sick)
-
-    def _hold(self, socket: ServerConnection, say: Any, session: dict[str, Any], *, sick: bool) -> None:
-        key = CANARIES["key"]
-        for message in socket:
-            event = json.loads(message)
-            if event["type"] == "session.update":
-                say("session.updated", session={**event["session"], **session})
-            elif event["type"] == "response.create" and sick:
-                say("error", error={"type": "server_error", "code": "x", "message": f"{ECHO} {key}"})
-                socket.send(f"no JSON: {percent(key)} {'A' * 430}{key}{ECHO}")
-                socket.close(1011, f"go, {key}"[:100])
-            elif event["type"] == "response.create":
-                self._reply(say, key)
-
-    def _reply(self, say: Any, key: str) -> None:
-        about = {"response_id": f"resp_{key}", "item_id": "item_1", "output_index": 0, "content_index": 0}
-        response = {"id": f"resp_{key}", "status": "in_progress", "output": [], ECHO: key}
-        say("response.created", response=response)
-        sound = (3_000 * np.sin(np.arange(RATE_HZ // 5) / 10)).astype("<i2").tobytes()
-        say("response.output_audio.delta", delta=base64.b64encode(sound).decode(), **about)
-        text = f"The key is {key}. {ECHO}"
-        for at in range(0, len(text), 7):  # a secret is spread over several pieces
-            say("response.output_audio_transcript.delta", delta=text[at : at + 7], **about)
-        say("response.output_audio_transcript.done", transcript=text, **about)
-        say("response.output_audio.done", **about)
-        say("response.done", response={**response, "status": "completed"})
-
-
-class Chat(BaseHTTPRequestHandler):
-    """A model that judges, and answers, or refuses, with what it must not."""
-
-    asked = 0
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        type(self).asked += 1
-        scores = {name: {"score": 4, "reason": ECHO} for name in ("C1", "C2", "C3", "C4")}
-        choice = {"message": {"content": json.dumps({**scores, "why": ECHO})}, "finish_reason": "stop"}
-        body: dict[str, Any] = {"choices": [choice], "model": ECHO}
-        if self.asked > 2:
-            body = {"error": {"message": ECHO}}
-        self.send_response(200 if self.asked <= 2 else 401)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture
 def vendor() -> Iterator[str]:
-    with serve(Vendor(), "127.0.0.1", 0) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        yield f"127.0.0.1:{server.socket.getsockname()[1]}"
-        server.shutdown()
-        serving.join()
+    with serving_vendor() as address:
+        yield address
 
 
 @pytest.fixture
 def chat() -> Iterator[str]:
-    Chat.asked = 0
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        serving.join()
+    with serving_chat() as address:
+        yield address
 
 
-def leaks(where: str, data: bytes) -> list[str]:
-    """Return which canaries stand in `data`, and how they are written."""
-    found = []
-    for name, canary in {**CANARIES, "short": SHORT}.items():
-        for spelling in [canary, *(spelled(canary) if name != "short" else ())]:
-            inner = spelling.encode()
-            needles = {inner, json.dumps(spelling)[1:-1].encode(), html.escape(spelling).encode()}
-            found += [f"{name} in {where} as {one!r}" for one in needles if one in data]
-    return found
+@pytest.fixture
+def permissive() -> Iterator[None]:
+    """Make all files readable to all, but for those that are made private."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
 
 
+@pytest.mark.usefixtures("permissive")
 def test_no_canary_gets_out(
     vendor: str,
     chat: str,
@@ -213,10 +94,14 @@ def test_no_canary_gets_out(
     live_eval("export", str(out), "-o", str(tmp_path / "rows.jsonl"), status=0)
     live_eval("report", str(out), "-o", str(tmp_path / "page.html"), status=0)
     captured = capfd.readouterr()
-    found = leaks("the terminal", (captured.out + captured.err).encode())
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
-            found += leaks(path.name, path.read_bytes())
-    assert not found
+    scan = Scan()
+    scan.data("the terminal", (captured.out + captured.err).encode())
+    scan.folder(tmp_path)
+    assert scan.hits == []
+    assert scan.files > 10
     assert Chat.asked
     assert "vendor_password" in (out / "run.sqlite").read_bytes().decode("utf-8", "replace")
+    for path in (out, *(each for each in out.rglob("*") if each.is_dir())):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
+    for path in out.glob("*.sqlite"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path

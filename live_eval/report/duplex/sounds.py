@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from live_eval.errors import StoreError, UsageError
 from live_eval.report.pages import own_page
-from live_eval.text.files import atomic_write
+from live_eval.text.files import atomic_write, private_folder
 
 __all__ = ["SOUNDS", "write_sounds"]
 
@@ -47,7 +47,7 @@ def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int)
     for side, pcm in sides.items():
         file = f"{stem}.{side}.flac"
         try:
-            sounds.mkdir(exist_ok=True)
+            private_folder(sounds)
             with atomic_write(own_page(sounds, file)) as place:
                 soundfile.write(place, pcm, rate_hz, format="FLAC", subtype="PCM_16")
         except (OSError, soundfile.LibsndfileError) as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from live_eval.errors import AudioError, FailureKind
+from live_eval.text.files import private_folder
 from live_eval.types import Case, SpeechBoundaries
 
 __all__ = ["BoundaryCache"]
@@ -61,7 +62,7 @@ class BoundaryCache:
         path = self._path(key)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             part.write_text(json.dumps(asdict(boundaries)))
             part.replace(path)
         except OSError:

@@ -20,6 +20,7 @@ from live_eval.studio.listening.plan import (
     ListeningTrial,
     trials_for,
 )
+from live_eval.text.files import private_folder
 
 __all__ = ["FOLDER", "Ballots", "ListenerVote", "VoteFile"]
 
@@ -132,7 +133,7 @@ class VoteFile:
             StoreError: It cannot be written.
         """
         try:
-            folder.mkdir(exist_ok=True)
+            private_folder(folder)
             for number in range(1, 10_000):
                 path = folder / f"{test.kind.value}-{number}.jsonl"
                 try:
