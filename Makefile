@@ -15,12 +15,13 @@ WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 6
 # These tests measure, so nothing may run at the same time.
 ALONE := tests/loopback/test_calibrate.py
 STRANGERS := tests/e2e/strangers
+VIRTUAL_SOUND := apt-get install libportaudio2 pulseaudio pulseaudio-utils libasound2-plugins
 
 # Tests start live-eval many times: without a bytecode cache each start compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live-demo test test-slow lint format strangers e2e e2e-short fuzz bench clean
+.PHONY: help demo live-demo test test-slow lint format strangers virtual-sound e2e e2e-short fuzz bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +43,11 @@ help: ## Show the targets.
 	@$(PIP) --editable '.[local,torch,emotion,wordnet,export,dev]'
 	@$(COMPILE)
 	@touch .venv/local $@
+
+.venv/mic: .venv/dev
+	@echo "setting up .venv (the microphone) …"
+	@$(PIP) --editable '.[mic]'
+	@touch $@
 
 .venv/bench: .venv/dev
 	@echo "setting up .venv (packages the benchmarks compare with) …"
@@ -87,7 +93,11 @@ format: .venv/dev ## Format the code.
 
 strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready .venv-strangers/exports/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs that e2e talks to.
 
-e2e: .venv/dev strangers ## Run whole conversations with third-party clients and models.
+virtual-sound: .venv/mic
+	@$(BIN)/python -c 'import sounddevice' 2>/dev/null && command -v pulseaudio >/dev/null && command -v paplay >/dev/null \
+	  || echo "no virtual sound card: tests at the microphone are skipped. For them, as root: $(VIRTUAL_SOUND)"
+
+e2e: .venv/dev strangers virtual-sound ## Run whole conversations with third-party clients and models.
 	@$(PYTEST) -rs tests/e2e
 
 e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.

@@ -17,12 +17,13 @@ from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._progress import RunProgress
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
-from live_eval.live.devices import Devices, list_devices, open_devices
+from live_eval.live.devices import list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
 from live_eval.live.played import PlayedSession, load_sessions
 from live_eval.live.quick_scores import QuickScorer, quick_judges
 from live_eval.live.screen import LiveScreen
+from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import KEYS, Screen, converse
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan, make_plan
@@ -64,13 +65,13 @@ def _live(
     config = validate(overlay({"endpoint": {"name": endpoint}}, flags))
     plan, played = _planned(config, data)
     folder = out or _options.new_folder(f"{endpoint}-live")
-    with open_devices(microphone, loudspeaker, listens=played is None) as devices:
-        delay = kept_delay(devices.microphone.name, devices.loudspeaker.name) if devices.microphone else None
+    with open_sound_card(microphone, loudspeaker, listens=played is None) as card:
+        delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
         if played is None:
             click.echo(
                 "Wear headphones: a microphone that hears the loudspeaker interrupts the reply.", err=True
             )
-        manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(devices, delay)}
+        manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
         with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
             scorer = QuickScorer(folder, quick_judges()) if score else None
             if scorer is not None:
@@ -78,8 +79,8 @@ def _live(
             conversation = LiveConversation(
                 plan,
                 writer,
-                devices,
-                device_hz=devices.rate_hz,
+                card,
+                device_hz=card.rate_hz,
                 half_duplex=half_duplex,
                 played=played,
                 scorer=scorer,
@@ -87,7 +88,7 @@ def _live(
             )
             try:
                 with _screen(plan, plain=plain) as screen:
-                    run_loop(_converse(conversation, devices, screen))
+                    run_loop(_converse(conversation, card, screen))
             finally:
                 writer.end()
                 click.echo(f"run: {folder}")
@@ -111,11 +112,11 @@ def _screen(plan: Plan, *, plain: bool) -> Iterator[Screen]:
         yield screen
 
 
-async def _converse(conversation: LiveConversation, devices: Devices, screen: Screen) -> None:
+async def _converse(conversation: LiveConversation, card: SoundCard, screen: Screen) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, conversation.stop)
-    await converse(conversation, devices, screen)
+    await converse(conversation, card, screen)
 
 
 def _print_devices() -> None:
@@ -133,9 +134,9 @@ def _print_devices() -> None:
 
 def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
     click.echo("Playing chirps: hold the microphone next to the loudspeaker …", err=True)
-    with open_devices(microphone, loudspeaker) as devices:
-        delay = run_loop(measure_delay(devices))
-        xruns = devices.input_xruns + devices.output_xruns
+    with open_sound_card(microphone, loudspeaker) as card:
+        delay = run_loop(measure_delay(card))
+        xruns = card.input_xruns + card.output_xruns
     path = keep_delay(delay)
     click.echo(_in_words(delay))
     if xruns:

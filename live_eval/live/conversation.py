@@ -50,7 +50,7 @@ from live_eval.run.plan import Plan
 from live_eval.run.runner import running_endpoint
 from live_eval.run.session_attempt import unplayed_turns
 from live_eval.session import Session
-from live_eval.session.event_loop import LoopProbe, undisturbed
+from live_eval.session.event_loop import LoopProbe, raise_priority, undisturbed
 from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded, Speaker
 from live_eval.transport import Transport
 from live_eval.types import Failure, TurnMode
@@ -93,7 +93,7 @@ class LiveConversation:
         half_duplex: bool = False,
         played: Sequence[PlayedSession] | None = None,
         scorer: QuickScorer | None = None,
-        delay_ns: int = 80_000_000,
+        delay_ns: int = 120_000_000,
         device_spread_ns: int = 0,
         clock: Clock | None = None,
     ) -> None:
@@ -115,7 +115,7 @@ class LiveConversation:
         self._store = TurnStore(
             writer, instructions=plan.live_instructions, device_spread_ns=device_spread_ns
         )
-        self._thread = ThreadPoolExecutor(1, "live-writer")
+        self._thread = ThreadPoolExecutor(1, "live-writer", raise_priority)
         self._news: asyncio.Queue[Update] = asyncio.Queue()
         self._writes: set[asyncio.Task[None]] = set()
         self._said = SaidAudio(plan.spec.input_rate_hz)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from live_eval.errors import UsageError
-from live_eval.live.devices import Devices
+from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import SoundSide
 from live_eval.recording.machine_records import MachineRecords
 from live_eval.session.device_clock import DeviceClock
@@ -36,7 +36,7 @@ _FOUND = 0.3
 
 
 class DeviceDelay(BaseModel):
-    """The measured delay of a pair of devices.
+    """The measured delay of a pair of card.
 
     Args:
         microphone: Name of the microphone's device.
@@ -92,42 +92,42 @@ class _Count:
         self.clock.observe(self.samples, at_ns)
 
 
-async def measure_delay(devices: Devices, *, repeats: int = 8) -> DeviceDelay:
+async def measure_delay(card: SoundCard, *, repeats: int = 8) -> DeviceDelay:
     """Play chirps and find them in what the microphone hears.
 
     Args:
-        devices: The devices, which nobody else uses meanwhile.
+        card: The sound card, which nobody else uses meanwhile.
         repeats: How many chirps are played.
 
     Raises:
         UsageError: Too few of them are heard: the devices are not in a loop, or muted.
     """
-    rate_hz, sought = devices.rate_hz, chirp(devices.rate_hz)
+    rate_hz, sought = card.rate_hz, chirp(card.rate_hz)
     came, went = _Count(DeviceClock(rate_hz)), _Count(DeviceClock(rate_hz))
     delays_ms: list[float] = []
-    assert devices.microphone is not None
+    assert card.microphone is not None
     for number in range(repeats + 1):
         first, blocks = came.samples, []
         if number:  # the first round lets the clocks settle
-            devices.play(SoundSide.REPLY, sought, rate_hz)
+            card.play(SoundSide.REPLY, sought, rate_hz)
         await asyncio.sleep(_REST_S)
-        for pcm, at_ns in devices.blocks():
+        for pcm, at_ns in card.blocks():
             blocks.append(pcm)
             came.add(len(pcm), at_ns)
-        for samples, at_ns in devices.played():
+        for samples, at_ns in card.played():
             went.add(samples, at_ns)
         heard = find_chirp(np.concatenate(blocks), rate_hz) if blocks and number else None
         if heard is not None:
-            handed_ns = went.clock.captured_ns(devices.began(SoundSide.REPLY))
+            handed_ns = went.clock.captured_ns(card.began(SoundSide.REPLY))
             delays_ms.append((came.clock.captured_ns(first + heard) - handed_ns) / 1e6)
     if len(delays_ms) < (repeats + 1) // 2:
         raise UsageError(
-            f"{devices.microphone.name!r} heard {len(delays_ms)} of {repeats} chirps of "
-            f"{devices.loudspeaker.name!r}: turn the loudspeaker up, and hold the microphone next to it"
+            f"{card.microphone.name!r} heard {len(delays_ms)} of {repeats} chirps of "
+            f"{card.loudspeaker.name!r}: turn the loudspeaker up, and hold the microphone next to it"
         )
     return DeviceDelay(
-        microphone=devices.microphone.name,
-        loudspeaker=devices.loudspeaker.name,
+        microphone=card.microphone.name,
+        loudspeaker=card.loudspeaker.name,
         delay_ms=round(float(np.median(delays_ms)), 2),
         spread_ms=round(float(np.subtract(*np.percentile(delays_ms, (90, 10))) / 2), 2),
         repeats=len(delays_ms),
@@ -135,7 +135,7 @@ async def measure_delay(devices: Devices, *, repeats: int = 8) -> DeviceDelay:
     )
 
 
-_KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
+_KEPT = MachineRecords(DeviceDelay, "card.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
@@ -157,12 +157,12 @@ def _pair(delay: DeviceDelay) -> tuple[str, str]:
     return delay.microphone, delay.loudspeaker
 
 
-def as_manifest(devices: Devices, delay: DeviceDelay | None) -> Mapping[str, Any]:
-    """Return what a run's manifest says of its devices."""
+def as_manifest(card: SoundCard, delay: DeviceDelay | None) -> Mapping[str, Any]:
+    """Return what a run's manifest says of its card."""
     return {
-        "microphone": devices.microphone.name if devices.microphone is not None else None,
-        "loudspeaker": devices.loudspeaker.name,
-        "rate_hz": devices.rate_hz,
+        "microphone": card.microphone.name if card.microphone is not None else None,
+        "loudspeaker": card.loudspeaker.name,
+        "rate_hz": card.rate_hz,
         "delay_ms": delay.delay_ms if delay is not None else None,
         "spread_ms": delay.spread_ms if delay is not None else None,
     }

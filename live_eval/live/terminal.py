@@ -7,8 +7,8 @@ from typing import Protocol
 
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
-from live_eval.live.devices import Devices
 from live_eval.live.keys import reading_keys
+from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import State, StateChanged, Update
 
 __all__ = ["KEYS", "Screen", "converse"]
@@ -52,7 +52,7 @@ class _Keyboard:
                 pass
 
 
-async def converse(conversation: LiveConversation, devices: Devices, screen: Screen) -> None:
+async def converse(conversation: LiveConversation, card: SoundCard, screen: Screen) -> None:
     """Hold a conversation at a sound card until it is stopped.
 
     Where there are no keys to ask for another session, the conversation ends when its session does.
@@ -74,12 +74,12 @@ async def converse(conversation: LiveConversation, devices: Devices, screen: Scr
     async def listen() -> None:
         nonlocal problem
         while not problem:
-            for pcm, at_ns in devices.blocks():
+            for pcm, at_ns in card.blocks():
                 conversation.push(pcm, at_ns)
-            conversation.count_device_xruns(devices.input_xruns, devices.output_xruns)
-            if devices.stalled:
-                await asyncio.to_thread(devices.restart)
-            problem = devices.problem
+            conversation.count_device_xruns(card.input_xruns, card.output_xruns)
+            if card.stalled:
+                await asyncio.to_thread(card.restart)
+            problem = card.problem
             await asyncio.sleep(_POLL_S)
         conversation.stop()
 

@@ -147,5 +147,8 @@ class TurnStore:
 
 def _seen(record: TurnRecord) -> tuple[object, ...]:
     """Return what tells two records of a turn apart."""
-    responses = tuple((each.status, each.text, int(each.chunk_samples.sum())) for each in record.responses)
+    responses = tuple(
+        (each.status, each.text, each.interrupted_ns, int(each.chunk_samples.sum()))
+        for each in record.responses
+    )
     return record.failure, record.heard_text, record.trace.barge_in_ns, responses

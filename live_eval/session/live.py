@@ -5,9 +5,9 @@ The device counts samples by its own clock. Each frame of the session holds what
 24 kHz five a second), each where the signal is flattest. That needs no experimental resampler, costs next to
 nothing, and the position of every sample stays known exactly.
 
-What comes too late for its frame makes an underrun: silence takes its place, and it is said afterwards, late.
-The delay that has grown by that is given up in the next pause. What nobody asks for is dropped after two
-seconds: an overrun.
+What comes too late for its frame makes an underrun: silence takes its place, and it is said afterwards. The
+delay grows by as much, up to a limit, so that being this late again does no harm; what exceeds the limit is
+given up in the next pause. What nobody asks for is dropped after two seconds: an overrun.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = ["Live", "LiveStats"]
 _SECOND_NS = 1_000_000_000
 _KEPT_S = 2
 _LATE_NS = 10_000_000  # beyond this a pause is cut, rather than samples slipped
+_MOST_DELAY_NS = 300_000_000
 
 
 @dataclass(slots=True)
@@ -62,9 +63,9 @@ class Live:
         device_hz: Nominal rate of the device.
         rate_hz: Rate that the endpoint takes.
         frame_ns: Length of the frames that it takes.
-        delay_ns: From a sample's capture to when it is spoken in the session: at least a frame, a block of
-            the device and the jitter of its blocks. It does not count as the endpoint's latency: the
-            session's times are those at which the endpoint could hear.
+        delay_ns: From a sample's capture to when it is spoken in the session, at first: at least a frame, a
+            block of the device, the jitter of its blocks and the resampler's delay. It does not count as the
+            endpoint's latency: the session's times are those at which the endpoint could hear.
         detector: Finds the utterances; one with the usual settings if omitted.
     """
 
@@ -176,7 +177,10 @@ class Live:
         self._head += used
         self.stats.sent += used
         if there < samples + slip:
-            self.stats.underruns += there < samples
+            if there < samples:
+                self.stats.underruns += 1
+                missing_ns = (samples - there) * _SECOND_NS // self._rate_hz
+                self._delay_ns = max(self._delay_ns, min(_MOST_DELAY_NS, self._delay_ns + missing_ns))
             return pcm[:samples].tobytes().ljust(2 * samples, b"\0")
         if slip:
             flattest = int(np.argmin(np.abs(np.diff(pcm.astype(np.int32)))))

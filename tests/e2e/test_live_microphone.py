@@ -3,12 +3,10 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, write_flac
+from live_eval.errors import UsageError
 from live_eval.recording import RunReader
+from live_eval.testing.virtual_sound import VirtualSound, serve_virtual_sound
 from tests.e2e.helpers import (
     LIVE_EVAL,
     MEETING,
@@ -31,83 +31,36 @@ from tests.e2e.helpers import (
 
 pytest.importorskip("faster_whisper", reason="needs the extra `local`")
 pytest.importorskip("hibari", reason="needs the extra `local`")
-pytestmark = [
-    pytest.mark.local,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        shutil.which("pulseaudio") is None or shutil.which("parec") is None,
-        reason="needs PulseAudio: apt-get install pulseaudio pulseaudio-utils libasound2-plugins",
-    ),
-]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 
 RATE = 24_000
-MODULES = (
-    "module-native-protocol-unix",
-    "module-null-sink sink_name=loudspeaker rate=48000 channels=1",
-    "module-null-sink sink_name=microphone rate=48000 channels=1",
-    "module-remap-source master=microphone.monitor source_name=into_microphone",
-    "module-remap-source master=loudspeaker.monitor source_name=next_to_loudspeaker",
-)
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Serve a virtual microphone and loudspeaker; the value is the environment in which programs use them."""
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualSound]:
+    """A virtual microphone and loudspeaker, which the tests' programs use."""
     try:
         import sounddevice  # noqa: F401  # loads PortAudio
     except (ImportError, OSError) as error:
         pytest.skip(f"needs the extra `mic` and PortAudio: {error}")
     folder = tmp_path_factory.mktemp("pulse")
-    folder.chmod(0o700)
-    environment = {
-        **os.environ,
-        "XDG_RUNTIME_DIR": str(folder),
-        "PULSE_LATENCY_MSEC": "80",
-        "PULSE_SINK": "loudspeaker",
-        "PULSE_SOURCE": "into_microphone",
-        "LIVE_EVAL_DEVICES": str(folder / "devices.json"),
-    }
-    loaded = [f"--load={module}" for module in MODULES]
-    server = ["pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "--high-priority=yes", *loaded]
-    with subprocess.Popen(server, env=environment, stderr=subprocess.DEVNULL) as running:
-        try:
-            for _ in range(100):
-                asked = subprocess.run(["pactl", "info"], env=environment, capture_output=True, check=False)
-                if asked.returncode == 0:
-                    break
-                time.sleep(0.1)
-            else:
-                pytest.skip("PulseAudio does not start here")
-            with recording(environment, folder / "keeps-it-awake"):
-                yield environment
-        finally:
-            running.terminate()
-
-
-@contextmanager
-def recording(environment: Mapping[str, str], path: Path) -> Iterator[None]:
-    """Record the loudspeaker."""
-    command = ["parec", "--device=loudspeaker.monitor", "--latency-msec=20", f"--rate={RATE}"]
-    command += ["--format=s16le", "--channels=1"]
-    with path.open("wb") as file, subprocess.Popen(command, env=environment, stdout=file) as running:
-        try:
-            yield
-        finally:
-            running.terminate()
-
-
-def speak(environment: Mapping[str, str], name: str) -> None:
-    """Say a recording of the sample into the microphone."""
-    subprocess.run(["paplay", "--device=microphone", SAMPLE / name], env=environment, check=True)
+    try:
+        with serve_virtual_sound(folder) as served_sound, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LIVE_EVAL_DEVICES", str(folder / "devices.json"))
+            for name, value in served_sound.environment.items():
+                patch.setenv(name, value)
+            yield served_sound
+    except UsageError as error:
+        pytest.skip(str(error))
 
 
 class Talk:
     """``live-eval live`` under way."""
 
-    def __init__(self, arguments: Sequence[str | Path], environment: Mapping[str, str]) -> None:
+    def __init__(self, *arguments: str | Path) -> None:
         command = [*LIVE_EVAL, "live", *map(str, arguments), "--plain"]
         self._running = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self.lines: list[str] = []
 
@@ -133,14 +86,14 @@ def heard(path: Path) -> NDArray[np.int16]:
 
 
 def test_what_is_said_into_the_microphone_is_answered_by_the_loudspeaker(
-    sound: Mapping[str, str], tmp_path: Path
+    sound: VirtualSound, tmp_path: Path
 ) -> None:
     run, loudspeaker = tmp_path / "run", tmp_path / "loudspeaker.raw"
-    with recording(sound, loudspeaker):
-        talk = Talk(["reference", "--out", run], sound)
+    with sound.recording(loudspeaker):
+        talk = Talk("reference", "--out", run)
         talk.until("ready")
         time.sleep(1)
-        speak(sound, MEETING)
+        sound.speak(SAMPLE / MEETING)
         talk.until("^turn 1: voice to voice")
         time.sleep(1)  # the devices' delay
         assert talk.end() == 0
@@ -152,19 +105,19 @@ def test_what_is_said_into_the_microphone_is_answered_by_the_loudspeaker(
         assert reader.both_sides(turn.turn_id) is not None
 
 
-def test_a_voice_over_the_reply_stops_it(sound: Mapping[str, str], tmp_path: Path) -> None:
+def test_a_voice_over_the_reply_stops_it(sound: VirtualSound, tmp_path: Path) -> None:
     run, loudspeaker = tmp_path / "run", tmp_path / "loudspeaker.raw"
     reply = tmp_path / "reply.flac"
     write_flac(reply, np.tile(read_audio(SAMPLE / MEETING).audio.int16(), 5), 24_000)
     command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", str(reply)]
-    with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url, recording(sound, loudspeaker):
-        talk = Talk(["reference", "--base-url", url, "--out", run], sound)
+    with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url, sound.recording(loudspeaker):
+        talk = Talk("reference", "--base-url", url, "--out", run)
         talk.until("ready")
         time.sleep(1)
-        speak(sound, MEETING)
+        sound.speak(SAMPLE / MEETING)
         talk.until("^reply: ")
         time.sleep(1)
-        speak(sound, PHONE)
+        sound.speak(SAMPLE / PHONE)
         talk.until("you speak over the reply")
         talk.until("^turn 1: .*stopped")
         assert talk.end() == 0
@@ -173,17 +126,15 @@ def test_a_voice_over_the_reply_stops_it(sound: Mapping[str, str], tmp_path: Pat
     assert first.timing.barge_in_stop.ns is not None
 
 
-def test_the_delay_of_the_devices_is_measured_and_enters_the_run(
-    sound: Mapping[str, str], tmp_path: Path
-) -> None:
-    nearby = {**sound, "PULSE_SOURCE": "next_to_loudspeaker"}
+def test_the_delay_of_the_devices_is_measured_and_enters_the_run(sound: VirtualSound, tmp_path: Path) -> None:
     command = [*LIVE_EVAL, "live", "--loopback-test"]
+    nearby = {**os.environ, **sound.near_loudspeaker}
     done = subprocess.run(command, env=nearby, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (kept,) = json.loads(Path(sound["LIVE_EVAL_DEVICES"]).read_text("utf-8"))
+    (kept,) = json.loads(Path(os.environ["LIVE_EVAL_DEVICES"]).read_text("utf-8"))
     assert kept["repeats"] >= 4
     assert 0 < kept["delay_ms"] < 1_000
-    talk = Talk(["reference", "--out", tmp_path / "run"], sound)
+    talk = Talk("reference", "--out", tmp_path / "run")
     talk.until("ready")
     assert talk.end() == 0
     with RunReader.open(tmp_path / "run") as reader:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
 from live_eval.live import loopback
-from live_eval.live.devices import Devices, SoundDevice
+from live_eval.live.devices import SoundDevice
 from live_eval.live.loopback import DeviceDelay, chirp, find_chirp, keep_delay, kept_delay, measure_delay
+from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import SoundSide
 
 RATE = 16_000
@@ -28,7 +29,7 @@ def test_a_chirp_is_found_in_noise() -> None:
     assert find_chirp(np.zeros(RATE, np.int16), RATE) is None
 
 
-class Loop(Devices):
+class Loop(SoundCard):
     """A loudspeaker whose sound reaches the microphone after a known time; time passes as it is asked."""
 
     def __init__(self, delay_ms: float, gain: float = 0.5) -> None:

@@ -167,18 +167,21 @@ def test_nothing_is_lost_in_a_long_session(ppm: float, seconds: int) -> None:
     assert len(live._clock._earliest) <= 60
 
 
-def test_what_comes_too_late_is_said_late_and_counted() -> None:
+@pytest.mark.parametrize(("late_ms", "first"), [(160, 801), (700, 801 + 400 * RATE // 1000)])
+def test_what_comes_too_late_is_counted_and_the_delay_grows(late_ms: int, first: int) -> None:
+    """The delay of 60 ms grows by what was missing, to 300 ms; the next pause gives up the rest."""
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Deaf(RATE))
     live.push(counted(1, 801), 100 * MS)
-    frames = [live.frame(at_ns, at_ns) for at_ns in range(100 * MS, 260 * MS, 20 * MS)]
+    end_ns = (100 + late_ms) * MS
+    frames = [live.frame(at_ns, at_ns) for at_ns in range(100 * MS, end_ns, 20 * MS)]
     said = b"".join(frame.pcm for frame in frames if frame is not None)
-    assert len(said) == 2 * 160 * 8
+    assert len(said) == 2 * 160 * len(frames)
     assert live.stats.underruns >= 3
     assert live.stats.sent + live.stats.dropped == 800
-    live.push(counted(801, 2_081), 260 * MS)
-    frame = live.frame(260 * MS, 260 * MS)
+    live.push(counted(801, 801 + late_ms * RATE // 1000), end_ns)
+    frame = live.frame(end_ns, end_ns)
     assert frame is not None
-    assert np.frombuffer(frame.pcm, np.int16)[0] > 801, "a pause gives the delay up again"
+    assert np.frombuffer(frame.pcm, np.int16)[0] == first
 
 
 def test_a_frame_that_is_just_complete_is_no_underrun() -> None:

@@ -1,0 +1,113 @@
+"""A microphone and a loudspeaker without a sound card: null sinks of a PulseAudio server.
+
+Programs that use them go through the same ALSA and PortAudio as with a sound card.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from live_eval.errors import UsageError
+
+__all__ = ["VirtualSound", "serve_virtual_sound"]
+
+_PROGRAMS = ("pulseaudio", "pactl", "paplay", "parec")
+_MODULES = (
+    "module-native-protocol-unix",
+    "module-null-sink sink_name=loudspeaker rate=48000 channels=1",
+    "module-null-sink sink_name=microphone rate=48000 channels=1",
+    "module-remap-source master=microphone.monitor source_name=into_microphone",
+    "module-remap-source master=loudspeaker.monitor source_name=next_to_loudspeaker",
+)
+_START_S = 10.0
+_REAL_TIME = 3
+
+
+class VirtualSound:
+    """A running server; see `serve_virtual_sound`.
+
+    Args:
+        environment: Variables with which a program uses the virtual microphone and loudspeaker.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = environment
+        """Variables with which a program uses the virtual microphone and loudspeaker."""
+        self.near_loudspeaker = {**environment, "PULSE_SOURCE": "next_to_loudspeaker"}
+        """The same with a microphone that hears the loudspeaker alone."""
+
+    def speak(self, path: Path) -> None:
+        """Play a sound file into the microphone, to its end."""
+        subprocess.run(["paplay", "--device=microphone", path], env=self._all(), check=True)
+
+    @contextlib.contextmanager
+    def recording(self, path: Path, *, rate_hz: int = 24_000) -> Iterator[None]:
+        """Record the loudspeaker until the context ends.
+
+        Args:
+            path: The file: int16 little-endian mono, without a header.
+            rate_hz: Its rate.
+        """
+        command = ["parec", "--device=loudspeaker.monitor", "--latency-msec=20", f"--rate={rate_hz}"]
+        command += ["--format=s16le", "--channels=1"]
+        with path.open("wb") as file, subprocess.Popen(command, env=self._all(), stdout=file) as running:
+            try:
+                yield
+            finally:
+                running.terminate()
+
+    def _all(self) -> dict[str, str]:
+        return {**os.environ, **self.environment}
+
+
+@contextlib.contextmanager
+def serve_virtual_sound(folder: Path) -> Iterator[VirtualSound]:
+    """Serve a virtual microphone and loudspeaker until the context ends.
+
+    Args:
+        folder: An empty folder for the server's socket.
+
+    Raises:
+        UsageError: PulseAudio is not installed, or does not start.
+    """
+    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if missing:
+        raise UsageError(
+            f"{', '.join(missing)}: expected PulseAudio and its tools: "
+            "apt-get install pulseaudio pulseaudio-utils libasound2-plugins"
+        )
+    folder.chmod(0o700)
+    sound = VirtualSound(
+        {
+            "XDG_RUNTIME_DIR": str(folder),
+            "PULSE_SINK": "loudspeaker",
+            "PULSE_SOURCE": "into_microphone",
+        }
+    )
+    environment = {**os.environ, **sound.environment}
+    loaded = [f"--load={module}" for module in _MODULES]
+    server = ["pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "--high-priority=yes", *loaded]
+    with subprocess.Popen(server, env=environment, stderr=subprocess.DEVNULL) as running:
+        try:
+            deadline = time.monotonic() + _START_S
+            while not _answers(environment):
+                if running.poll() is not None or time.monotonic() > deadline:
+                    raise UsageError("PulseAudio does not start on this machine")
+                time.sleep(0.1)
+            with contextlib.suppress(AttributeError, OSError):  # a sound card does not wait for processors
+                os.sched_setscheduler(running.pid, os.SCHED_RR, os.sched_param(_REAL_TIME))
+            with sound.recording(folder / "keeps-it-awake"):
+                yield sound
+        finally:
+            running.terminate()
+
+
+def _answers(environment: Mapping[str, str]) -> bool:
+    asked = subprocess.run(["pactl", "info"], env=environment, capture_output=True, check=False)
+    return asked.returncode == 0
