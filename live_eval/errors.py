@@ -61,6 +61,7 @@ class FailureKind(StrEnum):
     CONNECT_TIMEOUT = "connect_timeout"
     TLS = "tls"
     HANDSHAKE = "handshake"
+    UNAVAILABLE = "unavailable"
     SDP_REFUSED = "sdp_refused"
     CODEC_REFUSED = "codec_refused"
     ICE_FAILED = "ice_failed"

@@ -44,6 +44,9 @@ _STATUSES = {
 }
 
 
+_SERVER_ERROR = 500
+
+
 class Address:
     """The URL of an endpoint. Failures there name host and path, never query or headers.
 
@@ -91,7 +94,9 @@ class Address:
         elif isinstance(error, ssl.SSLError):
             kind, why = FailureKind.TLS, f"TLS failed: {error.reason or error}; {self._tls_hint(error)}"
         elif self.secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-            kind, why = FailureKind.TLS, f"the connection ended during the TLS handshake; {self._no_tls}"
+            # A server without TLS may do that, but so does one that restarts: that passes.
+            kind = FailureKind.CONNECT_FAILED
+            why = f"the connection ended during the TLS handshake; {self._no_tls}"
         elif isinstance(error, socket.gaierror):
             kind, why = FailureKind.CONNECT_FAILED, f"the host name cannot be resolved: {error.strerror}"
         elif _says_refused(error):
@@ -139,6 +144,8 @@ class Address:
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
             parts.append(f"{_HINTS[status]} the base URL: the path {path!r} was asked for")
+        if kind is None and status >= _SERVER_ERROR:
+            kind = FailureKind.UNAVAILABLE
         wait_s = retry_after_s(headers.get("Retry-After"), wall_ns)
         return self.failure(
             kind or _STATUSES.get(status, otherwise),

@@ -47,6 +47,7 @@ __all__ = ["WebSocketTransport"]
 _REASON_BYTES = 123  # RFC 6455, 5.5: a control frame carries 125 bytes, two of which are the code.
 _MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the library's 1 MiB is too little
 _TOO_BIG = 1009
+_NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: what came breaks the protocol, or is not UTF-8.
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
 _NEXT_ADDRESS_S = 0.25  # RFC 8305, 5
 
@@ -280,6 +281,11 @@ class WebSocketTransport:
             where = f"{self._address.where}: " if self._address is not None else ""
             text = f"{where}expected messages of at most {_MESSAGE_BYTES} bytes, but a {error.sent.reason}"
             return TransportClosedError(_TOO_BIG, text, at_ns, kind=FailureKind.MESSAGE_TOO_BIG)
+        if error.sent is not None and error.sent.code in _NOT_ALLOWED and not error.rcvd_then_sent:
+            where = f"{self._address.where}: " if self._address is not None else ""
+            text = f"{where}expected frames as RFC 6455 allows them, but: {error.sent.reason}"
+            kind = FailureKind.MALFORMED_MESSAGE
+            return TransportClosedError(error.sent.code, self._redact(text), at_ns, kind=kind)
         if error.rcvd is not None:
             code = None if error.rcvd.code in _NO_CODE else error.rcvd.code
             return TransportClosedError(code, self._redact(error.rcvd.reason), at_ns)

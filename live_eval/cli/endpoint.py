@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from live_eval.cli import _options
+from live_eval.cli._listing import print_listing
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
 from live_eval.redaction import find_key, key_source
+from live_eval.reference.faults.catalogue import FAULTS, FaultName
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import (
     AfterStop,
     Cadence,
-    Fault,
     IdleRtp,
     OnBackchannel,
     ReferenceSettings,
@@ -38,6 +41,9 @@ TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
 
 LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
 """Environment variables with the chat server's key; the first one set is used."""
+
+
+_COLUMNS = {"name": "fault", "layer": "acts on", "argument": "argument", "help": "what it does"}
 
 
 def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> Decorator:
@@ -121,7 +127,17 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 @_setting("--after-stop", "After a stop, answer the user, or resume the reply.", AfterStop)
 @_setting("--patience-ms", "Silence that ends the user's turn, whatever the client asks for.")
 @_setting("--talk-over-ms", "Begin to speak so long after the user does, not when they have ended.")
-@_setting("--fault", "Inject this fault.", Fault)
+@click.option(
+    "--fault",
+    "fault",
+    metavar="NAME[:ARG][@WHEN]",
+    multiple=True,
+    help="Inject this fault; repeatable. WHEN is open, speech, reply or a time such as 1.2s; "
+    "turn=N, first=N, every=N or share=P%.",
+)
+@click.option("--fault-seed", default=0, show_default=True, help="Seed of the sessions that share=P% draws.")
+@click.option("--list-faults", is_flag=True, help="List the faults and exit; with --json, as JSON.")
+@_options.json_option
 @click.option(
     "--truth",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -146,6 +162,10 @@ def command(
     truth: Path | None,
     workers: int,
     until_stdin_ends: bool,
+    fault: tuple[str, ...],
+    fault_seed: int,
+    list_faults: bool,
+    as_json: bool,
     **timing: Any,
 ) -> None:
     """Serve the built-in reference endpoint.
@@ -162,11 +182,16 @@ def command(
 
     Once ready, it prints one line of JSON with the port and these addresses.
     """
+    if as_json and not list_faults:
+        raise UsageError("--json needs --list-faults")
+    if list_faults:
+        print_listing(_fault_rows(), _COLUMNS, as_json=as_json)
+        return
     from live_eval.reference import REFERENCE
     from live_eval.reference.emulation import address, emulated_clients
     from live_eval.reference.server.app import Endpoint, is_loopback, serve
 
-    settings = ReferenceSettings(**timing)
+    settings = ReferenceSettings(**timing, faults=parse_faults(fault, fault_seed))
     try:
         token = find_key(TOKEN_VARIABLE if token_from is None else key_source(token_from))
     except ValueError as error:
@@ -187,7 +212,8 @@ def command(
 
     def announce(bound: int) -> None:
         where = f"[{host}]" if ":" in host else host
-        addresses = {name: address(name, where, bound) for name in emulated_clients()}
+        secure = settings.faults.has(FaultName.TLS)
+        addresses = {name: address(name, where, bound, secure=secure) for name in emulated_clients()}
         line = {"ready": True, "host": host, "port": bound, "base_url": addresses[REFERENCE]}
         click.echo(json.dumps(line | {"addresses": addresses}))
         sys.stdout.flush()
@@ -210,6 +236,23 @@ def command(
             stack.enter_context(undisturbed())
         parent = sys.stdin.fileno() if until_stdin_ends else None
         run(serve(endpoint, host, port, announce, until_end_of=parent))
+
+
+def _fault_rows() -> list[dict[str, Any]]:
+    """Return what `--list-faults` shows."""
+    return [
+        {
+            "name": each.name.value,
+            "layer": each.layer.value,
+            "argument": "|".join(each.choices) or each.argument.value,
+            "default": each.default or None,
+            "moments": each.moves,
+            "dialects": list(each.dialects),
+            "kinds": {dialect: each.expected(dialect) for dialect in each.dialects},
+            "help": each.help,
+        }
+        for each in FAULTS.values()
+    ]
 
 
 def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:

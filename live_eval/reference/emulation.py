@@ -26,10 +26,10 @@ def emulation_of(name: str) -> Emulation:
     return emulation
 
 
-def address(name: str, host: str, port: int) -> str:
+def address(name: str, host: str, port: int, *, secure: bool = False) -> str:
     """Return the base URL at which a reference endpoint serves a client, or raise `UsageError`."""
     scheme = "ws" if client(name).transport_kind is TransportKind.WEBSOCKET else "http"
-    return f"{scheme}://{host}:{port}{emulation_of(name).base_path}"
+    return f"{scheme}{'s' if secure else ''}://{host}:{port}{emulation_of(name).base_path}"
 
 
 def calibration_client(kind: TransportKind) -> str:

@@ -1,4 +1,4 @@
-"""Settings of the reference endpoint: exact timing and injected faults."""
+"""Settings of the reference endpoint: exact timing, behaviour over overlaps, and faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from live_eval.errors import UsageError
+from live_eval.reference.faults.catalogue import FaultLayer
+from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
 
 __all__ = [
     "BOUNDS",
     "NEVER",
     "AfterStop",
     "Cadence",
-    "Fault",
     "IdleRtp",
     "OnBackchannel",
     "ReferenceSettings",
@@ -64,52 +65,6 @@ class AfterStop(StrEnum):
     """The rest of the reply that was stopped, as a new response."""
 
 
-class Fault(StrEnum):
-    """Faults that the endpoint injects, to test clients."""
-
-    SILENT = "silent"
-    """Listens, but never answers."""
-    CLOSE_MID_REPLY = "close_mid_reply"
-    """Closes the connection after half of the reply."""
-    MALFORMED_JSON = "malformed_json"
-    """Sends a message that is not JSON in mid-reply, then continues."""
-    UNKNOWN_EVENT = "unknown_event"
-    """Sends an event of an unknown type in mid-reply, then continues."""
-    ERROR_EVENT = "error_event"
-    """Sends a non-fatal error event in mid-reply, then continues."""
-    FAILED_RESPONSE = "failed_response"
-    """Ends the response as failed, before any audio."""
-    INCOMPLETE_RESPONSE = "incomplete_response"
-    """Ends the response as incomplete after half of the reply."""
-    AUDIO_AFTER_DONE = "audio_after_done"
-    """Sends one more chunk of audio after the response is done."""
-    ENDLESS = "endless"
-    """Repeats the reply forever, at the pace of speech."""
-    STALL_MID_REPLY = "stall_mid_reply"
-    """Sends half of the reply, then nothing, and never ends the response."""
-    EMPTY_REPLY = "empty_reply"
-    """Completes the response without audio or text."""
-    NEVER_READY = "never_ready"
-    """Accepts the connection, then sends nothing at all."""
-    REFUSE_401 = "refuse_401"
-    """Refuses the handshake with 401."""
-    REFUSE_429 = "refuse_429"
-    """Refuses the handshake with 429 and a retry delay of one second."""
-    REFUSE_SDP = "refuse_sdp"
-    """Over WebRTC: refuses the offer as invalid."""
-    NO_CODEC = "no_codec"
-    """Over WebRTC: answers with a codec that was not offered."""
-    BAD_CANDIDATES = "bad_candidates"
-    """Over WebRTC: answers with an address where nothing listens."""
-    NO_RTP = "no_rtp"
-    """Over WebRTC: announces reply audio, but never sends a packet."""
-    DROP_PACKETS = "drop_packets"
-    """Over WebRTC: drops every tenth packet."""
-    CLOSE_CHANNEL = "close_channel"
-    """Over WebRTC: closes the data channel after half of the reply's events, but continues to send audio;
-    elsewhere the same as ``close_mid_reply``."""
-
-
 BOUNDS: Mapping[str, tuple[int, int]] = {
     "delay_ms": (0, 600_000),
     "lead_silence_ms": (0, 60_000),
@@ -129,7 +84,6 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
 _CHOICES: Mapping[str, type[StrEnum]] = {
     "cadence": Cadence,
     "idle_rtp": IdleRtp,
-    "fault": Fault,
     "on_backchannel": OnBackchannel,
     "after_stop": AfterStop,
 }
@@ -137,6 +91,7 @@ _PER_SESSION = (
     *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "stall_ms", "stall_every_ms"),
     *("stop_ms", "backchannel_ms", "patience_ms", "talk_over_ms"),
     *_CHOICES,
+    "fault",
     "label",
 )
 _LABEL_CHARACTERS = 100
@@ -159,7 +114,7 @@ class ReferenceSettings:
         stall_ms: Length of a stall: no reply begins in the first `stall_ms` of every `stall_every_ms` of the
             monotonic clock, in any session; those that fall due begin when the stall ends.
         stall_every_ms: Time from one stall to the next; 0 for no stalls.
-        fault: The fault to inject, or None.
+        faults: The faults to inject.
         session_limit_s: Longest session.
         notice_s: How long before the end of a session to announce it, in dialects that can (Gemini's
             ``goAway``); 0 for no announcement.
@@ -191,7 +146,7 @@ class ReferenceSettings:
     reply_ms: int = 1000
     stall_ms: int = 0
     stall_every_ms: int = 0
-    fault: Fault | None = None
+    faults: FaultScript = NO_FAULTS
     session_limit_s: int = 3600
     notice_s: int = 60
     idle_rtp: IdleRtp = IdleRtp.SILENCE
@@ -236,6 +191,10 @@ class ReferenceSettings:
         """Whether the settings say what to do while the user speaks, or pauses."""
         return any(value is not None for value in (self.stop_ms, self.patience_ms, self.talk_over_ms))
 
+    def of_reply(self, number: int) -> ReferenceSettings:
+        """Return the settings of a session's reply, from 1, with the faults that affect it."""
+        return replace(self, faults=self.faults.in_reply(number)) if self.faults else self
+
     def after_stall(self, at_ns: int) -> int:
         """Return when something that is due at `at_ns` happens: then, or at the end of the stall.
 
@@ -251,7 +210,8 @@ class ReferenceSettings:
         """Return these settings, overridden by a session's URL query such as ``?delay_ms=200``.
 
         Args:
-            query: The URL parameters, without those of the dialect; ``fault=none`` turns a fault off.
+            query: The URL parameters, without those of the dialect; ``fault`` replaces all faults
+                of the process but those of the TCP connection, and ``fault=none`` turns them off.
 
         Raises:
             UsageError: A key is unknown or a value is not allowed; the message lists the allowed ones.
@@ -262,8 +222,8 @@ class ReferenceSettings:
                 raise UsageError(f"unknown URL parameter {key!r}, expected one of: {', '.join(_PER_SESSION)}")
             if key == "label":
                 changes[key] = value
-            elif key == "fault" and value == "none":
-                changes[key] = None
+            elif key == "fault":
+                changes["faults"] = self._faults_of_session(value)
             elif key in _CHOICES:
                 changes[key] = _member(_CHOICES[key], key, value)
             elif key == "stop_ms":
@@ -271,6 +231,12 @@ class ReferenceSettings:
             else:
                 changes[key] = _whole_number(key, value)
         return replace(self, **changes)
+
+    def _faults_of_session(self, text: str) -> FaultScript:
+        script = parse_faults(text, self.faults.seed)
+        if early := script.in_layers(FaultLayer.ACCEPT):
+            raise UsageError(f"fault={early[0]}: it strikes before the request, so set it with --fault")
+        return FaultScript((*self.faults.in_layers(FaultLayer.ACCEPT), *script), script.seed)
 
 
 def stop_time(value: str) -> StopTime:

@@ -50,6 +50,7 @@ class Track:
         self._ended: OpenResponse | None = None
         self._ended_ns = 0
         self._last_ns: int | None = None
+        self._last_payload = b""
         self.playing: OpenResponse | None = None
         """The response that the track carries now."""
 
@@ -88,11 +89,14 @@ class Track:
         """Take a packet that is to be played."""
         idle = self._last_ns is None or packet.at_ns - self._last_ns > _IDLE_NS
         self._last_ns = packet.at_ns
+        # Digital silence, with which an endpoint fills its track: a reply that has stalled goes on with it.
+        repeats, self._last_payload = packet.payload == self._last_payload, packet.payload
         heard = _Heard(packet, placed, placed.fresh and idle)
         if self.playing is not None:
             if self.playing.first_audio_ns is None:
                 self.playing.first_audio_ns = packet.at_ns
-            self.playing.progress_ns = packet.at_ns
+            if not repeats:
+                self.playing.progress_ns = packet.at_ns
             _hear(self.playing, heard)
         elif (
             self._ended is not None and packet.at_ns - self._ended_ns <= _POSTROLL_NS and not heard.after_idle

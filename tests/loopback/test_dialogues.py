@@ -21,7 +21,7 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
 from live_eval.recording.record import finish
 from live_eval.recording.schema import RUN_FILE
 from live_eval.reference.engine.signals import calibration_speech
-from live_eval.reference.settings import Fault
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.truth import read_truth
 from live_eval.registry import client, load
 from live_eval.run.plan import Plan, make_plan
@@ -208,7 +208,7 @@ async def test_an_endpoint_that_gives_up_is_tried_again_with_the_whole_dialogue(
     settings = values("", manifest, retries=1)
     settings["data"]["cases"] = ["a/2"]
     out = tmp_path / "run"
-    async with endpoint(tmp_path, fault=Fault.CLOSE_MID_REPLY) as served:
+    async with endpoint(tmp_path, faults=parse_faults("close:1011")) as served:
         settings["endpoint"]["base_url"] = f"{served.origin}/v1?delay_ms=20&reply_ms=600"
         await run(settings, out)
     turns = await asyncio.to_thread(read, out)

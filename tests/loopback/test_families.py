@@ -16,7 +16,8 @@ from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference.engine.signals import calibration_speech
-from live_eval.reference.settings import Cadence, Fault
+from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.settings import Cadence
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client, load
 from live_eval.session import Session, Utterance
@@ -174,7 +175,7 @@ async def test_connect_with_a_token(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_connect_refused_for_now(family: Family, tmp_path: Path) -> None:
-    async with endpoint(tmp_path, fault=Fault.REFUSE_429) as served:
+    async with endpoint(tmp_path, faults=parse_faults("rate_limit:1s")) as served:
         record = await hold(served, family)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.RATE_LIMITED
@@ -248,7 +249,7 @@ async def test_barge_in(family: Family, tmp_path: Path) -> None:
 @each()
 async def test_error(family: Family, tmp_path: Path) -> None:
     """The endpoint reports an error in mid-reply: the turn fails only where the session does."""
-    async with endpoint(tmp_path, fault=Fault.ERROR_EVENT) as served:
+    async with endpoint(tmp_path, faults=parse_faults("error_event")) as served:
         record = await hold(served, family)
     if family.error_is_fatal:
         assert record.failure is not None
@@ -263,7 +264,7 @@ async def test_error(family: Family, tmp_path: Path) -> None:
 @each()
 async def test_malformed_message(family: Family, tmp_path: Path) -> None:
     """A message that cannot be read fails the turn, and the reply goes on to its end all the same."""
-    async with endpoint(tmp_path, fault=Fault.MALFORMED_JSON) as served:
+    async with endpoint(tmp_path, faults=parse_faults("malformed")) as served:
         record = await hold(served, family)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.MALFORMED_MESSAGE
@@ -272,7 +273,7 @@ async def test_malformed_message(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_unknown_event(family: Family, tmp_path: Path) -> None:
-    async with endpoint(tmp_path, fault=Fault.UNKNOWN_EVENT) as served:
+    async with endpoint(tmp_path, faults=parse_faults("unknown_event")) as served:
         record = await hold(served, family)
     assert record.failure is None
     assert statuses(record) == [ResponseStatus.COMPLETED]
@@ -282,7 +283,7 @@ async def test_unknown_event(family: Family, tmp_path: Path) -> None:
 @each()
 async def test_close(family: Family, tmp_path: Path) -> None:
     """The endpoint closes the connection in mid-reply: the turn failed, and what came of it is kept."""
-    async with endpoint(tmp_path, fault=Fault.CLOSE_MID_REPLY) as served:
+    async with endpoint(tmp_path, faults=parse_faults("close:1011")) as served:
         record = await hold(served, family)
     assert record.failure is not None
     assert record.failure.kind is family.closed
@@ -293,7 +294,7 @@ async def test_close(family: Family, tmp_path: Path) -> None:
 @each()
 async def test_silence_is_no_answer(family: Family, tmp_path: Path) -> None:
     limits = TurnLimits(reply_s=0.5, silence_s=0.4)
-    async with endpoint(tmp_path, fault=Fault.SILENT) as served:
+    async with endpoint(tmp_path, faults=parse_faults("silent")) as served:
         record = await hold(served, family, limits=limits)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.NO_RESPONSE

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from live_eval.errors import FailureKind
-from live_eval.reference.settings import Cadence, Fault
+from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.settings import Cadence
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.registry import client
 from live_eval.session.limits import TurnLimits
@@ -99,35 +100,35 @@ async def test_barge_in(family: Family, tmp_path: Path, cadence: Cadence) -> Non
 @pytest.mark.parametrize(
     ("fault", "warnings"),
     [
-        (Fault.ERROR_EVENT, [FailureKind.NOT_FATAL_ERROR]),
-        (Fault.UNKNOWN_EVENT, [FailureKind.UNKNOWN_EVENT]),
+        ("error_event", [FailureKind.NOT_FATAL_ERROR]),
+        ("unknown_event", [FailureKind.UNKNOWN_EVENT]),
     ],
 )
-async def test_odd_events(tmp_path: Path, fault: Fault, warnings: list[FailureKind]) -> None:
-    async with endpoint(tmp_path, fault=fault) as served:
+async def test_odd_events(tmp_path: Path, fault: str, warnings: list[FailureKind]) -> None:
+    async with endpoint(tmp_path, faults=parse_faults(fault)) as served:
         record = await hold(served, OPENAI)
     assert record.failure is None
     assert statuses(record) == [ResponseStatus.COMPLETED]
     assert warned(record) == warnings
 
 
-FAILURES: tuple[tuple[Family, Fault, FailureKind], ...] = (
-    (OPENAI, Fault.MALFORMED_JSON, FailureKind.MALFORMED_MESSAGE),
-    (OPENAI, Fault.FAILED_RESPONSE, FailureKind.RESPONSE_FAILED),
-    (OPENAI, Fault.INCOMPLETE_RESPONSE, FailureKind.RESPONSE_INCOMPLETE),
-    (OPENAI, Fault.CLOSE_CHANNEL, FailureKind.CHANNEL_CLOSED),
-    *((family, Fault.NO_RTP, FailureKind.NO_RTP) for family in BOTS),
+FAILURES: tuple[tuple[Family, str, FailureKind], ...] = (
+    (OPENAI, "malformed", FailureKind.MALFORMED_MESSAGE),
+    (OPENAI, "failed_response", FailureKind.RESPONSE_FAILED),
+    (OPENAI, "incomplete_response", FailureKind.RESPONSE_INCOMPLETE),
+    (OPENAI, "close_channel", FailureKind.CHANNEL_CLOSED),
+    *((family, "no_rtp", FailureKind.NO_RTP) for family in BOTS),
     *(
         (family, fault, kind)
         for family in (OPENAI, *BOTS)
         for fault, kind in (
-            (Fault.REFUSE_401, FailureKind.AUTHENTICATION),
-            (Fault.REFUSE_429, FailureKind.RATE_LIMITED),
-            (Fault.REFUSE_SDP, FailureKind.SDP_REFUSED),
-            (Fault.NO_CODEC, FailureKind.CODEC_REFUSED),
-            (Fault.BAD_CANDIDATES, FailureKind.ICE_FAILED),
-            (Fault.CLOSE_MID_REPLY, FailureKind.CLOSED),
-            (Fault.SILENT, FailureKind.NO_RESPONSE),
+            ("status:401", FailureKind.AUTHENTICATION),
+            ("rate_limit:1s", FailureKind.RATE_LIMITED),
+            ("refuse_sdp", FailureKind.SDP_REFUSED),
+            ("no_codec", FailureKind.CODEC_REFUSED),
+            ("bad_candidates", FailureKind.ICE_FAILED),
+            ("close:1011", FailureKind.CLOSED),
+            ("silent", FailureKind.NO_RESPONSE),
         )
     ),
 )
@@ -136,11 +137,11 @@ FAILURES: tuple[tuple[Family, Fault, FailureKind], ...] = (
 @pytest.mark.parametrize(
     ("family", "fault", "kind"), FAILURES, ids=[f"{row[0].spec.name}-{row[1]}" for row in FAILURES]
 )
-async def test_failure(family: Family, fault: Fault, kind: FailureKind, tmp_path: Path) -> None:
+async def test_failure(family: Family, fault: str, kind: FailureKind, tmp_path: Path) -> None:
     """Each thing that goes wrong has its name."""
     # With bad candidates the connection fails by its time limit alone.
-    limits = replace(LIMITS, connect_s=1) if fault is Fault.BAD_CANDIDATES else LIMITS
-    async with endpoint(tmp_path, fault=fault) as served:
+    limits = replace(LIMITS, connect_s=1) if fault == "bad_candidates" else LIMITS
+    async with endpoint(tmp_path, faults=parse_faults(fault)) as served:
         record = await hold(served, family, limits=limits)
     assert record.failure is not None
     assert record.failure.kind is kind, record.failure.message
@@ -148,7 +149,7 @@ async def test_failure(family: Family, fault: Fault, kind: FailureKind, tmp_path
 
 @each
 async def test_lost_packets_are_counted_and_concealed(family: Family, tmp_path: Path) -> None:
-    query: dict[str, Any] = {"fault": Fault.DROP_PACKETS, "reply_ms": 600, "delay_ms": 100}
+    query: dict[str, Any] = {"fault": "missing:10", "reply_ms": 600, "delay_ms": 100}
     async with endpoint(tmp_path) as served:
         record = await hold(served, family, query=query)
     assert record.failure is None

@@ -16,6 +16,7 @@ from live_eval.live import LiveConversation, SoundSide, State
 from live_eval.live.played import load_sessions
 from live_eval.live.updates import Levels, SpeechDetected, StateChanged, TurnFinished, TurnKept
 from live_eval.recording import RunReader, RunWriter, TurnRecord
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate
@@ -95,7 +96,11 @@ async def test_what_was_said_is_kept_when_the_endpoint_goes_away_and_comes_back(
 ) -> None:
     folder = tmp_path / "run"
     said = [silence(0.3), utterance, silence(2), utterance]
-    async with conversing(folder, said, reply_ms=600, fault="close_mid_reply") as (conversation, _, seen):
+    async with conversing(folder, said, reply_ms=600, faults=parse_faults("close")) as (
+        conversation,
+        _,
+        seen,
+    ):
         await seen.until(TurnKept)
         (down,) = [update for update in seen.of(StateChanged) if update.failure]
         assert down.state is State.DISCONNECTED

@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.reference.engine.conversation import ItemContent, Role
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.responders.responder import (
     CascadeResponder,
     ChatReplier,
@@ -28,7 +29,6 @@ from live_eval.reference.responders.responder import (
     ScriptReplier,
 )
 from live_eval.reference.server.app import is_loopback
-from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.speech.synthesis import Voice
 from live_eval.types import Secret
@@ -292,8 +292,8 @@ async def test_health_and_wrong_requests() -> None:
 # -- Faults --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("fault", "status"), [(Fault.REFUSE_401, 401), (Fault.REFUSE_429, 429)])
-async def test_a_handshake_is_refused(fault: Fault, status: int) -> None:
+@pytest.mark.parametrize(("fault", "status"), [("status:401", 401), ("rate_limit:1s", 429)])
+async def test_a_handshake_is_refused(fault: str, status: int) -> None:
     async with endpoint(calibrate=True) as url:
         with pytest.raises(InvalidStatus) as refused:
             await connect(f"{url}/realtime?model=m&fault={fault}")
@@ -302,7 +302,7 @@ async def test_a_handshake_is_refused(fault: Fault, status: int) -> None:
 
 
 async def test_an_endpoint_is_never_ready() -> None:
-    async with endpoint(calibrate=True, fault=Fault.NEVER_READY) as url, session(url) as socket:
+    async with endpoint(calibrate=True, faults=parse_faults("never_ready")) as url, session(url) as socket:
         await socket.send('{"type":"session.update","session":{"type":"realtime"}}')
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(socket.recv(), 0.1)
@@ -311,7 +311,7 @@ async def test_an_endpoint_is_never_ready() -> None:
 async def test_the_connection_is_closed_in_mid_reply(tmp_path: Path) -> None:
     path = tmp_path / "truth.jsonl"
     async with endpoint(truth=path, calibrate=True) as url:
-        async with session(url, fault="close_mid_reply") as socket:
+        async with session(url, fault="close") as socket:
             await say_marked(socket)
             received: list[Json] = []
             with contextlib.suppress(ConnectionClosed):

@@ -15,8 +15,8 @@ from aiortc.exceptions import OperationError
 from numpy.typing import NDArray
 
 from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.server import signalling
-from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, read_truth
 from tests.support.rtc_client import Json, Stranger, calling, offered
 from tests.support.serving import reference
@@ -316,10 +316,10 @@ async def test_pages_may_call_from_this_machine_alone(tmp_path: Path) -> None:
 # -- Faults --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSE_SDP, Fault.REFUSE_401, Fault.REFUSE_429])
-async def test_a_refusal_on_purpose(tmp_path: Path, fault: Fault) -> None:
-    statuses = {Fault.REFUSE_SDP: 400, Fault.REFUSE_401: 401, Fault.REFUSE_429: 429}
-    async with endpoint(tmp_path, fault=fault) as served:
+@pytest.mark.parametrize("fault", ["refuse_sdp", "status:401", "rate_limit:1s"])
+async def test_a_refusal_on_purpose(tmp_path: Path, fault: str) -> None:
+    statuses = {"refuse_sdp": 400, "status:401": 401, "rate_limit:1s": 429}
+    async with endpoint(tmp_path, faults=parse_faults(fault)) as served:
         stranger = Stranger()
         answer = await offered(f"{served.url}/realtime/calls", await stranger.offer())
         assert answer.status == statuses[fault]
@@ -327,14 +327,14 @@ async def test_a_refusal_on_purpose(tmp_path: Path, fault: Fault) -> None:
 
 
 async def test_a_codec_that_nobody_offered(tmp_path: Path) -> None:
-    async with endpoint(tmp_path, fault=Fault.NO_CODEC) as served:
+    async with endpoint(tmp_path, faults=parse_faults("no_codec")) as served:
         with pytest.raises(OperationError, match="audio"):
             async with calling(served.url):
                 pass
 
 
 async def test_an_address_at_which_nobody_listens(tmp_path: Path) -> None:
-    async with endpoint(tmp_path, fault=Fault.BAD_CANDIDATES) as served:
+    async with endpoint(tmp_path, faults=parse_faults("bad_candidates")) as served:
         stranger = Stranger()
         offer = await stranger.offer()
         answer = (await offered(f"{served.url}/realtime/calls", offer)).text
@@ -345,7 +345,7 @@ async def test_an_address_at_which_nobody_listens(tmp_path: Path) -> None:
 
 
 async def test_audio_that_is_announced_and_does_not_come(tmp_path: Path) -> None:
-    async with endpoint(tmp_path, fault=Fault.NO_RTP) as served, calling(served.url) as client:
+    async with endpoint(tmp_path, faults=parse_faults("no_rtp")) as served, calling(served.url) as client:
         await client.event("session.created")
         client.microphone.say(speech())
         assert "output_audio_buffer.started" in types(await client.event("output_audio_buffer.stopped"))
@@ -354,7 +354,10 @@ async def test_audio_that_is_announced_and_does_not_come(tmp_path: Path) -> None
 
 async def test_every_tenth_packet_is_lost(tmp_path: Path) -> None:
     query: Json = {"idle_rtp": "none", "reply_ms": 600}
-    async with endpoint(tmp_path, fault=Fault.DROP_PACKETS) as served, calling(served.url, **query) as client:
+    async with (
+        endpoint(tmp_path, faults=parse_faults("missing:10")) as served,
+        calling(served.url, **query) as client,
+    ):
         await client.event("session.created")
         client.microphone.say(speech())
         await client.event("output_audio_buffer.stopped")
@@ -364,7 +367,10 @@ async def test_every_tenth_packet_is_lost(tmp_path: Path) -> None:
 
 
 async def test_a_channel_that_closes_alone(tmp_path: Path) -> None:
-    async with endpoint(tmp_path, fault=Fault.CLOSE_CHANNEL) as served, calling(served.url) as client:
+    async with (
+        endpoint(tmp_path, faults=parse_faults("close_channel")) as served,
+        calling(served.url) as client,
+    ):
         client.microphone.say(speech())
         await client.channel_closed.wait()
         assert client.peer.connectionState == "connected"
@@ -373,19 +379,19 @@ async def test_a_channel_that_closes_alone(tmp_path: Path) -> None:
         assert "response.done" not in told
 
 
-@pytest.mark.parametrize("fault", [Fault.CLOSE_MID_REPLY, Fault.STALL_MID_REPLY, Fault.SILENT])
-async def test_replies_that_do_not_end(tmp_path: Path, fault: Fault) -> None:
-    async with endpoint(tmp_path, fault=fault) as served, calling(served.url) as client:
+@pytest.mark.parametrize("fault", ["close:1011", "stall", "silent"])
+async def test_replies_that_do_not_end(tmp_path: Path, fault: str) -> None:
+    async with endpoint(tmp_path, faults=parse_faults(fault)) as served, calling(served.url) as client:
         await client.event("session.created")
         client.microphone.say(speech())
-        if fault is Fault.SILENT:
+        if fault == "silent":
             await client.event("conversation.item.done")
         else:
             await client.event("output_audio_buffer.started")
-        if fault is Fault.CLOSE_MID_REPLY:
+        if fault == "close:1011":
             await client.becomes("closed")
     turns = await served.turns()
-    assert [turn.status for turn in turns] == ([] if fault is Fault.SILENT else ["open"])
+    assert [turn.status for turn in turns] == ([] if fault == "silent" else ["open"])
     assert all(len(turn.chunk_sent_ns) <= 6 for turn in turns)
 
 

@@ -174,7 +174,7 @@ def test_a_request_over_http_is_replayed(
     assert all(KEY not in path.read_text("utf-8") for path in (tmp_path / "run" / "wire").iterdir())
 
 
-@pytest.mark.parametrize("fault", ["close_mid_reply", "failed_response", "malformed_json", "stall_mid_reply"])
+@pytest.mark.parametrize("fault", ["close", "failed_response", "malformed", "stall"])
 def test_failures_are_replayed_too(endpoint: int, speech: Path, tmp_path: Path, fault: str) -> None:
     out = tmp_path / "run"
     run(endpoint, "openai", "manual", speech, out, f"?fault={fault}")

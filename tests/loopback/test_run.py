@@ -37,7 +37,7 @@ BROKEN = {
     "noise": FailureKind.AUDIO_UNREADABLE,
     "absent": FailureKind.AUDIO_MISSING,
 }
-KEEPS_WHAT_CAME = {"close_mid_reply", "malformed_json", "incomplete_response", "stall_mid_reply", "endless"}
+KEEPS_WHAT_CAME = {"close", "malformed", "incomplete_response", "stall", "endless"}
 
 
 class Silent(SilentObserver):
@@ -181,15 +181,15 @@ async def test_bad_recordings_fail_only_their_own_turns(
 
 FAULTS = {
     "silent": FailureKind.NO_RESPONSE,
-    "close_mid_reply": FailureKind.CLOSED,
-    "malformed_json": FailureKind.MALFORMED_MESSAGE,
+    "close": FailureKind.CLOSED,
+    "malformed": FailureKind.MALFORMED_MESSAGE,
     "failed_response": FailureKind.RESPONSE_FAILED,
     "incomplete_response": FailureKind.RESPONSE_INCOMPLETE,
     "endless": FailureKind.ENDLESS,
-    "stall_mid_reply": FailureKind.STALLED,
+    "stall": FailureKind.STALLED,
     "empty_reply": FailureKind.EMPTY_REPLY,
-    "refuse_401": FailureKind.AUTHENTICATION,
-    "refuse_429": FailureKind.RATE_LIMITED,
+    "status:401": FailureKind.AUTHENTICATION,
+    "rate_limit:1s": FailureKind.RATE_LIMITED,
     "unknown_event": None,
     "error_event": None,
     "audio_after_done": None,
@@ -240,10 +240,10 @@ async def test_every_fault_of_an_endpoint_has_its_failure_kind(
         if fault in WARNINGS:
             assert WARNINGS[fault] in [warning.kind for warning in turn.warnings]
         if fault in (
-            "close_mid_reply",
-            "malformed_json",
+            "close",
+            "malformed",
             "incomplete_response",
-            "stall_mid_reply",
+            "stall",
             "endless",
         ):
             assert turn.has_reply, "what came before the failure is kept"
@@ -270,7 +270,7 @@ async def test_a_refused_connection_and_missing_tls(manifest: Path, tmp_path: Pa
 async def test_a_passing_failure_is_retried_and_both_attempts_are_recorded(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
-    settings = values(f"{endpoint}?fault=refuse_429", manifest, retries=1)
+    settings = values(f"{endpoint}?fault=rate_limit:1s", manifest, retries=1)
     settings["data"]["cases"] = ["good-0"]
     observer = Silent()
     out = tmp_path / "run"

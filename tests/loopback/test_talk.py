@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
 from live_eval.recording import RUN_FILE, RunReader, TurnRecord
+from live_eval.reference.faults.script import parse_faults
 from tests.support.rtc_client import Json, Stranger
 from tests.support.serving import reference
 from tests.support.studio import studio
@@ -146,7 +147,7 @@ async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
 async def test_what_was_said_is_kept_when_the_endpoint_fails_and_the_tab_closes(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
-    async with studio(tmp_path) as browser, reference(reply_ms=600, fault="close_mid_reply") as address:
+    async with studio(tmp_path) as browser, reference(reply_ms=600, faults=parse_faults("close")) as address:
         async with page(browser, address) as client:
             client.microphone.say(utterance)
             news = await until(client, "state", state="disconnected")

@@ -180,7 +180,7 @@ async def test_a_senseless_retry_after_is_none(value: str) -> None:
 async def test_other_statuses_and_long_bodies() -> None:
     async with refusing(answer(HTTPStatus.INTERNAL_SERVER_ERROR, "overloaded " * 1000)) as port:
         error = await refusal(dial(port))
-    assert error.kind is FailureKind.HANDSHAKE
+    assert error.kind is FailureKind.UNAVAILABLE
     assert "500" in error.message
     assert "overloaded overloaded" in error.message
     assert len(error.message) < 600
@@ -210,15 +210,22 @@ async def test_nobody_listens(host: str) -> None:
     assert error.kind is FailureKind.CONNECTION_REFUSED
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["closes", "answers"])
-async def test_plain_tcp_where_tls_is_due(said: bytes) -> None:
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (b"", FailureKind.CONNECT_FAILED),  # as from an endpoint that restarts
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", FailureKind.TLS),
+    ],
+    ids=["closes", "answers"],
+)
+async def test_plain_tcp_where_tls_is_due(said: bytes, kind: FailureKind) -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(said)
 
     async with raw_server(plain) as port:
         error = await refusal(dial(port, "wss"))
-    assert error.kind is FailureKind.TLS
+    assert error.kind is kind
     assert "does the endpoint speak TLS" in error.message
 
 
@@ -412,8 +419,9 @@ async def test_text_that_is_not_utf8_ends_the_connection_by_name() -> None:
         await client.connect(dial(port), 5)
         with pytest.raises(TransportClosedError) as end:
             await client.receive()
+        assert end.value.kind is FailureKind.MALFORMED_MESSAGE
         assert end.value.code == 1007
-        assert "closed from our side" in end.value.reason
+        assert "RFC 6455" in end.value.reason
         await client.close()
 
 
@@ -791,7 +799,7 @@ def test_uvloop_too() -> None:
         assert stamps[-1] - first_ns < 50e6 < handled_ns - first_ns
         await test_small_messages_are_not_held_back()
         await test_nobody_listens("127.0.0.1")
-        await test_plain_tcp_where_tls_is_due(b"")
+        await test_plain_tcp_where_tls_is_due(b"", FailureKind.CONNECT_FAILED)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(converse())

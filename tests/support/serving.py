@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.clock import SystemClock
+from live_eval.reference.faults.accept import FaultyDoor
 from live_eval.reference.responders.responder import Responder, ToneResponder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.app import Endpoint
@@ -25,7 +26,11 @@ NO_RECOGNISER = "there is no recogniser in this test"
 
 @asynccontextmanager
 async def listening(
-    application: web.Application, *, tls: ssl.SSLContext | None = None, patience_s: float = 0.1
+    application: web.Application,
+    *,
+    tls: ssl.SSLContext | None = None,
+    patience_s: float = 0.1,
+    door: FaultyDoor | None = None,
 ) -> AsyncIterator[str]:
     """Serve an application and yield its host and port.
 
@@ -33,10 +38,11 @@ async def listening(
         application: The application.
         tls: Its certificate; plain HTTP if None.
         patience_s: How long open connections may take to close at the end.
+        door: Faults of new connections.
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
     await runner.setup()
-    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock())
+    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock(), door)
     await (plain if tls is None else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)).start()
     try:
         yield f"127.0.0.1:{runner.addresses[0][1]}"
@@ -71,7 +77,7 @@ async def reference(
     )
     probe = asyncio.create_task(endpoint.probe.run())  # without it the truth has no error bar
     try:
-        async with listening(endpoint.application(), patience_s=1) as address:
+        async with listening(endpoint.application(), patience_s=1, door=endpoint.door) as address:
             yield address
     finally:
         probe.cancel()

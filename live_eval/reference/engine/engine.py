@@ -42,7 +42,8 @@ from live_eval.reference.engine.overlap import AnswerTime, Overlap, refusal
 from live_eval.reference.engine.reply_plan import ReplyEnd, WireReply, text_tokens
 from live_eval.reference.engine.speaking import Speaking, Streaming
 from live_eval.reference.engine.turn_detector import Detection
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.settings import ReferenceSettings
 from live_eval.timing import ResponseStatus
 
 __all__ = ["PCM_24K", "Engine", "EngineConfig"]
@@ -120,6 +121,7 @@ class Engine:
         )
         self._speaking = Speaking(settings)
         self._stream = self._new_stream()
+        self._responses = 0
         self._asks_for: Sequence[Item] | None = None
         self._asked = True
         self._voice_end: VoiceEnd | None = None
@@ -375,7 +377,8 @@ class Engine:
                     "Wait until the response is finished before creating a new one.",
                 )
             ]
-        if self.settings.fault is Fault.SILENT:
+        self._responses += 1
+        if self.settings.faults.in_reply(self._responses).has(FaultName.SILENT):
             return []
         config = config or self.config
         voice_end, self._voice_end = self._voice_end, None
@@ -394,6 +397,7 @@ class Engine:
             utterance=self._overlap.number if answers else None,
             talks_over=talks_over,
             resumes=rest[0] if rest is not None else "",
+            number=self._responses,
         )
         counted_from_ns = at_ns if voice_end is None else voice_end.at_ns
         delay_ms = 0 if talks_over else self.settings.delay_ms
@@ -428,7 +432,7 @@ class Engine:
                 response.codec,
                 self.config.speed,
                 whole=self.settings.scripted
-                or self.settings.fault is not None
+                or bool(self.settings.faults)
                 or response.max_output_tokens is not None,
             )
         ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Codec
 from live_eval.reference.engine.conversation import Item, ItemContent
-from live_eval.reference.settings import Fault
+from live_eval.reference.faults.script import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = [
@@ -171,6 +171,7 @@ class ServerResponse:
         utterance: Number of the user's utterance that it answers; None for a request of the client's.
         talks_over: Whether it began while the user was still speaking, on purpose.
         resumes: Id of the stopped response whose rest it says; empty for none.
+        number: Its number in the session, from 1.
     """
 
     response_id: str
@@ -195,6 +196,7 @@ class ServerResponse:
     utterance: int | None = None
     talks_over: bool = False
     resumes: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

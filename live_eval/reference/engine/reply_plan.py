@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -13,7 +13,9 @@ from live_eval.audio import Audio, Codec, CodecName, decode, encode, frames_of, 
 from live_eval.audio.codecs import Decoder, OpusEncoder
 from live_eval.reference.engine.conversation import sample_bytes
 from live_eval.reference.engine.events import CloseConnection
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.faults.catalogue import FaultName, Moment
+from live_eval.reference.faults.script import Fault, FaultScript
+from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus, audible_begins
 
 __all__ = [
@@ -35,10 +37,10 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
-_CLOSE_INTERNAL_ERROR = 1011
 # A burst yields the processor once, after its first chunk: a receiver that was woken on the same processor
 # would otherwise get the first chunk only after the last one was sent.
 _BURST_GAP_NS = 2_000_000
+_CLOSE_NORMAL = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class ReplyPacker:
         encode: The protocol's encoding of a chunk's bytes (base64, or none).
         decoder_delay_samples: Delay of a listener's decoder.
         whole: Whether to pad the last chunk with silence.
+        muted: Whether to encode digital silence in place of the audio.
     """
 
     def __init__(
@@ -137,8 +140,10 @@ class ReplyPacker:
         encode: Callable[[bytes], bytes],
         decoder_delay_samples: int = 0,
         whole: bool = False,
+        muted: bool = False,
     ) -> None:
         self._codec = codec
+        self._muted = muted
         self._encode = encode
         self._lead = lead_silence_ms * codec.rate_hz // 1000
         self._delay = decoder_delay_samples
@@ -156,12 +161,13 @@ class ReplyPacker:
         rate_hz = self._codec.rate_hz
         if reply.audio is None:
             return WireReply(reply.text, (), rate_hz, None, "none", last=reply.last)
-        chunks = self._chunks(resample(reply.audio, rate_hz).int16(), last=reply.last)
+        pcm = resample(reply.audio, rate_hz).int16()
+        chunks = self._chunks(np.zeros_like(pcm) if self._muted else pcm, last=reply.last)
         heard = self._heard
         begins, ends = audible_begins(heard, rate_hz), audible_begins(heard[::-1], rate_hz)[::-1]
         onset = int(np.argmax(begins)) if begins.any() else None
         onset_by = "detector"
-        if reply.onset_sample is not None:
+        if reply.onset_sample is not None and not self._muted:
             onset = self._lead + reply.onset_sample * rate_hz // reply.audio.rate_hz + self._delay
             onset_by = reply.onset_by
         return WireReply(reply.text, chunks, rate_hz, onset, onset_by, begins, ends, reply.last)
@@ -232,7 +238,7 @@ class Step:
 def plan(
     reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None, *, begin_samples: int = 0
 ) -> Iterator[Step]:
-    """Return the steps of a reply in order, timed as the settings say, with their fault.
+    """Return the steps of a reply in order, timed as the settings say, with its faults.
 
     A piece of a reply, which begins after `begin_samples`, has an end only if it is the last one. With a
     fault, a limit, or a script for overlaps, the reply must be whole.
@@ -240,13 +246,13 @@ def plan(
     A reply of more than `max_output_tokens` ends as incomplete. One that can be stopped until it has been
     played (`ReferenceSettings.stop_ms`) ends then.
     """
-    fault = settings.fault
-    if fault is Fault.EMPTY_REPLY:
+    faults = settings.faults
+    if faults.has(FaultName.EMPTY_REPLY):
         return iter([Step(0, ReplyEnd(ResponseStatus.COMPLETED))])
-    if fault is Fault.FAILED_RESPONSE:
+    if faults.has(FaultName.FAILED_RESPONSE):
         failure = ReplyEnd(ResponseStatus.FAILED, "", "server_error", "this endpoint fails on purpose")
         return iter([Step(0, failure)])
-    if fault is Fault.ENDLESS and reply.chunks:
+    if faults.has(FaultName.ENDLESS) and reply.chunks:
         return _endless(reply)
     steps = _content(reply, settings.cadence, begin_samples)
     if not reply.last:
@@ -258,21 +264,40 @@ def plan(
         samples = sum(step.does.samples for step in steps if isinstance(step.does, WireChunk))
         last_ns = max(last_ns, samples * 1_000_000_000 // reply.rate_hz)
     end = [Step(last_ns, cut_off if cut else ReplyEnd(ResponseStatus.COMPLETED))]
+    return iter(_faulty(steps, end, reply, faults) if faults else [*steps, *end])
+
+
+def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultScript) -> list[Step]:
+    """Return the steps of a reply and its end with the faults that change them."""
     half = _middle(steps)
-    at_ns = steps[half - 1].offset_ns if half else 0
-    match fault:
-        case Fault.CLOSE_MID_REPLY | Fault.CLOSE_CHANNEL:
-            closing = CloseConnection(_CLOSE_INTERNAL_ERROR, "this endpoint closes on purpose")
-            steps, end = steps[:half], [Step(at_ns, closing)]
-        case Fault.STALL_MID_REPLY:
-            steps, end = steps[:half], []
-        case Fault.INCOMPLETE_RESPONSE:
-            steps, end = steps[:half], [Step(at_ns, cut_off)]
-        case Fault.MALFORMED_JSON | Fault.UNKNOWN_EVENT | Fault.ERROR_EVENT:
-            steps.insert(half, Step(at_ns, fault))
-        case Fault.AUDIO_AFTER_DONE if reply.chunks:
-            end.append(Step(last_ns, reply.chunks[-1]))
-    return iter([*steps, *end])
+    first, second = steps[:half], steps[half:]
+    at_ns = first[-1].offset_ns if first else 0
+    stall = faults.get(FaultName.STALL)
+    if stall is not None and stall.value is not None:
+        second, end = ([_later(step, stall.number) for step in part] for part in (second, end))
+    elif stall is not None:
+        second, end = [], []
+    if faults.has(FaultName.INCOMPLETE_RESPONSE):
+        second, end = [], [Step(at_ns, ReplyEnd(ResponseStatus.INCOMPLETE, "max_output_tokens"))]
+    if faults.has(FaultName.CANCELLED_RESPONSE):
+        second, end = [], [Step(at_ns, ReplyEnd(ResponseStatus.CANCELLED, "content_filter"))]
+    if faults.has(FaultName.NO_DONE):
+        end = []
+    if faults.has(FaultName.AUDIO_AFTER_DONE) and reply.chunks and end:
+        end = [*end, Step(end[-1].offset_ns, reply.chunks[-1])]
+    strikes = faults.at(Moment.REPLY)
+    if any(fault.name in (FaultName.CLOSE, FaultName.RESET) for fault in strikes):
+        second, end = [], []
+    whole = [*first, *(Step(at_ns, fault) for fault in strikes), *second, *end]
+    if faults.has(FaultName.CLOSE_CHANNEL):
+        whole.insert(half, Step(at_ns, CloseConnection(_CLOSE_NORMAL, "this endpoint closes on purpose")))
+    if faults.has(FaultName.TRANSCRIPT_ONLY):
+        whole = [step for step in whole if not isinstance(step.does, WireChunk)]
+    return whole
+
+
+def _later(step: Step, ms: int) -> Step:
+    return replace(step, offset_ns=step.offset_ns + ms * 1_000_000)
 
 
 def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Step]:

@@ -25,7 +25,8 @@ from live_eval.reference.engine.reply_plan import (
     plan,
     text_tokens,
 )
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.faults.script import Fault
+from live_eval.reference.settings import ReferenceSettings
 from live_eval.timing import ResponseStatus
 
 __all__ = ["Speaking", "Streaming"]
@@ -86,7 +87,7 @@ class Speaking:
         """
         response = self.active
         assert response is not None
-        steps = plan(reply, self._settings, response.max_output_tokens)
+        steps = plan(reply, self._settings.of_reply(response.number), response.max_output_tokens)
         first = next(steps, None)
         start_ns = self._settings.after_stall(max(at_ns, self._earliest_ns))
         self._playing = _Playing(response, reply, steps, start_ns, first, reply.samples)

@@ -37,6 +37,9 @@ from live_eval.reference.engine.events import (
     TextPiece,
 )
 from live_eval.reference.engine.turn_detector import Detection
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.sound import codec_sent
 from live_eval.reference.protocols.gemini_schema import (
     Blob,
     ClientContent,
@@ -49,7 +52,6 @@ from live_eval.reference.protocols.gemini_schema import (
 )
 from live_eval.reference.protocols.payloads import MessageError, check_length, decoded, parsed
 from live_eval.reference.protocols.protocol import ServerProtocol
-from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = ["GEMINI_CONFIG", "GEMINI_REFUSALS", "GeminiProtocol", "SessionStore"]
@@ -67,10 +69,10 @@ GEMINI_REFUSALS = {
 }
 """Close codes for refused clients, by HTTP status: the handshake succeeds first."""
 
-_FAULTS: Mapping[Fault, bytes | CloseConnection] = {
-    Fault.MALFORMED_JSON: b'{"serverContent":{"modelTurn":',
-    Fault.UNKNOWN_EVENT: b'{"interpretiveDance":{"move":"pirouette"}}',
-    Fault.ERROR_EVENT: CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
+_FAULTS: Mapping[FaultName, bytes | CloseConnection] = {
+    FaultName.MALFORMED: b'{"serverContent":{"modelTurn":',
+    FaultName.UNKNOWN_EVENT: b'{"interpretiveDance":{"move":"pirouette"}}',
+    FaultName.ERROR_EVENT: CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
 }
 
 _MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame holds 125 bytes, two of them the code
@@ -121,7 +123,7 @@ class GeminiProtocol(ServerProtocol):
         super().__init__(engine)
         self._stored_sessions = stored_sessions
         self._setup: Setup | None = None
-        head = f"audio/pcm;rate={engine.config.output_codec.rate_hz}"
+        head = f"audio/pcm;rate={codec_sent(engine.config.output_codec, engine.settings.faults).rate_hz}"
         self._audio_head = (
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
         ).encode()
@@ -266,8 +268,8 @@ class GeminiProtocol(ServerProtocol):
                 return self._resumable(resumable=False)
             case ResponseEnded(response=response):
                 return self._ended(response)
-            case Fault():
-                return (_FAULTS[event],)
+            case Fault(name=name):
+                return (_FAULTS[name],)
             case Problem(message=message):
                 return (_refusal(message),)
             case _:

@@ -29,8 +29,9 @@ from live_eval.reference.engine.events import (
     Silence,
     TextPiece,
 )
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.protocol import ServerProtocol
-from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = ["MOSHI_CONFIG", "MOSHI_PARAMETERS", "MOST_FRAME_BYTES", "MoshiProtocol"]
@@ -53,9 +54,9 @@ MOSHI_PARAMETERS = frozenset(
 
 _HANDSHAKE, _AUDIO, _TEXT, _METADATA, _ERROR, _PING = (bytes([kind]) for kind in (0, 1, 2, 4, 5, 6))
 _FAULTS = {
-    Fault.MALFORMED_JSON: _METADATA + b'{"instance_name":',
-    Fault.UNKNOWN_EVENT: b"\x2apirouette",
-    Fault.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
+    FaultName.MALFORMED: _METADATA + b'{"instance_name":',
+    FaultName.UNKNOWN_EVENT: b"\x2apirouette",
+    FaultName.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
 }
 _VERSIONS = bytes(8)  # protocol and model, each an u32
 # Opus smears an onset backwards: at this rate by at most 1 ms, at its usual rates by 5 ms.
@@ -111,8 +112,8 @@ class MoshiProtocol(ServerProtocol):
                 return (_TEXT + text.encode(),)
             case ResponseEnded(response=response) if response.status is ResponseStatus.FAILED:
                 return (_ERROR + response.error_message.encode(),)
-            case Fault():
-                return (_FAULTS[event],)
+            case Fault(name=name):
+                return (_FAULTS[name],)
             case Problem(message=message):
                 return (_ERROR + message.encode(),)
             case _:

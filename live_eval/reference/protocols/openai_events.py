@@ -28,14 +28,15 @@ from live_eval.reference.engine.events import (
     UserSpeechStarted,
     UserSpeechStopped,
 )
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.openai_session import DEFAULT_VOICE, format_of
-from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = ["ERROR_ON_PURPOSE", "EventEncoder"]
 
 ERROR_ON_PURPOSE = Problem("reference_fault", "This endpoint reports an error on purpose.")
-"""The error of `Fault.ERROR_EVENT`."""
+"""The error of `FaultName.ERROR_EVENT`."""
 
 # This endpoint has no limits; the numbers are placeholders.
 _REQUESTS_LIMIT = 1_000_000
@@ -112,9 +113,9 @@ class EventEncoder:
                 return self._ended(response)
             case Silence():
                 return ()
-            case Fault.MALFORMED_JSON:
+            case Fault(name=FaultName.MALFORMED):
                 return (b'{"type":"response.output_audio.delta","delta":',)
-            case Fault.UNKNOWN_EVENT:
+            case Fault(name=FaultName.UNKNOWN_EVENT):
                 return (self.say("response.interpretive_dance.delta", delta="pirouette"),)
             case Fault():
                 return (self.error(ERROR_ON_PURPOSE, kind="server_error"),)

@@ -33,12 +33,13 @@ from live_eval.reference.engine.events import (
     UserSpeechStarted,
     UserSpeechStopped,
 )
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.openai import ClientEventProtocol
 from live_eval.reference.protocols.openai_events import ERROR_ON_PURPOSE
 from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, G711Format, Model, VoiceName
 from live_eval.reference.protocols.openai_session import G711, MODEL, format_of
 from live_eval.reference.protocols.payloads import MessageError, decoded
-from live_eval.reference.settings import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = ["COMMANDS", "OpenAiLiveProtocol"]
@@ -277,9 +278,9 @@ class OpenAiLiveProtocol(ClientEventProtocol):
                     problem = Problem(response.error_code, response.error_message)
                     out.append(self._problem(problem, kind="server_error"))
                 return out
-            case Fault.MALFORMED_JSON:
+            case Fault(name=FaultName.MALFORMED):
                 return (b'{"type":"session.output_audio.delta","delta":',)
-            case Fault.UNKNOWN_EVENT:
+            case Fault(name=FaultName.UNKNOWN_EVENT):
                 return (self._say("session.interpretive_dance.delta", delta="pirouette"),)
             case Fault():
                 return (self._problem(ERROR_ON_PURPOSE, kind="server_error"),)
@@ -306,7 +307,10 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         return SendMessage(self._say(kind, **fields, **named))
 
     def _transcript(self, side: str, text: str, start_ms: int, end_ms: int) -> bytes:
-        return self._say(f"session.{side}_transcript.delta", delta=text, start_ms=start_ms, end_ms=end_ms)
+        skew = self.engine.settings.faults.get(FaultName.SKEW)
+        pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
+        times = {"start_ms": round(pace * start_ms), "end_ms": round(pace * end_ms)}
+        return self._say(f"session.{side}_transcript.delta", delta=text, **times)
 
     def _problem(
         self, problem: Problem, cause: str | None = None, kind: str = "invalid_request_error"

@@ -11,6 +11,7 @@ import secrets
 import signal
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import orjson
@@ -21,6 +22,10 @@ from live_eval.errors import LiveEvalError, UsageError
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.engine.reply_plan import WireReply
+from live_eval.reference.faults.accept import FaultyDoor
+from live_eval.reference.faults.catalogue import FaultLayer
+from live_eval.reference.faults.requests import meet_request
+from live_eval.reference.faults.schedule import FaultSchedule
 from live_eval.reference.protocols.gemini import SessionStore
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
@@ -32,7 +37,7 @@ from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.site import SocketChannel, StampedSite
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthFile
 from live_eval.session.event_loop import LoopProbe
 from live_eval.sockets.framing import WebSocketFraming
@@ -48,6 +53,7 @@ _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
 _CLOSE_TIMEOUT_S = 2.0
+_WAIT = {"Retry-After": "1"}
 # Encoding one takes the interpreter from the sessions under way.
 _FIXED_REPLIES = 16
 
@@ -82,18 +88,25 @@ class Endpoint:
         self.clock = clock or SystemClock()
         self.probe = LoopProbe(self.clock)  # of the event loop: the error bar of the true times
         self._stored_sessions = SessionStore()
+        self._schedule = FaultSchedule()
+        self._door = FaultyDoor(settings.faults, self._schedule)
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
         self._fixed_replies: dict[tuple[Hashable, ...], WireReply] = {}
         self._webrtc_sessions = WebRtcSessions(self)
         self.connections = Connections(self.clock)
 
+    @property
+    def door(self) -> FaultyDoor | None:
+        """What happens to new connections; None if no fault strikes them."""
+        return self._door if self._settings.faults.in_layers(FaultLayer.ACCEPT) else None
+
     def application(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self.connections.middleware])
         app.router.add_get("/healthz", self._health)
         for path, routes in groupby(ROUTES, lambda route: route.path):
-            app.router.add_get(path, self._door(tuple(routes)))
+            app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
         app.on_shutdown.append(self._close_all)
         app.on_cleanup.append(self._let_go)
@@ -134,23 +147,34 @@ class Endpoint:
             known: Whether the client is already authenticated.
 
         Raises:
-            RefusedError: There is none, there are too many sessions, or a fault refuses it.
+            RefusedError: There is none, or there are too many sessions.
         """
         if not known:
             authenticate(request, self._token)
         if self.sessions >= _MOST_SESSIONS:
             message = f"Expected at most {_MOST_SESSIONS} sessions at a time."
-            raise RefusedError(429, "rate_limit_exceeded", message)
+            raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
         query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
             settings = self._settings.overridden(query)
         except UsageError as error:
             raise RefusedError(400, "invalid_value", str(error)) from None
-        if settings.fault is Fault.REFUSE_401:
-            raise RefusedError(401, "invalid_api_key", "Refused on purpose.")
-        if settings.fault is Fault.REFUSE_429:
-            raise RefusedError(429, "rate_limit_exceeded", "Refused on purpose.")
         return settings
+
+    async def begin(
+        self, request: web.Request, settings: ReferenceSettings
+    ) -> tuple[ReferenceSettings, web.Response | None]:
+        """Return the settings of a session with the faults that strike it.
+
+        Returns:
+            The settings, and what to answer in place of a session, if a fault says so.
+
+        Raises:
+            RefusedError: A fault refuses the request.
+            ConnectionError: A fault has ended the connection.
+        """
+        script = self._schedule.of_session(settings.faults)
+        return replace(settings, faults=script), await meet_request(request, script, self.clock)
 
     def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
         """Return the engine of a new session."""
@@ -179,7 +203,7 @@ class Endpoint:
             _log.exception("session %s ended because of a bug in this endpoint", session_id)
             await channel.close(WSCloseCode.INTERNAL_ERROR, "internal error")
 
-    def _door(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _entrance(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the handler of a path."""
 
         async def enter(request: web.Request) -> web.StreamResponse:
@@ -191,7 +215,9 @@ class Endpoint:
         refusal: CloseConnection | None = None
         settings = self._settings
         try:
-            settings = self.admit(request, route.parameters)
+            settings, answer = await self.begin(request, self.admit(request, route.parameters))
+            if answer is not None:
+                return answer
         except RefusedError as error:
             refusal = route.refusals.get(error.status)
             if refusal is None:
@@ -232,7 +258,7 @@ class Endpoint:
         if reply is None:
             return None
         timing = (settings.reply_ms, settings.lead_silence_ms, engine.chunk_ms, engine.config.frame_ms)
-        key = (type(protocol), codec, *timing)
+        key = (type(protocol), codec, settings.faults, *timing)
         known = self._fixed_replies.get(key)
         if known is None:
             known = self._fixed_replies[key] = packer(protocol, codec).pack(reply)
@@ -289,7 +315,7 @@ async def serve(
     runner = web.AppRunner(endpoint.application(), access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
     await runner.setup()
     try:
-        site = StampedSite(runner, host, port, endpoint.clock)
+        site = StampedSite(runner, host, port, endpoint.clock, endpoint.door)
         try:
             await site.start()
         except OSError as error:

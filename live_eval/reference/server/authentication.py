@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -19,16 +20,19 @@ KEY_PARAMETER = "key"
 
 _KEY_HEADERS = ("x-goog-api-key", "api-key")
 _BEARER = "bearer"
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 
 
 class RefusedError(LiveEvalError):
-    """A client is refused, with an HTTP status and OpenAI's ``error.code``."""
+    """A client is refused, with an HTTP status, OpenAI's ``error.code``, and headers."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.headers = {**_HEADERS.get(status, {}), **(headers or {})}
 
 
 def is_loopback(host: str) -> bool:
@@ -68,7 +72,7 @@ def refused(refusal: RefusedError) -> web.Response:
         status=refusal.status,
         body=orjson.dumps({"error": problem}),
         content_type="application/json",
-        headers=_HEADERS.get(refusal.status),
+        headers=refusal.headers,
     )
 
 

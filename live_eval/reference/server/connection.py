@@ -28,14 +28,18 @@ from live_eval.reference.engine.events import (
     ResponseEnded,
     SendMessage,
     TrackPlayback,
+    UserSpeechStarted,
     UserUtterance,
 )
 from live_eval.reference.engine.reply_plan import ReplyPacker, WireReply
+from live_eval.reference.faults.catalogue import FaultName, Moment
+from live_eval.reference.faults.injection import FaultyChannel, SessionFaults
+from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.sound import codec_sent
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels
 from live_eval.reference.server.output_buffer import ReplyPlayer, SessionAudio
-from live_eval.reference.settings import Fault
 from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthKeeper
 from live_eval.transport import Arrival
 
@@ -46,21 +50,17 @@ _T = TypeVar("_T")
 # While an output is pending, check this often whether it still is.
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
+_MS_NS = 1_000_000
 
 
-class Channel(Protocol):
-    """A connection to one client."""
+class Channel(FaultyChannel, Protocol):
+    """A connection to one client.
+
+    What cannot be sent because the connection has ended is dropped.
+    """
 
     async def receive(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended."""
-        ...
-
-    async def send(self, message: bytes) -> int:
-        """Send a message, or drop it if the connection has ended; return when."""
-        ...
-
-    async def close(self, code: int, reason: str) -> None:
-        """Close the connection; `receive` returns None from then on."""
+        """Wait for the next message; None once the connection has ended, or has been closed."""
         ...
 
 
@@ -119,6 +119,8 @@ class ServerSession:
         if sound is not None:
             idle = self._engine.settings.idle_rtp
             self._player = ReplyPlayer(sound.media, clock, idle, notify=self._played, left=self._left)
+        self._script = self._engine.settings.faults
+        self._faults = SessionFaults(self._script, protocol, on_track=sound is not None)
         self._lock = asyncio.Lock()
         self._roused = asyncio.Event()
         self._reacts_ns: int | None = None
@@ -134,7 +136,7 @@ class ServerSession:
         """Run the session until the connection ends."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                jobs = [self._speak(), self._detect(), self._expire()]
+                jobs = [self._speak(), self._detect(), self._expire(), self._strike()]
                 if self._engine.settings.scripted:
                     jobs.append(self._react())
                 if self._sound is not None and self._player is not None:
@@ -150,10 +152,11 @@ class ServerSession:
                 self._truth(turn)
 
     async def _read(self) -> None:
-        never_ready = self._engine.settings.fault is Fault.NEVER_READY
+        never_ready = self._script.has(FaultName.NEVER_READY)
         if not never_ready:
             async with self._lock:
                 await self._carry_out(self._protocol.opened())
+                await self._carry_out(self._script.at(Moment.OPEN))
         while (arrival := await self._channel.receive()) is not None:
             if never_ready:
                 continue
@@ -201,8 +204,10 @@ class ServerSession:
 
     async def _expire(self) -> None:
         settings = self._engine.settings
-        notice_s = min(settings.notice_s, settings.session_limit_s)
-        end_ns = self._clock.now_ns() + settings.session_limit_s * _SECOND_NS
+        cap = self._script.get(FaultName.SESSION_CAP)
+        notice_s = 0 if cap is not None else min(settings.notice_s, settings.session_limit_s)
+        limit_ns = settings.session_limit_s * _SECOND_NS if cap is None else cap.number * _MS_NS
+        end_ns = self._clock.now_ns() + limit_ns
         await self._clock.sleep_until(end_ns - notice_s * _SECOND_NS)
         if notice_s > 0:
             async with self._lock:
@@ -210,6 +215,14 @@ class ServerSession:
         await self._clock.sleep_until(end_ns)
         async with self._lock:
             await self._carry_out(self._protocol.expired())
+
+    async def _strike(self) -> None:
+        """Inject the faults that are due at a time of the session."""
+        began_ns = self._clock.now_ns()
+        for fault in self._script.timed():
+            await self._clock.sleep_until(began_ns + (fault.after_ms or 0) * _MS_NS)
+            async with self._lock:
+                await self._carry_out([fault])
 
     async def _detect(self) -> None:
         stream: DetectionStream | None = None
@@ -254,8 +267,13 @@ class ServerSession:
                     self._truth(self._truths.utterance(output))
                 case CloseConnection(code=code, reason=reason):
                     await self._channel.close(code, reason)
+                case Fault():
+                    if not await self._faults.strike(output, self._channel):
+                        await self._notify(output)
                 case _:
-                    await self._notify(output)
+                    await self._notify(self._faults.altered(output))
+                    if isinstance(output, UserSpeechStarted):
+                        waiting.extend(self._script.at(Moment.SPEECH))
         if self._engine.wake_ns is not None:
             self._roused.set()
         if self._engine.reacts_ns != self._reacts_ns:
@@ -273,12 +291,8 @@ class ServerSession:
             if await self._player.push(event):
                 self._truths.queued(event)
             return
-        sent_ns: list[int] = []
-        for message in self._protocol.render(event):
-            if isinstance(message, CloseConnection):
-                await self._channel.close(message.code, message.reason)
-            else:
-                sent_ns.append(await self._channel.send(message))
+        await self._send(self._faults.late(event))
+        sent_ns = await self._send(self._faults.rendered(event))
         at_ns = sent_ns[self._protocol.deciding_message(event)] if sent_ns else self._clock.now_ns()
         self._known(self._truths.sent(event, at_ns, stops=self._protocol.reports_stops))
         if isinstance(event, ResponseEnded):
@@ -287,6 +301,16 @@ class ServerSession:
             answer = self._answers.pop(event.response.response_id, None)
             if answer is not None and answer is not asyncio.current_task():
                 answer.cancel()
+
+    async def _send(self, messages: Iterable[bytes | CloseConnection]) -> list[int]:
+        """Send messages; return when each was sent."""
+        sent_ns: list[int] = []
+        for message in messages:
+            if isinstance(message, CloseConnection):
+                await self._channel.close(message.code, message.reason)
+            else:
+                sent_ns.append(await self._channel.send(message))
+        return sent_ns
 
     def _known(self, truth: TrueTurn | None) -> None:
         if truth is not None:
@@ -376,11 +400,13 @@ def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
         codec: How to encode the samples before the protocol encodes them.
     """
     engine = protocol.engine
+    faults = engine.settings.faults
     return ReplyPacker(
-        codec=codec,
+        codec=codec_sent(codec, faults),
         lead_silence_ms=engine.settings.lead_silence_ms,
         chunk_ms=engine.chunk_ms,
         encode=protocol.encode,
         decoder_delay_samples=protocol.decoder_delay_samples,
         whole=engine.config.frame_ms is not None,
+        muted=faults.has(FaultName.SILENT_AUDIO),
     )

@@ -17,6 +17,7 @@ from aiohttp import web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from live_eval.dialect import TransportKind
+from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.protocols.payloads import MessageError, parsed_object
 from live_eval.reference.protocols.protocol import ServerProtocol
@@ -24,7 +25,7 @@ from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, We
 from live_eval.reference.server.authentication import RefusedError, refused
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.webrtc import OfferError, RtcConnection
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ _MOST_SECRET_BYTES = 64 * 1024
 _BODY_S = 10.0
 _PIPECAT_PATH = "/api/offer"
 _Json = dict[str, Any]
-# Faults in the middle of a reply must hit the middle of its sound, not of the burst of its events.
-_MID_REPLY = (Fault.CLOSE_MID_REPLY, Fault.CLOSE_CHANNEL, Fault.STALL_MID_REPLY)
+_MID_REPLY = (FaultName.CLOSE_CHANNEL, FaultName.STALL)
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "POST, PATCH, OPTIONS",
@@ -89,8 +89,11 @@ class WebRtcSessions:
 
     async def _openai(self, request: web.Request) -> web.Response:
         issued = self._issued(request)
-        settings = self._host.admit(request, {"model"}, known=issued is not None)
+        admitted = self._host.admit(request, {"model"}, known=issued is not None)
         offer = await _offer(request)
+        settings, instead = await self._host.begin(request, admitted)
+        if instead is not None:
+            return instead
         session = offer.session or (orjson.loads(issued.session) if issued is not None else {})
         model = session.get("model") or request.query.get("model")
         protocol = OpenAiWebRtcProtocol(
@@ -117,7 +120,7 @@ class WebRtcSessions:
         self._forget_secrets(now_s)
         if len(self._secrets) >= _MOST_SECRETS:
             message = f"Expected at most {_MOST_SECRETS} client secrets in {_SECRET_LASTS_S} s."
-            raise RefusedError(429, "rate_limit_exceeded", message)
+            raise RefusedError(429, "rate_limit_exceeded", message, headers={"Retry-After": "1"})
         value = f"ek_{secrets.token_hex(16)}"
         self._secrets[value] = _Issued(now_s + _SECRET_LASTS_S, kept)
         created = {"value": value, "expires_at": now_s + _SECRET_LASTS_S, "session": orjson.Fragment(kept)}
@@ -136,9 +139,12 @@ class WebRtcSessions:
     # -- Bots -------------------------------------------------------------------------------------------
 
     async def _bot(self, request: web.Request) -> web.Response:
-        settings = self._host.admit(request, ())
-        protocol = WebRtcBotProtocol(self._host.engine(_settings(settings), TRACK))
+        admitted = self._host.admit(request, ())
         asked = await _json(request)
+        settings, instead = await self._host.begin(request, admitted)
+        if instead is not None:
+            return instead
+        protocol = WebRtcBotProtocol(self._host.engine(_settings(settings), TRACK))
         offer = asked.get("sdp")
         if asked.get("type") != "offer" or not isinstance(offer, str):
             raise OfferError("expected an object with 'sdp' and with 'type' as 'offer'")
@@ -168,10 +174,10 @@ class WebRtcSessions:
 
     async def _answer(self, call_id: str, offer: str, protocol: ServerProtocol) -> str:
         """Start a session and return the answer to its offer, or raise `OfferError`."""
-        fault = protocol.engine.settings.fault
-        if fault is Fault.REFUSE_SDP:
+        faults = protocol.engine.settings.faults
+        if faults.has(FaultName.REFUSE_SDP):
             raise OfferError("this endpoint refuses the offer on purpose")
-        connection = RtcConnection(self._host.clock, fault)
+        connection = RtcConnection(self._host.clock, faults)
         answer = await connection.answer(offer)
         self._connections[call_id] = connection
         task = asyncio.create_task(self._hold(call_id, connection, protocol))
@@ -213,7 +219,9 @@ def _new_id() -> str:
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
-    return replace(settings, cadence=Cadence.REALTIME) if settings.fault in _MID_REPLY else settings
+    # Faults in the middle of a reply must hit the middle of its sound, not of the burst of its events.
+    middle = bool(settings.faults.at(Moment.REPLY)) or any(map(settings.faults.has, _MID_REPLY))
+    return replace(settings, cadence=Cadence.REALTIME) if middle else settings
 
 
 async def _offer(request: web.Request) -> _Offer:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import logging
+import os
 import socket
-from typing import cast
+from typing import Any, cast
 
 from aiohttp import WSMsgType, web
 
 from live_eval.clock import Clock
+from live_eval.reference.faults.accept import FaultyDoor
+from live_eval.reference.faults.accept import reset as make_reset
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport
@@ -36,11 +40,14 @@ class StampedSite(web.BaseSite):
         host: Address to bind.
         port: Port to bind; 0 picks a free one.
         clock: Stamps arrivals where the kernel does not.
+        door: Faults of new connections, or None.
     """
 
-    def __init__(self, runner: web.BaseRunner, host: str, port: int, clock: Clock) -> None:
+    def __init__(
+        self, runner: web.BaseRunner, host: str, port: int, clock: Clock, door: FaultyDoor | None = None
+    ) -> None:
         super().__init__(runner)
-        self._host, self._port, self._clock = host, port, clock
+        self._host, self._port, self._clock, self._door = host, port, clock, door
 
     @property
     def name(self) -> str:
@@ -62,25 +69,49 @@ class StampedSite(web.BaseSite):
         listening: list[socket.socket] = []
         try:
             for family, _, _, _, address in found:
-                listening.append(socket.create_server(address[:2], family=family, backlog=_BACKLOG))
+                listening.append(_bound(address[:2], family))
         except OSError:
             for sock in listening:
                 sock.close()
             raise
-        self._server = cast(asyncio.Server, _Listener(listening, server, self._clock))
+        if self._door is not None:
+            await self._door.prepare()
+        self._server = cast(asyncio.Server, _Listener(listening, server, self._clock, self._door))
+
+
+def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
+    """Return a socket that has the address, but does not listen yet: it refuses connections."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise type(error)(error.errno, f"{error.strerror} (while attempting to bind {address})") from None
+    return sock
 
 
 class _Listener:
     """Sockets that listen, one for each address; as much of `asyncio.Server` as a site uses."""
 
-    def __init__(self, listening: list[socket.socket], server: web.Server, clock: Clock) -> None:
+    def __init__(
+        self, listening: list[socket.socket], server: web.Server, clock: Clock, door: FaultyDoor | None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._server = server
         self._clock = clock
+        self._receive = self._serve if door is None else functools.partial(door.receive, serve=self._serve)
         self.sockets = listening
+        opens_s = 0.0 if door is None else door.opens_s
         for sock in listening:
             sock.setblocking(False)
-            self._listen(sock)
+            if not opens_s and opens_s is not None:
+                self._open(sock)
+            elif opens_s is not None:
+                self._loop.call_later(opens_s, self._open, sock)
 
     def close(self) -> None:
         """Listen no more; connections stay."""
@@ -96,8 +127,7 @@ class _Listener:
                 if len(self._server.connections) >= MOST_CONNECTIONS:
                     sock.close()
                     continue
-                with contextlib.suppress(OSError):  # it may be gone already
-                    StampedTransport(sock, ArrivalStamps(self._clock), self._server())
+                self._receive(sock)
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
@@ -106,6 +136,15 @@ class _Listener:
             _log.warning("cannot accept a connection now: %s", error)
             self._loop.remove_reader(listening.fileno())
             self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
+
+    def _serve(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # it may be gone already
+            StampedTransport(sock, ArrivalStamps(self._clock), self._server())
+
+    def _open(self, listening: socket.socket) -> None:
+        if listening in self.sockets:
+            listening.listen(_BACKLOG)
+            self._listen(listening)
 
     def _listen(self, listening: socket.socket) -> None:
         if listening in self.sockets:
@@ -155,3 +194,13 @@ class SocketChannel:
     async def close(self, code: int, reason: str) -> None:
         """Close the connection; `receive` returns None from then on."""
         await self._socket.close(code=code, message=reason.encode())
+
+    def drop(self, *, reset: bool) -> None:
+        """End the connection without a farewell, with RST if it is to be `reset`."""
+        if reset:
+            make_reset(self._stream.get_extra_info("socket"))
+        self._stream.abort()
+
+    async def send_raw(self, data: bytes) -> None:
+        """Put bytes into the stream."""
+        self._stream.write(data)

@@ -34,8 +34,10 @@ from live_eval.audio.rtp import RtpPacket, RtpTrack
 from live_eval.audio.rtp_tap import RtcTap
 from live_eval.clock import Clock
 from live_eval.errors import AudioError, LiveEvalError
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.deltas import DeltaFaults
+from live_eval.reference.faults.script import NO_FAULTS, FaultScript
 from live_eval.reference.server.output_buffer import InputPacket
-from live_eval.reference.settings import Fault
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
@@ -45,11 +47,11 @@ __all__ = ["OfferError", "RtcConnection"]
 _TIME_BASE = Fraction(1, OPUS_RATE_HZ)
 _OPUS = RTCRtpCodecCapability(mimeType="audio/opus", clockRate=OPUS_RATE_HZ, channels=2)
 _OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
+_FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
 _CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
 # Nothing listens on the discard port.
 _END = "a=end-of-candidates\r\n"
 _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
-_DROPPED_EVERY = 10
 _UNSENT_MESSAGES = 1_000
 _FAREWELL_NS = 500_000_000
 _LOOK_NS = 5_000_000
@@ -65,12 +67,14 @@ class RtcConnection:
 
     Args:
         clock: Stamps arrivals and sends.
-        fault: The fault to inject, or None.
+        faults: The faults of its session.
     """
 
-    def __init__(self, clock: Clock, fault: Fault | None) -> None:
+    def __init__(self, clock: Clock, faults: FaultScript = NO_FAULTS) -> None:
         self._clock = clock
-        self._fault = fault
+        self._faults = faults
+        skew = faults.get(FaultName.SKEW)
+        self._pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._track = _ReplyTrack(clock)
         self._tap: RtcTap | None = None
@@ -115,8 +119,10 @@ class RtcConnection:
             raise OfferError(
                 f"expected a session description that offers Opus; {type(error).__name__}: {error}"
             ) from None
-        if self._fault is Fault.DROP_PACKETS:
-            _lose_packets(transceiver.sender.transport)
+        _damage_packets(transceiver.sender.transport, DeltaFaults(self._faults))
+        if self._faults.has(FaultName.NO_CHANNEL) and self._peer.sctp is not None:
+            ignored: Any = self._peer.sctp
+            ignored._handle_data = _ignore
         return self._spoilt(self._peer.localDescription.sdp)
 
     async def add_candidate(self, line: str, mid: str | None, index: int | None) -> None:
@@ -158,9 +164,11 @@ class RtcConnection:
 
     def _spoilt(self, answer: str) -> str:
         """Apply the fault to the answer."""
-        if self._fault is Fault.NO_CODEC:
+        if self._faults.has(FaultName.NO_CODEC):
             return _OPUS_LINE.sub(r"a=rtpmap:\1 L16/44100/2", answer)
-        if self._fault is Fault.BAD_CANDIDATES:
+        if self._faults.has(FaultName.BAD_FINGERPRINT):
+            return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
+        if self._faults.has(FaultName.BAD_CANDIDATES):
             # Our checks reach the client anyway: make it take them for a stranger's.
             answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
             return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
@@ -184,13 +192,21 @@ class RtcConnection:
         channel = self._channel
         if channel is not None and not self.ended:
             await self._farewell(channel)
-        if self._fault is Fault.CLOSE_CHANNEL and channel is not None and channel.readyState == "open":
+        if self._faults.has(FaultName.CLOSE_CHANNEL) and channel is not None and channel.readyState == "open":
             channel.close()
             return
         # The caller may be cancelled because the connection ends; let aiortc finish closing anyway.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
         await asyncio.shield(self._closing)
+
+    def drop(self, *, reset: bool) -> None:
+        """End the connection; there is none whose end is not told."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut())
+
+    async def send_raw(self, data: bytes) -> None:
+        """Do nothing: there is no stream."""
 
     async def _shut(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -239,9 +255,9 @@ class RtcConnection:
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
         """Send 20 ms of Opus through aiortc's sender, at once; return when."""
-        if self._fault is Fault.NO_RTP:
+        if self._faults.has(FaultName.NO_RTP):
             return None
-        leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
+        leaving = _Leaving(packet, round(timestamp * self._pace), asyncio.get_running_loop().create_future())
         self._track.packets.put_nowait(leaving)
         return await leaving.left_ns
 
@@ -302,14 +318,18 @@ class _ReplyTrack(MediaStreamTrack):
         return packet
 
 
-def _lose_packets(transport: Any) -> None:
-    """Make a DTLS transport drop every tenth packet, though it numbers and counts it as sent."""
-    send, sent = transport._send_rtp, 0
+async def _ignore(data: bytes) -> None:
+    """Do nothing with what arrived."""
 
-    async def lose(data: bytes) -> None:
-        nonlocal sent
-        sent += not is_rtcp(data)
-        if is_rtcp(data) or sent % _DROPPED_EVERY:
-            await send(data)
 
-    transport._send_rtp = lose
+def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
+    """Make a DTLS transport lose, double and reorder packets, though it numbers and counts them as sent."""
+    if not faults:
+        return
+    send = transport._send_rtp
+
+    async def damage(data: bytes) -> None:
+        for packet in [data] if is_rtcp(data) else faults.push([data]):
+            await send(packet)
+
+    transport._send_rtp = damage

@@ -48,7 +48,7 @@ class PageConversation:
         self._plan = plan
         self._run = run
         self._clock = SystemClock()
-        self._connection = RtcConnection(self._clock, None)
+        self._connection = RtcConnection(self._clock)
         self._live: LiveConversation | None = None
         self._stopped = False
 

@@ -18,9 +18,10 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.engine.turn_detector import WINDOW_MS
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol, SessionStore
 from live_eval.reference.server.connection import packer
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.settings import Cadence, ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 
 MS = 1_000_000
@@ -383,14 +384,14 @@ def test_the_shelf_forgets_the_oldest() -> None:
 
 
 def test_faults_use_the_dialects_own_events() -> None:
-    client = Client(fault=Fault.UNKNOWN_EVENT)
+    client = Client(faults=parse_faults("unknown_event"))
     client.begin()
     assert "interpretiveDance" in kinds(client.whole_turn())
-    client = Client(fault=Fault.ERROR_EVENT)
+    client = Client(faults=parse_faults("error_event"))
     client.begin()
     client.whole_turn()
     assert client.closed == CloseConnection(1011, "This endpoint reports an error on purpose.")
-    client = Client(fault=Fault.MALFORMED_JSON)
+    client = Client(faults=parse_faults("malformed"))
     client.begin()
     with pytest.raises(json.JSONDecodeError):
         client.whole_turn()

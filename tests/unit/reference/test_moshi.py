@@ -16,9 +16,10 @@ from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import CloseConnection, FindReply, ResponseCreated
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.protocols.moshi import MOSHI_CONFIG, MoshiProtocol
 from live_eval.reference.server.connection import packer
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.settings import ReferenceSettings
 from live_eval.timing import audible_onset
 from tests.support.protocol_client import ProtocolClient
 
@@ -161,14 +162,14 @@ def test_a_session_expires() -> None:
 @pytest.mark.parametrize(
     ("fault", "beginning"),
     [
-        (Fault.ERROR_EVENT, bytes([ERROR])),
-        (Fault.MALFORMED_JSON, bytes([METADATA]) + b'{"instance_name":'),
-        (Fault.UNKNOWN_EVENT, b"\x2a"),
-        (Fault.FAILED_RESPONSE, bytes([ERROR])),
+        ("error_event", bytes([ERROR])),
+        ("malformed", bytes([METADATA]) + b'{"instance_name":'),
+        ("unknown_event", b"\x2a"),
+        ("failed_response", bytes([ERROR])),
     ],
 )
-def test_faults_use_the_dialects_own_events(fault: Fault, beginning: bytes) -> None:
-    frames = Client(fault=fault).speak()
+def test_faults_use_the_dialects_own_events(fault: str, beginning: bytes) -> None:
+    frames = Client(faults=parse_faults(fault)).speak()
     (odd,) = (frame for frame in frames if frame[0] not in (AUDIO, TEXT))
     assert odd.startswith(beginning)
 

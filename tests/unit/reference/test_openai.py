@@ -18,10 +18,11 @@ from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.reply_plan import WireChunk, WireReply
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.engine.turn_detector import WINDOW_MS
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_schema import CLIENT_EVENTS, EAGERNESS_SILENCE_MS
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.settings import Cadence, ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 
 SERVER_EVENT: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
@@ -709,40 +710,34 @@ def test_calibration_refuses_formats_that_lose_the_mark() -> None:
 # -- Faults --------------------------------------------------------------------------------------------
 
 
-def faulty(fault: Fault) -> tuple[Client, list[Json]]:
-    client = Client(fault=fault)
+def faulty(fault: str) -> tuple[Client, list[Json]]:
+    client = Client(faults=parse_faults(fault))
     client.say()
     client.recognise()
     return client, client.reply() + client.pass_time()
 
 
 def test_silence() -> None:
-    client = Client(fault=Fault.SILENT)
+    client = Client(faults=parse_faults("silent"))
     assert types(client.say())[-1] == "conversation.item.done"
     client.recognise()
     assert client.answers == []
 
 
-def test_a_close_in_mid_reply() -> None:
-    client, events = faulty(Fault.CLOSE_MID_REPLY)
-    assert client.closed is not None
-    assert types(events).count("response.output_audio.delta") == 5
-
-
 def test_something_that_is_not_json() -> None:
-    client, events = faulty(Fault.MALFORMED_JSON)
+    client, events = faulty("malformed")
     assert b'{"type":"response.output_audio.delta","delta":' in client.raw
     assert only(events, "response.done")["response"]["status"] == "completed"
 
 
 def test_something_that_nobody_knows() -> None:
-    _, events = faulty(Fault.UNKNOWN_EVENT)
+    _, events = faulty("unknown_event")
     assert "response.interpretive_dance.delta" in types(events)
     assert types(events)[-2] == "response.done"
 
 
 def test_an_error_that_is_not_fatal() -> None:
-    _, events = faulty(Fault.ERROR_EVENT)
+    _, events = faulty("error_event")
     assert only(events, "error")["error"]["code"] == "reference_fault"
     assert types(events)[-2] == "response.done"
 
@@ -750,30 +745,30 @@ def test_an_error_that_is_not_fatal() -> None:
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
-        (Fault.FAILED_RESPONSE, "failed"),
-        (Fault.INCOMPLETE_RESPONSE, "incomplete"),
-        (Fault.EMPTY_REPLY, "completed"),
+        ("failed_response", "failed"),
+        ("incomplete_response", "incomplete"),
+        ("empty_reply", "completed"),
     ],
 )
-def test_responses_that_end_badly(fault: Fault, status: str) -> None:
+def test_responses_that_end_badly(fault: str, status: str) -> None:
     _, events = faulty(fault)
     assert only(events, "response.done")["response"]["status"] == status
 
 
 def test_audio_after_the_end() -> None:
-    _, events = faulty(Fault.AUDIO_AFTER_DONE)
+    _, events = faulty("audio_after_done")
     assert types(events)[-3:] == ["response.done", "rate_limits.updated", "response.output_audio.delta"]
 
 
 def test_a_stall() -> None:
-    client, events = faulty(Fault.STALL_MID_REPLY)
+    client, events = faulty("stall")
     assert types(events)[-1] == "response.output_audio.delta"
     assert client.engine.wake_ns is None
     assert client.engine.active is not None
 
 
 def test_an_endless_reply_can_be_cancelled() -> None:
-    client = Client(fault=Fault.ENDLESS)
+    client = Client(faults=parse_faults("endless"))
     client.say()
     client.recognise()
     client.reply()

@@ -20,9 +20,10 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
+from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.protocols.openai_live import COMMANDS, OpenAiLiveProtocol
 from live_eval.reference.server.connection import packer
-from live_eval.reference.settings import Fault, ReferenceSettings
+from live_eval.reference.settings import ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 
 SERVER_EVENT: TypeAdapter[Any] = TypeAdapter(ServerEvent)
@@ -241,11 +242,11 @@ def test_nothing_is_done_before_the_start() -> None:
 
 def test_faults_use_the_dialects_own_events() -> None:
     for fault, kinds in (
-        (Fault.ERROR_EVENT, ["error"]),
-        (Fault.UNKNOWN_EVENT, ["session.interpretive_dance.delta"]),
-        (Fault.FAILED_RESPONSE, ["session.usage.updated", "error"]),
+        ("error_event", ["error"]),
+        ("unknown_event", ["session.interpretive_dance.delta"]),
+        ("failed_response", ["session.usage.updated", "error"]),
     ):
-        client = Client(fault=fault)
+        client = Client(faults=parse_faults(fault))
         client.start()
         assert [kind for kind in types(client.speak()) if kind in kinds] == kinds
 

@@ -15,7 +15,8 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.reference.engine.reply_plan import WireChunk, WireReply
 from live_eval.reference.engine.signals import calibration_utterance
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus
 
 MS = 1_000_000
@@ -108,7 +109,7 @@ def test_a_reply_can_fail_after_its_first_piece() -> None:
     assert host.take(piece(" Two.", last=True), 20) == []
 
 
-@pytest.mark.parametrize("settings", [{"fault": Fault.STALL_MID_REPLY}, {"stop_ms": 300}])
+@pytest.mark.parametrize("settings", [{"faults": parse_faults("stall")}, {"stop_ms": 300}])
 def test_what_depends_on_the_length_of_a_reply_needs_it_whole(settings: dict[str, Any]) -> None:
     assert Host(**settings).asked.whole
     assert Host(EngineConfig(max_output_tokens=50)).asked.whole

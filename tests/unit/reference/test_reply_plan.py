@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from live_eval.audio import Audio, Codec, CodecName, decode
 from live_eval.audio.codecs import Decoder
-from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.engine.reply_plan import (
     GeneratedReply,
     ReplyEnd,
@@ -16,7 +15,9 @@ from live_eval.reference.engine.reply_plan import (
     plan,
 )
 from live_eval.reference.engine.signals import calibration_reply
-from live_eval.reference.settings import Cadence, Fault, ReferenceSettings
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.script import Fault, parse_faults
+from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus, audible_end, audible_onset
 
 PCM = Codec(CodecName.PCM16, 24_000)
@@ -71,47 +72,65 @@ def test_a_bound_on_tokens_ends_the_reply_as_incomplete() -> None:
     assert len(chunks(steps(limit=100))) == 10
 
 
-@pytest.mark.parametrize("fault", [Fault.CLOSE_MID_REPLY, Fault.STALL_MID_REPLY, Fault.INCOMPLETE_RESPONSE])
-def test_some_faults_leave_half_of_the_reply(fault: Fault) -> None:
-    found = steps(fault=fault)
+@pytest.mark.parametrize("fault", ["close:1011", "stall", "incomplete_response"])
+def test_some_faults_leave_half_of_the_reply(fault: str) -> None:
+    found = steps(faults=parse_faults(fault))
     assert chunks(found) == list(REPLY.chunks[:5])
-    kinds = {Fault.CLOSE_MID_REPLY: CloseConnection, Fault.STALL_MID_REPLY: WireChunk}
+    kinds = {"close:1011": Fault, "stall": WireChunk}
     assert isinstance(found[-1].does, kinds.get(fault, ReplyEnd))
 
 
-@pytest.mark.parametrize("fault", [Fault.MALFORMED_JSON, Fault.UNKNOWN_EVENT, Fault.ERROR_EVENT])
-def test_some_faults_happen_in_mid_reply_which_goes_on(fault: Fault) -> None:
-    found = steps(fault=fault)
-    at = next(index for index, step in enumerate(found) if step.does is fault)
+@pytest.mark.parametrize("fault", ["malformed", "unknown_event", "error_event"])
+def test_some_faults_happen_in_mid_reply_which_goes_on(fault: str) -> None:
+    found = steps(faults=parse_faults(fault))
+    at = next(index for index, step in enumerate(found) if isinstance(step.does, Fault))
     assert len(chunks(found[:at])) == 5
     assert len(chunks(found)) == 10
     assert isinstance(found[-1].does, ReplyEnd)
 
 
 def test_audio_may_follow_the_end() -> None:
-    found = steps(fault=Fault.AUDIO_AFTER_DONE)
+    found = steps(faults=parse_faults("audio_after_done"))
     assert isinstance(found[-2].does, ReplyEnd)
     assert isinstance(found[-1].does, WireChunk)
 
 
-@pytest.mark.parametrize("fault", [Fault.EMPTY_REPLY, Fault.FAILED_RESPONSE])
-def test_some_faults_leave_nothing_but_an_end(fault: Fault) -> None:
-    (end,) = steps(fault=fault)
+@pytest.mark.parametrize("fault", ["empty_reply", "failed_response"])
+def test_some_faults_leave_nothing_but_an_end(fault: str) -> None:
+    (end,) = steps(faults=parse_faults(fault))
     assert isinstance(end.does, ReplyEnd)
-    assert end.does.status is (
-        ResponseStatus.COMPLETED if fault is Fault.EMPTY_REPLY else ResponseStatus.FAILED
-    )
+    assert end.does.status is (ResponseStatus.COMPLETED if fault == "empty_reply" else ResponseStatus.FAILED)
 
 
 def test_endless_goes_on_at_the_pace_of_speech() -> None:
-    steps_of = plan(REPLY, ReferenceSettings(fault=Fault.ENDLESS), None)
+    steps_of = plan(REPLY, ReferenceSettings(faults=parse_faults("endless")), None)
     assert [next(steps_of).offset_ns for _ in range(25)] == [k * 100_000_000 for k in range(25)]
 
 
-@pytest.mark.parametrize("fault", list(Fault))
-def test_every_fault_bears_a_reply_without_audio_or_words(fault: Fault) -> None:
+def test_a_stall_may_end() -> None:
+    assert offsets(steps(faults=parse_faults("stall:1s"))) == [0, *[2_000_000] * 4, *[1_002_000_000] * 5]
+
+
+def test_a_transcript_may_come_without_its_audio() -> None:
+    found = steps(faults=parse_faults("transcript_only"))
+    assert chunks(found) == []
+    assert any(isinstance(step.does, str) for step in found)
+    assert isinstance(found[-1].does, ReplyEnd)
+
+
+def test_a_response_may_be_cancelled_or_never_end() -> None:
+    cancelled = steps(faults=parse_faults("cancelled_response"))[-1].does
+    assert isinstance(cancelled, ReplyEnd)
+    assert cancelled.status is ResponseStatus.CANCELLED
+    unended = steps(faults=parse_faults("no_done"))
+    assert len(chunks(unended)) == 10
+    assert isinstance(unended[-1].does, WireChunk)
+
+
+@pytest.mark.parametrize("fault", list(FaultName))
+def test_every_fault_bears_a_reply_without_audio_or_words(fault: str) -> None:
     empty = WireReply("", (), 24_000, None, "none")
-    found = steps(empty, fault=fault)
+    found = steps(empty, faults=parse_faults(fault))
     assert chunks(found) == []
 
 

@@ -1,18 +1,27 @@
 import pytest
 
 from live_eval.errors import UsageError
-from live_eval.reference.settings import BOUNDS, NEVER, Cadence, Fault, IdleRtp, ReferenceSettings
+from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.settings import BOUNDS, NEVER, Cadence, IdleRtp, ReferenceSettings
 
 
 def test_a_session_overrides_what_its_url_says() -> None:
-    settings = ReferenceSettings(delay_ms=5, fault=Fault.SILENT)
+    settings = ReferenceSettings(delay_ms=5, faults=parse_faults("silent"))
     changed = settings.overridden({"delay_ms": "200", "cadence": "realtime", "fault": "endless"})
-    assert (changed.delay_ms, changed.cadence, changed.fault) == (200, Cadence.REALTIME, Fault.ENDLESS)
+    assert (changed.delay_ms, changed.cadence) == (200, Cadence.REALTIME)
+    assert str(changed.faults) == "endless"
     assert changed.chunk_ms == settings.chunk_ms
-    assert settings.overridden({"fault": "none"}).fault is None
+    assert not settings.overridden({"fault": "none"}).faults
     named = settings.overridden({"idle_rtp": "none", "label": "turn-7"})
     assert (named.idle_rtp, named.label) == (IdleRtp.NONE, "turn-7")
     assert settings.overridden({}) == settings
+
+
+def test_a_url_neither_sets_nor_removes_faults_of_the_tcp_connection() -> None:
+    settings = ReferenceSettings(faults=parse_faults("slow_accept:1s,silent"))
+    assert str(settings.overridden({"fault": "stall"}).faults) == "slow_accept:1000ms,stall"
+    with pytest.raises(UsageError, match="set it with --fault"):
+        settings.overridden({"fault": "reset:accept"})
 
 
 def test_overlap_is_scripted_by_any_of_its_times() -> None:
@@ -34,7 +43,7 @@ def test_overlap_is_scripted_by_any_of_its_times() -> None:
         ({"delay_ms": "٣"}, "delay_ms"),
         ({"chunk_ms": "0"}, "chunk_ms: expected 1 to 10000, but it is 0"),
         ({"cadence": "slow"}, "expected one of burst, realtime"),
-        ({"fault": "all"}, "silent, close_mid_reply"),
+        ({"fault": "all"}, "expected one of refuse, slow_accept"),
         ({"idle_rtp": "noise"}, "expected one of silence, none"),
         ({"stall_ms": "5000"}, "stall_ms: expected less than stall_every_ms, 0, but it is 5000"),
         ({"stall_ms": "20", "stall_every_ms": "20"}, "stall_ms: expected less than stall_every_ms"),

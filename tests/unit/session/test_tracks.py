@@ -192,6 +192,20 @@ def test_a_reply_that_is_announced_without_packets_is_a_failure_with_a_name() ->
     assert turn.failure.kind is FailureKind.NO_RTP
 
 
+def test_a_reply_that_stalls_is_not_kept_alive_by_the_silence_of_its_track() -> None:
+    turn = on_track()
+    turn.user_done(0)
+    turn.on_event(ResponseStarted("r1"), 900 * MS)
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    for number in range(25):
+        packets(turn, 1_000 + 20 * number, 1_020 + 20 * number, first=number, slot=number, level=number + 1)
+    packets(turn, 1_500, 3_600, first=25, slot=25)
+    assert not turn.over(3_500 * MS)
+    assert turn.over(3_600 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.STALLED
+
+
 def test_sound_that_begins_and_ends_without_a_packet_is_named() -> None:
     turn = on_track()
     turn.user_done(0)

@@ -1,0 +1,1 @@
+"""Faults that the reference endpoint injects: what there is, scripts of them, and when each one strikes."""

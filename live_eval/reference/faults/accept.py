@@ -1,0 +1,129 @@
+"""Faults on TCP connections, before any request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import socket
+import ssl
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.schedule import FaultSchedule
+from live_eval.reference.faults.script import FaultScript
+
+__all__ = ["FaultyDoor", "reset"]
+
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST and drops what is not sent
+_ALERT = bytes.fromhex("15 03 03 00 02 02 28")  # TLS: fatal, handshake_failure
+_PLAIN = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class FaultyDoor:
+    """What happens to new connections.
+
+    Args:
+        script: The faults of the process.
+        schedule: Which connections they strike.
+    """
+
+    def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
+        self._script = script
+        self._schedule = schedule
+        self._tls: ssl.SSLContext | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def prepare(self) -> None:
+        """Make the certificate that clients are not to trust, if one is needed."""
+        fault = self._script.get(FaultName.TLS)
+        if fault is not None and fault.value == "untrusted":
+            self._tls = await asyncio.to_thread(_untrusted)
+
+    @property
+    def opens_s(self) -> float | None:
+        """Seconds from the start until the port listens; None for never."""
+        fault = self._script.get(FaultName.REFUSE)
+        if fault is None:
+            return 0.0
+        return None if fault.value is None else fault.number / 1000
+
+    def receive(self, sock: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+        """Serve a new connection, unless a fault strikes it."""
+        script = self._schedule.of_connection(self._script)
+        slow, tls = script.get(FaultName.SLOW_ACCEPT), script.get(FaultName.TLS)
+        if script.has(FaultName.RESET):
+            reset(sock)
+            sock.close()
+        elif tls is not None:
+            task = asyncio.create_task(self._fail_tls(sock, str(tls.value)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif slow is not None:
+            asyncio.get_running_loop().call_later(slow.number / 1000, serve, sock)
+        else:
+            serve(sock)
+
+    async def _fail_tls(self, sock: socket.socket, how: str) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            if how == "untrusted":
+                await loop.connect_accepted_socket(_Deaf, sock, ssl=self._tls)
+            else:
+                if how == "reset":
+                    reset(sock)
+                said = {"alert": _ALERT, "plain": _PLAIN}.get(how, b"")
+                await loop.connect_accepted_socket(lambda: _Deaf(said), sock)
+
+
+class _Deaf(asyncio.Protocol):
+    """Answers whatever comes with the same bytes, and closes."""
+
+    def __init__(self, answer: bytes = b"") -> None:
+        self._answer = answer
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer, and close."""
+        self._transport.write(self._answer)
+        self._transport.close()
+
+
+def reset(sock: socket.socket) -> None:
+    """Make closing a TCP socket reset the connection."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
+
+def _untrusted() -> ssl.SSLContext:
+    """Return TLS settings with a certificate that signs itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads certificates from files only
+        path = Path(folder) / "certificate.pem"
+        path.write_bytes(certificate.public_bytes(encoding) + private)
+        context.load_cert_chain(path)
+    return context

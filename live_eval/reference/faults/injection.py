@@ -1,0 +1,122 @@
+"""What the faults of a session do to its events, its messages and its connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from live_eval.reference.engine.events import (
+    AudioPiece,
+    CloseConnection,
+    Event,
+    Silence,
+    UserSpeechStarted,
+    UserSpeechStopped,
+)
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.deltas import DeltaFaults
+from live_eval.reference.faults.script import Fault, FaultScript
+from live_eval.reference.protocols.protocol import ServerProtocol
+
+__all__ = ["FaultyChannel", "SessionFaults"]
+
+_NO_CODE = 1006  # RFC 6455, 7.4.1: there was no close frame
+_BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a whole text message
+_BAD_FRAME = bytes([0x83, 2]) + b"no"  # opcode 3 is reserved: RFC 6455, 5.2
+_NO_BASE64 = b"*not*base64*"
+_NO_OPUS = b"\xff"  # code 3 without its count of frames: RFC 6716, 3.2.5
+_NO_OGG = b"not an Ogg page"
+
+
+class FaultyChannel(Protocol):
+    """What a connection must be able to do, so that faults can strike it."""
+
+    async def send(self, message: bytes) -> int:
+        """Send a message; return when."""
+        ...
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection."""
+        ...
+
+    def drop(self, *, reset: bool) -> None:
+        """End the connection without a farewell, over TCP with a `reset` or without."""
+        ...
+
+    async def send_raw(self, data: bytes) -> None:
+        """Put bytes into the stream that carries the messages, if there is one."""
+        ...
+
+
+class SessionFaults:
+    """The faults of one session.
+
+    Args:
+        script: The faults.
+        protocol: The session's protocol.
+        on_track: Whether audio travels on a media track, where packets are lost, doubled and reordered
+            (`live_eval.reference.server.webrtc`).
+    """
+
+    def __init__(self, script: FaultScript, protocol: ServerProtocol, *, on_track: bool) -> None:
+        self._script = script
+        self._protocol = protocol
+        self._on_track = on_track
+        self._deltas: DeltaFaults[bytes | CloseConnection] = DeltaFaults(script)
+        self._pieces = 0
+        self._breaks = False
+        skew = script.get(FaultName.SKEW)
+        self._pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
+
+    def altered(self, event: Event) -> Event:
+        """Return an event with other stamps, or with broken audio."""
+        match event:
+            case UserSpeechStarted() | UserSpeechStopped() if self._pace != 1.0:
+                return replace(event, audio_ms=round(event.audio_ms * self._pace))
+            case AudioPiece(response=response) if corrupt := self._script.in_reply(response.number).get(
+                FaultName.CORRUPT_AUDIO
+            ):
+                self._pieces += 1
+                self._breaks = self._pieces % corrupt.number == 0
+                if self._breaks and (self._on_track or self._protocol.audio_in_base64):
+                    return replace(event, payload=_NO_OPUS if self._on_track else _NO_BASE64)
+        return event
+
+    def late(self, event: Event) -> Sequence[bytes | CloseConnection]:
+        """Return the messages that are sent before those of an event, which no delta can overtake."""
+        return () if isinstance(event, AudioPiece | Silence) else self._deltas.flush()
+
+    def rendered(self, event: Event) -> Sequence[bytes | CloseConnection]:
+        """Return the messages of an event."""
+        messages = self._protocol.render(event)
+        if not isinstance(event, AudioPiece | Silence):
+            return messages
+        if self._breaks and not self._protocol.audio_in_base64:  # the dialect encodes as it sends
+            self._breaks = False
+            messages = [each[:1] + _NO_OGG for each in messages if isinstance(each, bytes)]
+        if not self._deltas:
+            return messages
+        return self._deltas.push(messages, event.response.number if isinstance(event, AudioPiece) else None)
+
+    async def strike(self, fault: Fault, channel: FaultyChannel) -> bool:
+        """Do a fault to the connection; return False for one that is an event of the protocol."""
+        match fault.name:
+            case FaultName.RESET:
+                channel.drop(reset=True)
+            case FaultName.CLOSE if fault.number == _NO_CODE:
+                channel.drop(reset=False)
+            case FaultName.CLOSE:
+                await channel.close(fault.number, "this endpoint closes on purpose")
+            case FaultName.BAD_UTF8:
+                await channel.send_raw(_BAD_UTF8)
+            case FaultName.BAD_FRAME:
+                await channel.send_raw(_BAD_FRAME)
+            case FaultName.HUGE:
+                unknown = replace(fault, name=FaultName.UNKNOWN_EVENT, value=None)
+                for message in self._protocol.render(unknown):
+                    if isinstance(message, bytes):  # blanks after JSON are no part of it
+                        await channel.send(message.ljust(fault.number))
+            case _:
+                return False
+        return True

@@ -1,0 +1,34 @@
+"""One fault of each layer, met by real clients in runs of one turn; tests/e2e/test_faults.py meets all."""
+
+from pathlib import Path
+
+import pytest
+
+from live_eval.errors import FailureKind
+from tests.support.fault_matrix import cells, measured
+
+EXPECTED = {
+    ("reset:accept", "moshi"): (FailureKind.CONNECT_FAILED, True, True),
+    ("tls:untrusted", "openai-webrtc"): (FailureKind.TLS, False, False),
+    ("unavailable:1s", "openai-beta"): (FailureKind.UNAVAILABLE, True, True),
+    ("bad_fingerprint", "pipecat-webrtc"): (FailureKind.DTLS_FAILED, True, True),
+    ("close@speech", "gemini-live"): (FailureKind.ENDPOINT_ERROR, True, True),
+    ("bad_frame", "openai"): (FailureKind.MALFORMED_MESSAGE, True, True),
+    ("missing", "moshi"): (FailureKind.MALFORMED_AUDIO, True, True),
+    ("skew", "openai-live"): (None, False, True),
+}
+
+
+def test_the_faults_are_among_those_that_apply() -> None:
+    assert EXPECTED.keys() <= set(cells())
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+async def test_a_fault_of_each_layer_has_its_kind_is_retried_or_not_and_passes(tmp_path: Path) -> None:
+    found = await measured(list(EXPECTED), tmp_path, at_a_time=len(EXPECTED))
+    results = {(cell.fault, cell.dialect): (cell.kind, cell.attempts > 1, cell.captured) for cell in found}
+    assert results == EXPECTED, [cell.message for cell in found]

@@ -1,0 +1,197 @@
+"""Every fault of the reference endpoint, met by the real client of each dialect in a run of one turn.
+
+The endpoint injects the fault into the first session only, so a turn that is retried is captured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import soundfile
+
+from live_eval.dialect import TransportKind
+from live_eval.errors import FailureKind
+from live_eval.recording import RunReader, RunWriter
+from live_eval.reference.emulation import address
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.faults.catalogue import FAULTS, FaultName, Moment
+from live_eval.reference.faults.script import parse_faults
+from live_eval.registry import client, load
+from live_eval.run.plan import Plan, make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import SilentObserver, play
+from live_eval.run.stop_signals import StopSignals
+from tests.support.serving import reference
+
+DIALECTS = FAULTS[FaultName.REFUSE].dialects
+"""Every dialect that the endpoint speaks."""
+
+_VARIANTS: dict[FaultName, Sequence[str]] = {
+    FaultName.REFUSE: ("refuse:3s",),
+    FaultName.SLOW_ACCEPT: ("slow_accept:20s",),
+    FaultName.TLS: ("tls:untrusted", "tls:alert", "tls:plain", "tls:reset"),
+    FaultName.RESET: (*(f"reset:{moment}" for moment in Moment), "reset:300ms"),
+    FaultName.STATUS: tuple(f"status:{status}" for status in (401, 403, 404, 429, 500, 502)),
+    FaultName.RATE_LIMIT: ("rate_limit", "rate_limit:1s"),
+    FaultName.UNAVAILABLE: ("unavailable", "unavailable:1s"),
+    FaultName.SLOW_ANSWER: ("slow_answer:20s",),
+    FaultName.SESSION_CAP: ("session_cap:500ms",),
+    FaultName.CLOSE: (
+        *(f"close:{code}" for code in (1000, 1001, 1006, 1008, 1009, 1011, 4000)),
+        *("close@open", "close@speech", "close@300ms"),
+    ),
+    FaultName.STALL: ("stall", "stall:500ms"),
+    FaultName.MALFORMED: ("malformed", "malformed@open", "malformed@speech"),
+    FaultName.HUGE: ("huge", "huge:1MB"),
+}
+_LOSSY = "moshi"
+_LIMITS = {"connect_timeout": 4, "reply_timeout": 3, "stall_timeout": 2, "max_reply": 4, "reply_silence": 0.6}
+_RETRIES = 3
+_CELL_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What became of a turn with a fault.
+
+    Args:
+        fault: The fault.
+        dialect: The dialect.
+        kind: The failure of the first attempt; None if there was none.
+        message: Its message.
+        attempts: How many attempts there were.
+        captured: Whether the last one captured the turn.
+        warnings: The kinds of the last attempt's warnings.
+    """
+
+    fault: str
+    dialect: str
+    kind: FailureKind | None
+    message: str
+    attempts: int
+    captured: bool
+    warnings: tuple[FailureKind, ...]
+
+    def __str__(self) -> str:
+        warned = "".join(f" + {kind}" for kind in sorted(set(self.warnings)))
+        if self.kind is None:
+            return f"captured{warned}"
+        return f"{self.kind}, {'retried' if self.attempts > 1 else 'not retried'}, " + (
+            f"captured{warned}" if self.captured else "failed"
+        )
+
+
+def cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
+    """Yield every fault with every dialect that it applies to."""
+    for name, what in FAULTS.items():
+        for text in _VARIANTS.get(name, (name.value,)):
+            (fault,) = parse_faults(text)
+            for dialect in dialects:
+                on_track = client(dialect).transport_kind is TransportKind.WEBRTC
+                early = fault.moment in (Moment.ACCEPT, Moment.REQUEST)
+                if name is FaultName.CLOSE and on_track and text not in ("close:1011", "close@speech"):
+                    continue  # there are no codes, and the session opens with the user's first audio
+                if dialect in what.dialects or (name is FaultName.RESET and early):
+                    yield text, dialect
+
+
+def write_data(folder: Path, dialect: str) -> Path:
+    """Write a recording whose end the endpoint knows, as a data set; return its manifest."""
+    spec = client(dialect)
+    lossy = dialect == _LOSSY or spec.transport_kind is TransportKind.WEBRTC
+    speech = calibration_speech(500, spec.input_rate_hz, spec.frame_ms, lossy=lossy)
+    folder.mkdir(parents=True, exist_ok=True)
+    soundfile.write(folder / "speech.wav", speech.audio.int16(), spec.input_rate_hz)
+    end_ms = speech.voice_end_sample * 1000 / spec.input_rate_hz
+    row = {"id": "speech", "audio": "speech.wav", "text": "ahem", "onset_ms": 0}
+    manifest = folder / "manifest.jsonl"
+    manifest.write_text(json.dumps(row | {"voice_end_ms": end_ms, "words_end_ms": end_ms}), "utf-8")
+    return manifest
+
+
+async def meet(fault: str, dialect: str, folder: Path) -> Cell:
+    """Play one turn to an endpoint whose first session, or connection, has a fault.
+
+    Raises:
+        TimeoutError: It hangs.
+    """
+    manifest = await asyncio.to_thread(write_data, folder / "data", dialect)
+    once = fault if fault.startswith("refuse") else f"{fault}@first=1"
+    faults = parse_faults(once)
+    async with AsyncExitStack() as stack:
+        settings = {"calibrate": True, "reply_ms": 600, "delay_ms": 50, "faults": faults}
+        host, _, port = (await stack.enter_async_context(reference(**settings))).partition(":")
+        await stack.enter_async_context(asyncio.timeout(_CELL_S))
+        place = await asyncio.to_thread(address, dialect, host, int(port), secure=faults.has(FaultName.TLS))
+        config: dict[str, Any] = {
+            "endpoint": {"name": dialect, "base_url": place, "transcription_model": "none"},
+            "data": {"path": str(manifest)},
+            "turns": {"retries": _RETRIES, "word_times": "off", **_LIMITS},
+        }
+        plan, writer = await asyncio.to_thread(_begun, config, folder / "run")
+        await play(plan, writer, folder / "run", SilentObserver(), stop=StopSignals())
+        return await asyncio.to_thread(_ended, writer, folder / "run", fault, dialect)
+
+
+def _begun(config: dict[str, Any], out: Path) -> tuple[Plan, RunWriter]:
+    plan = make_plan(validate(config))
+    return plan, RunWriter.create(out, plan.manifest())
+
+
+def _ended(writer: RunWriter, out: Path, fault: str, dialect: str) -> Cell:
+    writer.end()
+    writer.close()
+    with RunReader.open(out) as reader:
+        (turn,) = reader.turns()
+        failed = min(reader.failures(), key=lambda each: each.attempt, default=None)
+    first = failed.failure if failed is not None and failed.attempt == 1 else None
+    return Cell(
+        fault,
+        dialect,
+        first.kind if first is not None else None,
+        first.message if first is not None else "",
+        turn.attempt,
+        turn.failure is None,
+        tuple(warning.kind for warning in turn.warnings),
+    )
+
+
+def _load(dialects: Iterable[str]) -> None:
+    """Load what the clients consist of, one after the other: pytest's import hook is not thread-safe."""
+    for dialect in dialects:
+        spec = client(dialect)
+        load(spec.dialect)
+        load(spec.transport)
+
+
+async def measured(chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time: int) -> list[Cell]:
+    """Measure cells, some at a time."""
+    slots = asyncio.Semaphore(at_a_time)
+    await asyncio.to_thread(_load, {dialect for _, dialect in chosen})
+
+    async def one(fault: str, dialect: str) -> Cell:
+        async with slots:
+            return await meet(fault, dialect, folder / dialect / re.sub(r"\W", "-", fault))
+
+    async with asyncio.TaskGroup() as tasks:
+        found = [tasks.create_task(one(*cell)) for cell in chosen]
+    return [task.result() for task in found]
+
+
+def table(found: Sequence[Cell]) -> str:
+    """Return cells as a table in Markdown: a row for each fault and result."""
+    lines = ["| fault | dialects | first attempt, retried, outcome |", "|---|---|---|"]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for cell in found:
+        rows.setdefault((cell.fault, str(cell)), []).append(cell.dialect)
+    for (fault, result), dialects in rows.items():
+        whole = len(dialects) == len(DIALECTS)
+        lines.append(f"| `{fault}` | {'all' if whole else ', '.join(dialects)} | {result} |")
+    return "\n".join(lines)
