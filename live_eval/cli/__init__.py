@@ -34,6 +34,7 @@ COMMANDS = {
     "plan": "Estimate the sample size a comparison needs.",
     "arena": "Rank runs by pairwise judgements of their replies.",
     "cue-sensitivity": "Test whether replies change when only the voice does.",
+    "runs": "List recorded runs, clean up after killed ones, and delete runs.",
     "export": "Write a run's turns as JSON lines or CSV.",
     "score": "Score a run again, or with other judges.",
     "audit": "Test how far a judge can be trusted.",

@@ -17,6 +17,7 @@ from live_eval.errors import UsageError
 
 __all__ = [
     "PROCESSES",
+    "RECORDINGS",
     "RUN",
     "STDOUT",
     "Decorator",
@@ -36,7 +37,7 @@ __all__ = [
     "seed_option",
 ]
 
-_RECORDINGS = Path("recordings")
+RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -116,7 +117,7 @@ _SUFFIXES = {
 
 def new_folder(name: str) -> Path:
     """Return a folder in recordings/ for what begins now."""
-    return _RECORDINGS / f"{datetime.now(UTC).strftime('%Y-%m-%dT%H-%M-%SZ')}-{name}"
+    return RECORDINGS / f"{datetime.now(UTC).strftime('%Y-%m-%dT%H-%M-%SZ')}-{name}"
 
 
 def format_option(forms: Sequence[str], *aliases: str) -> Decorator:

@@ -9,7 +9,7 @@ A run is a folder::
         audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left the user, right the endpoint)
 """
 
-from live_eval.recording._encoding import decoding, file_stem
+from live_eval.recording._encoding import cassette_name, decoding, file_stem
 from live_eval.recording._files import is_own_file, own_file, read_sound
 from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, TurnHead, part_of, text_of
 from live_eval.recording.record import TurnRecord
@@ -50,6 +50,7 @@ __all__ = [
     "StoredAudit",
     "TurnHead",
     "TurnRecord",
+    "cassette_name",
     "decoding",
     "file_stem",
     "is_being_written",

@@ -36,6 +36,7 @@ __all__ = [
     "body_json",
     "case_from",
     "case_json",
+    "cassette_name",
     "columns",
     "decode",
     "decoding",
@@ -313,6 +314,11 @@ def file_stem(turn_id: str, generation: int) -> str:
     slug = re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-")[:60] or "turn"
     digest = hashlib.sha256(turn_id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{slug}-{digest}" if generation == 1 else f"{slug}-{digest}-{generation}"
+
+
+def cassette_name(turn_id: str, attempt: int) -> str:
+    """Return the file name of the messages of an attempt at a turn."""
+    return f"{file_stem(turn_id, 1)}-{attempt}.jsonl"
 
 
 def _relative(path: Path) -> Path:

@@ -34,6 +34,7 @@ __all__ = [
     "SCORES_FILE",
     "SCORES_SCHEMA_VERSION",
     "SCORES_TABLES",
+    "SIDE_FILES",
     "WIRE_FOLDER",
     "create_database",
     "has_tables",
@@ -232,7 +233,7 @@ _BUSY_TIMEOUT_S = 30.0
 _LARGEST_BYTES = 1 << 26
 """The most in a row: four of the largest messages that a connection takes. SQLite would allow a gigabyte."""
 _UNREADABLE = (sqlite3.Error, UnicodeError)  # the latter if SQLite quotes a damaged schema
-_SIDE_FILES = ("", "-journal", "-shm", "-wal")
+SIDE_FILES = ("", "-journal", "-shm", "-wal")
 _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
 
@@ -376,7 +377,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _raw(path: Path, query: str = "") -> sqlite3.Connection:
-    for suffix in _SIDE_FILES:  # SQLite opens these too
+    for suffix in SIDE_FILES:  # SQLite opens these too
         beside = path.with_name(path.name + suffix)
         if os.path.lexists(beside):
             own_file(path.parent, beside)

@@ -29,9 +29,17 @@ from live_eval.recording.schema import (
 )
 from live_eval.redaction import SECRETS
 
-__all__ = ["JudgeProblem", "ScoreReader", "ScoreRow", "ScoreStatus", "ScoreStore", "StoredAudit"]
+__all__ = [
+    "SCORES_LOCK_FILE",
+    "JudgeProblem",
+    "ScoreReader",
+    "ScoreRow",
+    "ScoreStatus",
+    "ScoreStore",
+    "StoredAudit",
+]
 
-_LOCK_FILE = ".scores.lock"
+SCORES_LOCK_FILE = ".scores.lock"
 
 ScoreStatus: TypeAlias = Literal["scored", "unscored", "failed"]
 _STATUS: TypeAdapter[ScoreStatus] = TypeAdapter(ScoreStatus)
@@ -199,7 +207,7 @@ class ScoreStore(ScoreReader):
         if not path.is_dir():
             raise StoreError(f"{path}: expected the folder of a run")
         with ExitStack() as on_failure:
-            lock = WriterLock(path / _LOCK_FILE)
+            lock = WriterLock(path / SCORES_LOCK_FILE)
             on_failure.callback(lock.release)
             file = path / SCORES_FILE
             if has_tables(file):

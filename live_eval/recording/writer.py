@@ -46,15 +46,15 @@ from live_eval.recording.scores import ScoreStore
 from live_eval.redaction import SECRETS
 from live_eval.text.files import private_folder
 
-__all__ = ["RunWriter"]
+__all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 
 _log = logging.getLogger(__name__)
-_LOCK_FILE = ".run.lock"
+RUN_LOCK_FILE = ".run.lock"
 
 
 def is_being_written(folder: Path) -> bool:
     """Return whether a process is writing the run in a folder, as far as can be seen from here."""
-    return is_held(folder / _LOCK_FILE)
+    return is_held(folder / RUN_LOCK_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class RunWriter:
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunWriter:
-        """Begin a run in a new folder.
+        """Begin a run in a new folder, which only its owner may enter.
 
         Args:
             path: The run's folder; created if missing.
@@ -111,7 +111,7 @@ class RunWriter:
         except OSError as error:
             raise StoreError(f"{path}: expected a folder to write a run to: {error.strerror}") from None
         with ExitStack() as on_failure:
-            lock = WriterLock(path / _LOCK_FILE)
+            lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
             if has_tables(path / RUN_FILE):
                 raise StoreError(f"{path}: holds a run already; resume it, or choose another folder")
@@ -141,7 +141,7 @@ class RunWriter:
         if not has_tables(path / RUN_FILE):
             raise StoreError(f"{path}: expected a run to resume, but there is no {RUN_FILE}")
         with ExitStack() as on_failure:
-            lock = WriterLock(path / _LOCK_FILE)
+            lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
             # Checked without writing: opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")

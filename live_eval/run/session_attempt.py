@@ -12,7 +12,7 @@ from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock
 from live_eval.errors import FailureKind, StoreError, TurnError
 from live_eval.impair import Impairment
-from live_eval.recording import WIRE_FOLDER, file_stem
+from live_eval.recording import WIRE_FOLDER, cassette_name
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Job, Plan
@@ -139,7 +139,7 @@ class SessionAttempts:
 
     def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
         folder = self.folder / WIRE_FOLDER
-        path = folder / f"{file_stem(record.turn_id, 1)}-{record.attempt}.jsonl"
+        path = folder / cassette_name(record.turn_id, record.attempt)
         cassette = self.plan.cassette(record, steps)
         try:
             private_folder(folder)

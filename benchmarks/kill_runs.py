@@ -1,0 +1,498 @@
+"""Kill runs at random moments, resume them, and count what was lost, doubled or left behind.
+
+Each run of `TURNS` short turns against the reference endpoint, which answers with the same synthetic signal
+every time, is killed (SIGKILL, which no process sees coming) one to four times: anywhere, while it captures,
+or while it scores; every resumption may be killed too. The last one comes to its end. Then
+
+- every turn and every score that was committed at a kill is still there, unchanged, with the same audio;
+- there are as many turns and scores as in a run that nobody killed, and the replies and scores are equal to
+  that run's;
+- after ``live-eval runs gc``, the folder holds no file that belongs to no turn.
+
+The runs are forked from a process that has loaded live-eval already: most of the time of such a short run
+would go into that.
+
+``python benchmarks/kill_runs.py --kills 200 --seed 1`` kills 200 times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, NoReturn
+
+import soundfile
+
+from live_eval.cli import main as main_of_live_eval
+from live_eval.errors import StoreError
+from live_eval.recording import RUN_FILE, RunReader, ScoreReader, cassette_name
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.server.process import ReferenceProcess
+from live_eval.registry import judge
+from live_eval.registry import load as load_object
+from live_eval.text.wording import counted
+
+TURNS = 12
+RATE_HZ = 24_000
+JUDGES = ("bleu", "prosody")
+_MOST_KILLS = 4
+_COLLECTED_BETWEEN = 0.3  # how often ``runs gc`` comes before the resumption
+_POLL_S = 0.01
+_LOADED = (
+    "live_eval.cli.run",
+    "live_eval.cli.runs",
+    "live_eval.studio.library",
+    "live_eval.recording.housekeeping",
+)
+_LONGEST_S = 300.0
+_END_S = 60.0  # for a process to be gone
+
+
+class Moment(StrEnum):
+    """When a run is killed."""
+
+    ANY = "any"
+    CAPTURING = "capturing"
+    SCORING = "scoring"
+
+
+class Stored(NamedTuple):
+    """What is in a run's folder.
+
+    Args:
+        turns: Digests of the turns by id: the record and its audio.
+        replies: Digests of the replies alone, which are the same in every run.
+        scores: The scores by judge and turn.
+        attempts: How many attempts that were replaced, and failures, there are.
+        state: Of the run.
+    """
+
+    turns: dict[str, str]
+    replies: dict[str, str]
+    scores: dict[tuple[str, str], str]
+    attempts: int
+    state: str
+
+
+NOTHING = Stored({}, {}, {}, 0, "")
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came of it."""
+
+    kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
+    runs: int = 0
+    resumptions: int = 0
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+    collected: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that should not have happened."""
+        return [*self.lost, *self.doubled, *self.different, *self.orphans, *self.broken]
+
+
+def _serve() -> None:
+    """Fork a run for each line of arguments on standard input, and answer what is asked about its end."""
+    for module in _LOADED:
+        importlib.import_module(module)
+    for name in JUDGES:
+        load_object(judge(name).implementation)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "pid" in request:
+            pid, status = os.waitpid(request["pid"], 0 if request["waits"] else os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _run_forked(request["arguments"], request["log"])
+        print(json.dumps(answer), flush=True)
+
+
+def _run_forked(arguments: Sequence[str], log: str) -> NoReturn:
+    """Be ``live-eval`` with these arguments."""
+    os.setsid()
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    code: object = 1
+    try:
+        main_of_live_eval(arguments)
+    except SystemExit as ending:
+        code = ending.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+
+
+class Forks:
+    """The process that the runs are forked from."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-P", str(Path(__file__).resolve()), "--serve"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def start(self, arguments: Sequence[str], log: Path) -> Fork:
+        """Start ``live-eval`` with these arguments."""
+        return Fork(self, self.ask({"arguments": list(arguments), "log": str(log)}))
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        """Return the answer to a request."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(_END_S)
+
+
+class Fork:
+    """A run."""
+
+    def __init__(self, forks: Forks, pid: int) -> None:
+        self._forks = forks
+        self._pid = pid
+        self.status: int | None = None
+
+    def ended(self) -> bool:
+        """Return whether it has ended; `status` is set then."""
+        if self.status is None:
+            self.status = self._forks.ask({"pid": self._pid, "waits": False})
+        return self.status is not None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end, at most so long; return whether it has ended."""
+        until_s = time.monotonic() + seconds
+        while not self.ended() and time.monotonic() < until_s:
+            time.sleep(min(_POLL_S, max(0.0, until_s - time.monotonic())))
+        return self.ended()
+
+    def kill(self) -> None:
+        """Kill it."""
+        os.kill(self._pid, signal.SIGKILL)
+        self.status = self._forks.ask({"pid": self._pid, "waits": True})
+
+
+class Harness:
+    """Runs, kills, resumes and compares.
+
+    Args:
+        folder: Where runs go.
+        base_url: Of the reference endpoint.
+        seed: Of the moments.
+    """
+
+    def __init__(self, folder: Path, base_url: str, seed: int) -> None:
+        self._folder = folder
+        self._base_url = base_url
+        self._random = random.Random(seed)
+        self._manifest = _write_data(folder / "data")
+        self._forks = Forks()
+        self._capture_s = self._score_s = self._whole_s = 0.0
+        self._expected = NOTHING
+        self.findings = Findings()
+
+    def undisturbed(self) -> float:
+        """Hold the run that the others are compared with; return how long it took."""
+        out = self._folder / "undisturbed"
+        began_s = time.monotonic()
+        process = self._start(out, resume=False)
+        captured_s = self._when(process, lambda: _state(out) == "finished")
+        begun_s = self._first_turn_s(out)
+        self._finish(process)
+        ended_s = time.monotonic()
+        self._whole_s, self._score_s = ended_s - began_s, ended_s - captured_s
+        self._capture_s = captured_s - begun_s if begun_s else captured_s - began_s
+        self._expected = stored(out)
+        assert len(self._expected.turns) == TURNS, self._expected
+        assert len(self._expected.scores) == TURNS * len(JUDGES), self._expected.scores
+        return self._whole_s
+
+    def kill_one(self, most: int) -> int:
+        """Kill a run and its resumptions at most `most` times, let it end, and compare; return the kills."""
+        number = self.findings.runs
+        out = self._folder / f"run-{number}"
+        kills = self._random.randint(1, min(most, _MOST_KILLS))
+        before = NOTHING
+        done = 0
+        options = self._random.choice(((), (), ("--record-wire",), ("--processes", "1")))
+        for _ in range(kills):
+            process = self._start(out, *options, resume=bool(before.state))
+            moment = self._random.choice(tuple(Moment))
+            killed = self._kill(process, out, moment)
+            before = self._compare(f"run {number}, kill {done + 1} ({moment})", before, stored(out))
+            if not killed:
+                break
+            done += 1
+            self.findings.kills[moment] += 1
+            if before.state and self._random.random() < _COLLECTED_BETWEEN:
+                self._collect(f"run {number}, after kill {done}", out)
+        process = self._start(out, *options, resume=bool(before.state))
+        self.findings.resumptions += done
+        self._finish(process)
+        after = self._compare(f"run {number}, at its end", before, stored(out))
+        self._compare_with_undisturbed(f"run {number}", after)
+        self._collect(f"run {number}", out)
+        self.findings.orphans += [
+            f"run {number}: {path}" for path in sorted(_files(out) - _expected_files(out))
+        ]
+        if not self.findings.problems:
+            shutil.rmtree(out)
+        self.findings.runs += 1
+        return done
+
+    # -- Processes --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the process that the runs are forked from."""
+        self._forks.close()
+
+    def _start(self, out: Path, *options: str, resume: bool) -> Fork:
+        arguments = [
+            *("run", "--endpoint", "reference"),
+            *("--base-url", self._base_url, "--data", str(self._manifest), "--out", str(out)),
+            *("--word-times", "off", "--judges", ",".join(JUDGES)),
+            *options,
+            *(("--resume",) if resume else ()),
+        ]
+        return self._forks.start(arguments, self._folder / "log")
+
+    def _kill(self, process: Fork, out: Path, moment: Moment) -> bool:
+        """Kill a run at such a moment; return False if it had ended by itself before."""
+        if moment is Moment.CAPTURING:
+            self._when(process, lambda: (out / RUN_FILE).exists() and _state(out) != "finished")
+            self._when(process, lambda: any((out / "audio").glob("*")))
+            process.wait(self._random.uniform(0, self._capture_s))
+        elif moment is Moment.SCORING:
+            self._when(process, lambda: _state(out) == "finished")
+            process.wait(self._random.uniform(0, self._score_s))
+        else:
+            process.wait(self._random.uniform(0, self._whole_s))
+        if process.ended():
+            self._check_status(process)
+            return False
+        process.kill()
+        return True
+
+    def _finish(self, process: Fork) -> None:
+        assert process.wait(_LONGEST_S), "the run hangs"
+        self._check_status(process)
+
+    def _check_status(self, process: Fork) -> None:
+        if process.status:
+            said = (self._folder / "log").read_text(errors="replace")[-600:]
+            self.findings.broken.append(f"run {self.findings.runs}: status {process.status}: {said}")
+
+    def _when(self, process: Fork, happened: object) -> float:
+        """Return when something has happened, or the process has ended."""
+        assert callable(happened)
+        deadline_s = time.monotonic() + _LONGEST_S
+        while not happened() and not process.ended():
+            assert time.monotonic() < deadline_s, "the run hangs"
+            time.sleep(_POLL_S)
+        return time.monotonic()
+
+    def _first_turn_s(self, out: Path) -> float:
+        """Return how long ago, on the monotonic clock, the first audio of a run was written."""
+        first = min((path.stat().st_mtime for path in (out / "audio").iterdir()), default=None)
+        return 0.0 if first is None else time.monotonic() - (time.time() - first)
+
+    # -- Comparisons ------------------------------------------------------------------------------------
+
+    def _compare(self, where: str, before: Stored, after: Stored) -> Stored:
+        for name, then, now in (("turn", before.turns, after.turns), ("score", before.scores, after.scores)):
+            for key in then:
+                if now.get(key) != then[key]:  # type: ignore[call-overload]
+                    what = "is gone" if key not in now else "is another"
+                    self.findings.lost.append(f"{where}: {name} {key} {what}")
+        return after
+
+    def _compare_with_undisturbed(self, where: str, after: Stored) -> None:
+        expected = self._expected
+        findings = self.findings
+        if after.state != "finished":
+            findings.broken.append(f"{where}: the run is {after.state or 'not there'}")
+        if after.turns.keys() != expected.turns.keys():
+            findings.lost.append(f"{where}: turns {sorted(expected.turns.keys() ^ after.turns.keys())}")
+        if after.attempts:
+            findings.doubled.append(f"{where}: {counted(after.attempts, 'further attempt')}")
+        if len(after.scores) != len(expected.scores):
+            findings.doubled.append(f"{where}: {len(after.scores)} scores")
+        for name, ours, theirs in (
+            ("reply", after.replies, expected.replies),
+            ("score", after.scores, expected.scores),
+        ):
+            findings.different += [
+                f"{where}: {name} {key}: {ours.get(key)} is not {value}"  # type: ignore[call-overload]
+                for key, value in theirs.items()
+                if ours.get(key) != value  # type: ignore[call-overload]
+            ]
+
+    def _collect(self, where: str, out: Path) -> None:
+        """Let ``runs gc`` clean up."""
+        said = self._folder / "gc.json"
+        said.unlink(missing_ok=True)
+        process = self._forks.start(["runs", "gc", str(out), "--json"], said)
+        assert process.wait(_LONGEST_S), "runs gc hangs"
+        if process.status:
+            self.findings.broken.append(f"{where}: runs gc: {said.read_text()[-300:]}")
+            return
+        self.findings.collected += sum(
+            len(each["removed"]) for each in json.loads(said.read_text())["folders"]
+        )
+
+
+def stored(out: Path) -> Stored:
+    """Return what is in a run's folder."""
+    if not _state(out):
+        return NOTHING
+    with RunReader.open(out) as run:
+        turns: dict[str, str] = {}
+        replies: dict[str, str] = {}
+        attempts = len(run.failures())
+        for turn in run.turns():
+            attempts += len(run.replaced(turn.turn_id))
+            sound = hashlib.sha256()
+            for pcm in run.audio(turn):
+                sound.update(pcm.tobytes())
+            replies[turn.turn_id] = sound.hexdigest()
+            both = run.both_sides(turn.turn_id)
+            sound.update(both[0].tobytes() if both is not None else b"")
+            facts = (turn.attempt, turn.wall_ns, str(turn.failure), len(run.log(turn.turn_id)))
+            turns[turn.turn_id] = f"{facts} {sound.hexdigest()}"
+        state = run.state
+    with ScoreReader.open(out) as reader:
+        scores: dict[tuple[str, str], str] = {}
+        for row in reader.read():
+            key = (f"{row.judge} {row.version}", row.turn_id)
+            assert key not in scores
+            scores[key] = f"{row.status} {sorted(row.values.items())} {row.reason}"
+    return Stored(turns, replies, scores, attempts, state)
+
+
+def _state(out: Path) -> str:
+    """Return the state of a run; empty if there is none yet."""
+    with contextlib.suppress(StoreError), RunReader.open(out) as run:
+        return run.state
+    return ""
+
+
+def _files(out: Path) -> set[str]:
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+def _expected_files(out: Path) -> set[str]:
+    """Return the files that a run which has ended may have."""
+    with RunReader.open(out) as run:
+        turns = list(run.turns())
+    audio = {turn.both_file for turn in turns} | {
+        each.audio_file for turn in turns for each in turn.responses
+    }
+    wire = {f"wire/{cassette_name(turn.turn_id, turn.attempt)}" for turn in turns}
+    own = {"run.sqlite", "scores.sqlite", "report.html"}
+    return own | wire | {f"audio/{path.name}" for path in audio if path is not None}
+
+
+def _write_data(folder: Path) -> Path:
+    """Write recordings of 0.2 s and more, and their manifest."""
+    folder.mkdir(parents=True)
+    rows = []
+    for number in range(TURNS):
+        speech = calibration_speech(200 + 20 * number, RATE_HZ)
+        soundfile.write(folder / f"{number}.wav", speech.audio.int16(), RATE_HZ)
+        end_ms = speech.voice_end_sample * 1000 / RATE_HZ
+        marks = {"onset_ms": 0, "voice_end_ms": end_ms, "words_end_ms": end_ms}
+        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", **marks})
+    manifest = folder / "manifest.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return manifest
+
+
+@contextlib.contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True)
+        yield kept
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+async def kill_runs(folder: Path, kills: int, seed: int) -> Findings:
+    """Kill so many times, and return what was found."""
+    arguments = ("--delay-ms", "20", "--reply-ms", "1200")
+    async with ReferenceProcess(log_folder=folder, calibrate=True, arguments=arguments) as endpoint:
+        harness = await asyncio.to_thread(Harness, folder, endpoint.base_url, seed)
+        whole_s = await asyncio.to_thread(harness.undisturbed)
+        print(f"undisturbed: {whole_s:.1f} s", flush=True)
+        done = 0
+        while done < kills:
+            done += await asyncio.to_thread(harness.kill_one, kills - done)
+            findings = harness.findings
+            print(f"{done} kills, {len(findings.problems)} problems", *findings.problems[-1:], flush=True)
+        harness.close()
+    return harness.findings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Kill runs as the command line says; return 0 if nothing was lost, doubled or left."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=None, help="keep the runs in this new folder")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args(arguments)
+    if chosen.serve:
+        _serve()
+        return 0
+    began_s = time.monotonic()
+    with _folder(chosen.folder) as folder:
+        findings = asyncio.run(kill_runs(folder, chosen.kills, chosen.seed))
+    for problem in findings.problems:
+        print(problem)
+    moments = ", ".join(f"{count} {moment}" for moment, count in findings.kills.items())
+    print(
+        f"kills {sum(findings.kills.values())} ({moments}), runs {findings.runs}, seed {chosen.seed}, "
+        f"{time.monotonic() - began_s:.0f} s, load {os.getloadavg()[0]:.1f}: lost {len(findings.lost)}, "
+        f"doubled {len(findings.doubled)}, different {len(findings.different)}, orphans "
+        f"{len(findings.orphans)} (gc removed {findings.collected}), broken {len(findings.broken)}; aim: 0"
+    )
+    return 1 if findings.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

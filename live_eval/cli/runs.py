@@ -1,0 +1,192 @@
+"""``live-eval runs``: the recorded runs, what killed processes left in them, and their deletion."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from live_eval.cli import FAILED, _options
+from live_eval.errors import LiveEvalError, StoreError, UsageError
+from live_eval.text.wording import counted
+
+if TYPE_CHECKING:
+    from live_eval.studio.library import ListedFolder
+
+__all__ = ["command"]
+
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+_folders = click.argument("folders", nargs=-1, type=_FOLDER)
+
+
+@click.group()
+def command() -> None:
+    """List recorded runs, clean up after killed ones, and delete runs."""
+
+
+@command.command("list")
+@_folders
+@_options.json_option
+def _list(folders: tuple[Path, ...], as_json: bool) -> None:
+    """List runs and campaigns.
+
+    FOLDERS are runs, campaigns, or folders of them; recordings/ by default.
+    """
+    from live_eval.cli._listing import NONE, figure_table, output_console
+
+    rows = [_facts(each) for each in _found(folders)]
+    if as_json:
+        _options.print_json({"folders": rows})
+        return
+    table = figure_table(
+        "run", "state", "endpoint", "data", "turns", "failed", "MB", text=("state", "endpoint", "data")
+    )
+    for row in rows:
+        table.add_row(
+            row["path"],
+            row["problem"] or row["state"],
+            row["endpoint"] or NONE,
+            row["data"] or NONE,
+            NONE if row["turns"] is None else f"{row['turns']} of {row['planned'] or '?'}",
+            str(row["failed"] or NONE),
+            f"{row['bytes'] / 1e6:.1f}",
+        )
+    output_console().print(table)
+
+
+@command.command("delete")
+@click.argument("runs", nargs=-1, required=True, type=_FOLDER)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def _delete(runs: tuple[Path, ...], yes: bool) -> None:
+    """Delete runs and campaigns: turns, audio, scores, judges' answers, cassettes and reports.
+
+    Files in RUNS that live-eval did not write stay there. A run that is being written is refused.
+    """
+    chosen = [each for run in runs for each in [_one(run)]]
+    for each in chosen:
+        facts = _facts(each)
+        turns = "" if facts["turns"] is None else f", {counted(facts['turns'], 'turn')}"
+        click.echo(f"{each.path}: {each.kind}{turns}, {facts['bytes'] / 1e6:.1f} MB")
+    if not yes:
+        click.confirm(f"Delete {counted(len(chosen), 'folder')} for good?", abort=True)
+    for each in chosen:
+        left = _deleted(each)
+        if left:
+            names = ", ".join(path.name for path in left[:5])
+            click.echo(f"note: {each.path} stays: {names} was not written by live-eval", err=True)
+
+
+@command.command("gc")
+@_folders
+@click.option("--dry-run", is_flag=True, help="Remove nothing; list what would be removed.")
+@_options.json_option
+def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
+    """Remove what killed processes left: audio of no turn, temporary files, stale locks.
+
+    A run that is being written is left alone. FOLDERS as for `runs list`.
+    """
+    from live_eval.recording import is_being_written
+    from live_eval.recording.housekeeping import leftovers, remove_leftovers
+
+    rows: list[dict[str, Any]] = []
+    for each in _found(folders):
+        if each.kind != "run":
+            continue
+        row: dict[str, Any] = {"path": str(each.path), "removed": [], "problem": None}
+        rows.append(row)
+        try:
+            if dry_run:
+                busy = is_being_written(each.path)
+                removed = [] if busy else leftovers(each.path)
+            else:
+                removed = remove_leftovers(each.path)
+            row["removed"] = [str(path.relative_to(each.path)) for path in removed]
+        except StoreError as error:
+            row["problem"] = str(error)
+    if as_json:
+        _options.print_json({"dry_run": dry_run, "folders": rows})
+    else:
+        for row in rows:
+            for name in row["removed"]:
+                click.echo(f"{'would remove' if dry_run else 'removed'} {Path(row['path']) / name}")
+            if row["problem"]:
+                click.echo(f"left alone: {row['problem']}", err=True)
+        removed_files = counted(sum(len(row["removed"]) for row in rows), "file")
+        click.echo(f"{counted(len(rows), 'run')}: {removed_files} {'to remove' if dry_run else 'removed'}")
+    sys.exit(FAILED if any(row["problem"] for row in rows) else 0)
+
+
+def _found(folders: Sequence[Path]) -> list[ListedFolder]:
+    """Return the runs and campaigns in folders, or those in recordings/."""
+    from live_eval.studio.library import Library
+
+    return Library(folders or [_options.RECORDINGS]).folders()
+
+
+def _one(folder: Path) -> ListedFolder:
+    """Return a folder that is itself a run or a campaign.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    found = [each for each in _found([folder]) if each.path == folder.resolve()]
+    if not found:
+        raise UsageError(f"{folder}: expected the folder of a run or of a campaign")
+    return found[0]
+
+
+def _facts(each: ListedFolder) -> dict[str, Any]:
+    """Return what the list says about a folder."""
+    from live_eval.recording import RunReader, is_being_written, part_of, text_of
+
+    facts: dict[str, Any] = {
+        "path": _shown(each.path),
+        "kind": each.kind,
+        "state": each.kind,
+        "endpoint": None,
+        "data": None,
+        "started_at": None,
+        "turns": None,
+        "planned": None,
+        "failed": None,
+        "bytes": sum(path.lstat().st_size for path in _files(each.path)),
+        "problem": None,
+    }
+    if each.kind != "run":
+        return facts
+    try:
+        with RunReader.open(each.path) as run:
+            died = run.state == "running" and not is_being_written(each.path)
+            facts |= {
+                "state": "died" if died else run.state,
+                "endpoint": text_of(part_of(run.manifest, "endpoint"), "name"),
+                "data": text_of(part_of(run.manifest, "data"), "name"),
+                "started_at": run.started_at,
+                "turns": len(run),
+                "planned": run.manifest.get("turns"),
+                "failed": run.failed_turns,
+            }
+    except LiveEvalError as error:
+        facts["problem"] = str(error)
+    return facts
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        if not path.is_symlink() and path.is_file():
+            yield path
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _deleted(each: ListedFolder) -> list[Path]:
+    """Delete a folder; return what stays in it."""
+    from live_eval.recording.housekeeping import delete_campaign, delete_run
+
+    return delete_run(each.path) if each.kind == "run" else delete_campaign(each.path)
