@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -77,6 +78,8 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
         if left:
             names = ", ".join(path.name for path in left[:5])
             click.echo(f"note: {each.path} stays: {names} was not written by live-eval", err=True)
+        for page in sorted(each.path.parent.glob(f"*{glob.escape(each.path.name)}*.html")):
+            click.echo(f"note: {_shown(page)} may hold its audio: delete it too", err=True)
 
 
 @command.command("gc")

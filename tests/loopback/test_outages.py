@@ -104,14 +104,21 @@ def settings(base_url: str, folder: Path, **turns: Any) -> dict[str, Any]:
 
 
 async def run(
-    config: dict[str, Any], out: Path, observer: SilentObserver, *, resume: bool = False
+    config: dict[str, Any],
+    out: Path,
+    observer: SilentObserver,
+    *,
+    resume: bool = False,
+    retry_failed: bool = False,
 ) -> RunOutcome:
     def begin() -> tuple[Plan, RunWriter]:
         plan = make_plan(validate(config))
-        return plan, RunWriter.resume(out) if resume else RunWriter.create(out, plan.manifest())
+        if resume:
+            return plan, RunWriter.resume(out, ended=retry_failed)
+        return plan, RunWriter.create(out, plan.manifest())
 
     plan, writer = await asyncio.to_thread(begin)
-    outcome = await play(plan, writer, out, observer)
+    outcome = await play(plan, writer, out, observer, retry_failed=retry_failed)
     await asyncio.to_thread(writer.end, finished=outcome.complete)
     return outcome
 
@@ -152,3 +159,31 @@ async def test_a_run_that_outlasts_its_patience_stops_and_is_resumed(tmp_path: P
         await one.start()
         outcome = await run(config, out, SilentObserver(), resume=True)
     assert outcome == RunOutcome(TURNS, 0, interrupted=False)
+
+
+def attempts(out: Path) -> list[tuple[str, list[int], list[tuple[int, bool]]]]:
+    """Return the number of each attempt at each turn that was stored, and the failures."""
+    with RunReader.open(out) as reader:
+        failures = reader.failures()
+        return [
+            (
+                turn.turn_id,
+                [*(each.attempt for each in reader.replaced(turn.turn_id)), turn.attempt],
+                [(each.attempt, each.retried) for each in failures if each.turn_id == turn.turn_id],
+            )
+            for turn in reader.turns()
+        ]
+
+
+async def test_failed_turns_of_an_ended_run_are_played_again_and_the_attempts_kept(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    async with endpoint() as one:
+        config = settings(one.base_url, tmp_path, repeat=2, retries=1)
+        await one.kill()
+        assert await run(config, out, SilentObserver()) == RunOutcome(0, 2, interrupted=False)
+        await one.start()
+        outcome = await run(config, out, SilentObserver(), resume=True, retry_failed=True)
+        assert outcome == RunOutcome(2, 0, interrupted=False)
+    for _, stored, failures in await asyncio.to_thread(attempts, out):
+        assert stored == [2, 3]
+        assert failures == [(1, True), (2, True)]

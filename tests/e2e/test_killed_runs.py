@@ -1,0 +1,18 @@
+"""Runs that are killed at random moments lose nothing; `benchmarks/kill_runs.py` kills many more."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(600)
+
+KILL_RUNS = Path(__file__).parents[2] / "benchmarks/kill_runs.py"
+
+
+def test_killed_runs_lose_nothing_and_double_nothing() -> None:
+    command = [sys.executable, str(KILL_RUNS), "--kills", "5", "--seed", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lost 0, doubled 0, different 0, orphans 0" in done.stdout

@@ -1,0 +1,87 @@
+"""``live-eval runs``: list, delete, gc."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from live_eval.cli import cli
+from live_eval.recording import RunWriter
+
+
+def runs(*arguments: object, answer: str | None = None) -> Result:
+    return CliRunner().invoke(cli, ["runs", *map(str, arguments)], input=answer)
+
+
+@pytest.fixture
+def died(tmp_path: Path) -> Path:
+    """A run that died, with audio of a turn that was not committed."""
+    folder = tmp_path / "recordings" / "died"
+    writer = RunWriter.create(
+        folder, {"turns": 3, "endpoint": {"name": "reference"}, "data": {"name": "mine"}}
+    )
+    writer.close()
+    (folder / "audio" / "orphan.reply.flac").write_bytes(b"fLaC")
+    return folder
+
+
+def test_the_list_shows_the_state_of_each_run(died: Path, run_folder: Path) -> None:
+    done = runs("list", died.parent, run_folder, "--json")
+    assert done.exit_code == 0, done.output
+    rows = {Path(row["path"]).name: row for row in json.loads(done.stdout)["folders"]}
+    facts = {"kind": "run", "state": "died", "endpoint": "reference", "data": "mine"}
+    assert rows[died.name].items() >= {**facts, "turns": 0, "planned": 3, "failed": 0}.items()
+    assert rows[run_folder.name]["state"] == "finished"
+    assert rows[run_folder.name]["bytes"] > 0
+    assert "died" in runs("list", died.parent).stdout
+
+
+def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(died: Path) -> None:
+    (died / "run.sqlite").write_bytes(b"this is no database")
+    (row,) = json.loads(runs("list", died, "--json").stdout)["folders"]
+    assert "expected a database" in row["problem"]
+
+
+def test_gc_shows_what_it_would_remove_and_removes_it(died: Path) -> None:
+    orphan = died / "audio" / "orphan.reply.flac"
+    dry = runs("gc", died.parent, "--dry-run")
+    assert f"would remove {orphan}" in dry.stdout
+    assert orphan.exists()
+    assert f"removed {orphan}" in runs("gc", died.parent).stdout
+    assert not orphan.exists()
+    assert runs("gc", died.parent).stdout == "1 run: 0 files removed\n"
+
+
+def test_gc_reports_a_run_that_is_being_written(died: Path) -> None:
+    with RunWriter.resume(died):
+        done = runs("gc", died.parent, "--json")
+    assert done.exit_code == 3
+    (row,) = json.loads(done.stdout)["folders"]
+    assert row["removed"] == []
+    assert "is being written by process" in row["problem"]
+
+
+def test_nothing_is_deleted_without_a_yes(died: Path) -> None:
+    refused = runs("delete", died, answer="n\n")
+    assert refused.exit_code == 1
+    assert died.exists()
+    assert runs("delete", died, answer="y\n").exit_code == 0
+    assert not died.exists()
+
+
+def test_what_is_no_run_is_not_deleted(tmp_path: Path, died: Path) -> None:
+    done = runs("delete", tmp_path, "--yes")
+    assert "expected the folder of a run or of a campaign" in str(done.exception)
+    assert died.exists()
+
+
+def test_files_that_stay_and_pages_with_its_audio_are_named(died: Path) -> None:
+    (died / "notes.txt").write_text("mine")
+    page = died.parent / "report-died-other.html"
+    page.write_text("<audio>")
+    done = runs("delete", died, "--yes")
+    assert done.exit_code == 0, done.output
+    assert "notes.txt was not written by live-eval" in done.stderr
+    assert f"{page} may hold its audio" in done.stderr
+    assert page.exists()

@@ -1,0 +1,184 @@
+"""What killed processes leave in a run's folder is found and removed, and nothing else is."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from live_eval.errors import FailureKind, StoreError, StoreLockedError
+from live_eval.recording import (
+    AUDIO_FOLDER,
+    RUN_FILE,
+    WIRE_FOLDER,
+    RunReader,
+    RunWriter,
+    ScoreStore,
+    TurnRecord,
+    cassette_name,
+)
+from live_eval.recording.housekeeping import delete_campaign, delete_run, leftovers, remove_leftovers
+from live_eval.recording.schema import open_database
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Case, Failure, Variant
+
+DEAD = "process 999999999 on {}"
+
+
+def a_turn(name: str, attempt: int = 1, *, fails: bool = False) -> TurnRecord:
+    case = Case(case_id=name, script_id=name, variant=Variant.TARGET, audio_path=Path("x.wav"))
+    failure = Failure(FailureKind.CLOSED, "gone") if fails else None
+    return spoken_turn(case, TurnPlan(failure=failure), attempt=attempt)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of two turns, one of them tried again, with cassettes and scores."""
+    folder = tmp_path / "run"
+    with RunWriter.create(folder, {"turns": 2}) as writer:
+        writer.commit(a_turn("a"))
+        writer.commit(a_turn("b", fails=True))
+        writer.commit(a_turn("b", attempt=2))
+        writer.end(finished=True)
+    (folder / WIRE_FOLDER).mkdir()
+    for name, attempt in (("a", 1), ("b", 1), ("b", 2)):
+        (folder / WIRE_FOLDER / cassette_name(name, attempt)).write_text("{}")
+    ScoreStore.open(folder).close()
+    return folder
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def leave(folder: Path) -> set[str]:
+    """Leave what killed processes leave; return the names."""
+    wire = f"{WIRE_FOLDER}/{cassette_name('b', 3)}"
+    audio = [f"{AUDIO_FOLDER}/c.reply.flac", f"{AUDIO_FOLDER}/a.both.flac.part"]
+    names = [wire, *audio, "report.html.part", ".run.lock", ".scores.lock"]
+    for name in names:
+        (folder / name).write_text(DEAD.format(os.uname().nodename) if name.endswith("lock") else "left")
+    return set(names)
+
+
+def test_leftovers_are_found_and_removed_and_nothing_else_is(run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+    (run / AUDIO_FOLDER / "mine.wav").write_text("mine")
+    before = files(run)
+    assert leftovers(run) == []
+    left = leave(run)
+    assert {str(path.relative_to(run)) for path in leftovers(run)} == left
+    assert files(run) == before | left
+    assert {str(path.relative_to(run)) for path in remove_leftovers(run)} == left
+    assert files(run) == before
+    assert remove_leftovers(run) == []
+    with RunReader.open(run) as reader:
+        assert [turn.turn_id for turn in reader.turns()] == ["a", "b"]
+        assert not reader.lost_audio()
+        assert all(each.both_file.exists() for each in reader.replaced("b") if each.both_file)
+
+
+def test_a_log_that_a_killed_process_left_is_taken_into_the_database(run: Path) -> None:
+    script = f"""
+import os
+from pathlib import Path
+from live_eval.recording import RunWriter
+from tests.unit.recording.test_housekeeping import a_turn
+writer = RunWriter.resume(Path({str(run)!r}), ended=True)
+writer.commit(a_turn("c"))
+os._exit(9)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == 9
+    logs = {path.name for path in leftovers(run)}
+    assert f"{RUN_FILE}-wal" in logs
+    assert f"{RUN_FILE}-wal" in {path.name for path in remove_leftovers(run)}
+    assert not (run / f"{RUN_FILE}-wal").exists()
+    with RunReader.open(run) as reader:
+        assert "c" in reader
+        assert reader.state == "running", "that it died is not forgotten"
+
+
+def test_a_run_that_is_being_written_is_left_alone(run: Path) -> None:
+    leave(run)
+    with RunWriter.resume(run, ended=True):
+        (run / AUDIO_FOLDER / "being-written.flac.part").touch()
+        assert leftovers(run) == []
+        for change in (remove_leftovers, delete_run):
+            with pytest.raises(StoreLockedError):
+                change(run)
+        assert (run / AUDIO_FOLDER / "being-written.flac.part").exists()
+
+
+def test_a_run_that_is_being_scored_is_not_deleted(run: Path) -> None:
+    with ScoreStore.open(run), pytest.raises(StoreLockedError):
+        delete_run(run)
+    with RunReader.open(run) as reader:
+        assert len(reader) == 2
+
+
+def test_a_run_is_deleted_with_everything_that_was_recorded(run: Path) -> None:
+    leave(run)
+    for name in ("report.html", "reference-endpoint.log"):
+        (run / name).touch()
+    assert delete_run(run) == []
+    assert not run.exists()
+
+
+def test_files_of_others_stay(run: Path) -> None:
+    (run / "notes.txt").write_text("mine")
+    (run / AUDIO_FOLDER / "mine.wav").write_text("mine")
+    assert delete_run(run) == [run / AUDIO_FOLDER, run / "notes.txt"]
+    assert files(run) == {"notes.txt", f"{AUDIO_FOLDER}/mine.wav"}
+
+
+def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (run / WIRE_FOLDER).rename(elsewhere)
+    (run / WIRE_FOLDER).symlink_to(elsewhere)
+    with pytest.raises(StoreError, match="leads out of the run's folder"):
+        leftovers(run)
+    assert delete_run(run) == [run / WIRE_FOLDER]
+    assert len(files(elsewhere)) == 3
+
+
+def test_a_campaign_is_deleted_with_its_runs_and_recordings(run: Path) -> None:
+    campaign = run.parent
+    (campaign / "campaign.json").touch()
+    (campaign / "inputs").mkdir()
+    (campaign / "inputs" / "speech.flac").touch()
+    assert delete_campaign(campaign) == []
+    assert not campaign.exists()
+
+
+def test_folders_of_recordings_are_private(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        RunWriter.create(tmp_path / "new", {}).close()
+    finally:
+        os.umask(old)
+    for folder in (tmp_path / "new", tmp_path / "new" / AUDIO_FOLDER):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_run_whose_creation_was_killed_only_loses_its_lock(tmp_path: Path) -> None:
+    (tmp_path / AUDIO_FOLDER).mkdir()
+    (tmp_path / RUN_FILE).touch()
+    (tmp_path / ".run.lock").write_text(DEAD.format(os.uname().nodename))
+    assert [path.name for path in remove_leftovers(tmp_path)] == [".run.lock"]
+
+
+def test_a_database_that_another_program_locks_is_an_error_that_says_so(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("live_eval.recording.schema._BUSY_TIMEOUT_S", 0.1)
+    with closing(sqlite3.connect(run / RUN_FILE, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(
+            StoreError, match="another program has locked the database; close it and try again"
+        ):
+            open_database(run / RUN_FILE, 3)
