@@ -3,7 +3,7 @@
 A run is a folder::
 
     recordings/<run>/
-        run.sqlite       manifest, turns, responses, events, failures; changed after its end by further attempts only
+        run.sqlite       manifest, turns, responses, events, failures; once ended, it only gets new attempts
         scores.sqlite    scores, keyed by judge and judge version
         wire/            a cassette of each attempt, with --record-wire
         audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left the user, right the endpoint)

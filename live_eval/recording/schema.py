@@ -1,6 +1,7 @@
 """The tables of a run's databases, their versions, and how their files are opened.
 
-``run.sqlite`` is never changed after the run has ended; ``scores.sqlite`` can be deleted and made again.
+``run.sqlite`` gets only further attempts once the run has ended; ``scores.sqlite`` can be deleted and made
+again.
 Times are nanoseconds on the monotonic clock of the machine that ran (``wall_ns`` is the one anchor per turn);
 arrays are little-endian int64 blobs.
 """
