@@ -55,6 +55,11 @@ help: ## Show the targets.
 	@$(COMPILE)
 	@touch $@
 
+.venv/fuzz: .venv/dev
+	@echo "setting up .venv (coverage-guided fuzzing) …"
+	@$(PIP) --editable '.[local,torch,emotion,wordnet,export,dev,fuzz]'
+	@touch $@
+
 .venv-strangers/%/ready: $(STRANGERS)/requirements-%.txt .venv/python
 	@echo "setting up $(@D) (third-party programs) …"
 	@$(PYTHON) -m venv $(@D)
@@ -103,12 +108,12 @@ e2e: .venv/dev strangers virtual-sound ## Run whole conversations with third-par
 e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.
 	@$(SPREAD) $(SHORT) -rs --dist loadfile tests/e2e
 
-fuzz: .venv/dev ## Fuzz every dialect for SECONDS (10) each, or only CLIENTS="openai glm".
-	@$(BIN)/python -m live_eval.testing.fuzz $(CLIENTS) --golden tests/conformance/golden --seconds $(or $(SECONDS),10)
+fuzz: .venv/fuzz ## Fuzz dialects, parsers and the studio for SECONDS (10) each, or only TARGETS="openai wav".
+	@$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(or $(SECONDS),10)
 
 bench: .venv/bench ## Run the benchmarks; each ends with one line: its figure and its aim.
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean: ## Remove environments and caches; keep the runs in recordings/.
-	rm -rf .venv .venv-strangers $(STRANGERS)/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .fuzz .venv .venv-strangers $(STRANGERS)/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,7 +24,7 @@ from live_eval.clock import SystemClock
 from live_eval.dialect import Message
 from live_eval.registry import client, load
 
-__all__ = ["fuzz_dialect"]
+__all__ = ["damaged_message", "fuzz_dialect"]
 
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 2**63, -(2**70), 1e308, 0.1, "", "x", "\x00", "\ud800", "é" * 1_000, [], {}),
@@ -107,12 +107,19 @@ def _damaged(
             case 2:
                 yield replace(pick.choice(others), at_ns=step.at_ns)
             case 3 | 4 | 5:
-                yield replace(step, message=_broken(step.message, others, pick))
+                yield replace(step, message=damaged_message(step.message, others, pick))
             case _:
                 yield step
 
 
-def _broken(message: Message, others: Sequence[Received], pick: random.Random) -> Message:
+def damaged_message(message: Message, others: Sequence[Received], pick: random.Random) -> Message:
+    """Return a message with its bytes or one of its JSON values damaged at random.
+
+    Args:
+        message: The message.
+        others: Messages whose parts may replace parts of it.
+        pick: Decides.
+    """
     chance = pick.random()
     if chance < 0.03:  # text instead of binary, or the reverse
         return message.decode("latin-1") if isinstance(message, bytes) else message.encode("utf-8", "replace")

@@ -1,0 +1,154 @@
+"""Fuzz with coverage: ``python -m tests.fuzz [TARGET …] --seconds 10``; needs atheris (extra ``fuzz``).
+
+Each target runs in a process of its own, from its seeds and the corpus. New inputs that reach more code are
+kept in .fuzz/, and ``--merge`` minimises them into the corpus. An input that breaks a target is written to
+.fuzz/TARGET/crashes; put it into tests/fuzz/corpus/TARGET together with the fix, and every test run plays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_WORK = Path(".fuzz")
+_LONGEST_INPUT = 16_384
+_LONGEST_S = 20
+_MOST_MB = 3_000
+_MERGED_BYTES = 36_000
+"""The most that the corpus keeps for a target: with 31 targets, about a megabyte."""
+
+
+def main() -> None:
+    """Fuzz targets one after the other, or one in this process."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET")
+    parser.add_argument("--seconds", type=int, default=10, help="time for each target")
+    parser.add_argument("--merge", action="store_true", help="minimise what was found into the corpus")
+    parser.add_argument("--in-process", help=argparse.SUPPRESS)
+    arguments, flags = parser.parse_known_args()
+    if arguments.in_process:
+        _fuzz(arguments.in_process, flags)
+        return
+    from tests.fuzz.targets import TARGETS
+
+    names = arguments.targets or list(TARGETS)
+    if unknown := set(names) - set(TARGETS):
+        parser.error(f"unknown target {', '.join(sorted(unknown))}; expected one of {', '.join(TARGETS)}")
+    run = _merge if arguments.merge else functools.partial(_run, seconds=arguments.seconds)
+    broken = [name for name in names if not run(name)]
+    sys.exit(f"broken: {', '.join(broken)}" if broken else 0)
+
+
+def _run(name: str, seconds: int) -> bool:
+    """Fuzz a target in a process; return whether nothing broke."""
+    from tests.fuzz.seeds import corpus, seeds
+
+    found, crashes = _WORK / name / "found", _WORK / name / "crashes"
+    for folder in (found, crashes):
+        folder.mkdir(parents=True, exist_ok=True)
+    for data in (*seeds(name), *(path.read_bytes() for path in corpus(name))):
+        (found / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+    count = _WORK / name / "messages"
+    count.unlink(missing_ok=True)
+    log = _WORK / name / "log"
+    with log.open("wb") as output:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.fuzz", "--in-process", name, str(found)),
+                *(f"-max_total_time={seconds}", f"-artifact_prefix={crashes}/", f"-max_len={_LONGEST_INPUT}"),
+                *(f"-timeout={_LONGEST_S}", f"-rss_limit_mb={_MOST_MB}", "-print_final_stats=1"),
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    messages = count.read_text() if count.exists() else "0"
+    outcome = "nothing broke" if done.returncode == 0 else f"BROKEN, see {log} and {crashes}"
+    sys.stdout.write(f"{name}: {messages} messages, {outcome}\n")
+    sys.stdout.flush()
+    return done.returncode == 0
+
+
+def _merge(name: str) -> bool:
+    """Replace the corpus of a target by the smallest inputs that reach the same code."""
+    from tests.fuzz.seeds import CORPUS, corpus
+
+    merged = _WORK / name / "merged"
+    merged.mkdir(parents=True, exist_ok=True)
+    for path in merged.iterdir():
+        path.unlink()
+    command = [sys.executable, "-m", "tests.fuzz", "--in-process", name, "-merge=1", str(merged)]
+    done = subprocess.run([*command, str(_WORK / name / "found")], capture_output=True, check=False)
+    (CORPUS / name).mkdir(parents=True, exist_ok=True)
+    room = _MERGED_BYTES - sum(path.stat().st_size for path in corpus(name))
+    for path in sorted(merged.iterdir(), key=lambda path: path.stat().st_size):
+        room -= path.stat().st_size
+        if room < 0:
+            break
+        (CORPUS / name / path.name[:16]).write_bytes(path.read_bytes())
+    return done.returncode == 0
+
+
+def _instrumented(name: str) -> list[str]:
+    """Return the packages whose coverage guides a target; to instrument all takes half a minute."""
+    if name == "studio":
+        return ["live_eval.studio"]
+    if name in os.listdir("tests/conformance/golden"):
+        return ["live_eval.clients.dialects", "live_eval.clients.toolkit", "live_eval.session"]
+    return [
+        "live_eval.audio",
+        "live_eval.cassettes",
+        "live_eval.clients.transports",
+        "live_eval.data",
+        "live_eval.impair",
+        "live_eval.run.run_file",
+        "live_eval.sockets",
+    ]
+
+
+def _fuzz(name: str, flags: list[str]) -> None:
+    import atheris
+
+    with atheris.instrument_imports(include=_instrumented(name), enable_loader_override=False):
+        from tests.fuzz.dialect_target import mutate_conversation
+        from tests.fuzz.targets import TARGETS, messages_in
+
+        if name == "studio":
+            importlib.import_module("tests.fuzz.studio_target")
+    from tests.support.bundled import DIALECTS
+
+    target = TARGETS[name]
+    counted = _WORK / name / "messages"
+    tally = {"inputs": 0, "messages": 0}
+
+    def one_input(data: bytes) -> None:
+        target(data)
+        tally["inputs"] += 1
+        tally["messages"] += messages_in(name, data)
+        if tally["inputs"] % 64 == 0:
+            counted.write_text(str(tally["messages"]))
+
+    options: dict[str, Any] = {}
+    if name in DIALECTS:
+
+        def mutate(data: bytes, max_size: int, seed: int) -> bytes:
+            if seed % 3 == 0:
+                return bytes(atheris.Mutate(data, max_size))
+            return mutate_conversation(name, data, max_size, seed)
+
+        options["custom_mutator"] = mutate
+    counted.parent.mkdir(parents=True, exist_ok=True)
+    atheris.Setup([sys.argv[0], *flags], one_input, **options)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    main()
