@@ -28,6 +28,7 @@ _SILK_MS = (10, 20, 40, 60)
 _HYBRID_MS = (10, 20)
 _CELT_MS = (2.5, 5, 10, 20)
 _RIFF_HEADER_BYTES = 44
+_LONGEST_OPUS_MS = 120
 
 
 def samples_in(data: bytes, codec: Codec) -> int:
@@ -65,7 +66,8 @@ def _opus_ms(packet: bytes) -> float:
     else:
         length = float(_CELT_MS[config % 4])
     frames = (1, 2, 2, packet[1] & 0x3F if len(packet) > 1 else 0)[count]
-    return length * frames
+    # A packet that states more is none (RFC 6716, 3.2.5, R5), and decoders refuse it.
+    return length * frames if length * frames <= _LONGEST_OPUS_MS else 0.0
 
 
 class Decoder:

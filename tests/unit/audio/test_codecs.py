@@ -104,4 +104,12 @@ def test_the_length_of_a_packet_follows_from_its_first_bytes() -> None:
     assert samples_in(bytes([1 << 3]), OPUS) == 960
     assert samples_in(bytes([13 << 3 | 1]), OPUS) == 1_920
     assert samples_in(bytes([16 << 3 | 3, 4]), OPUS) == 480
+    assert samples_in(bytes([16 << 3 | 3, 48]), OPUS) == 5_760
     assert samples_in(b"", OPUS) == 0
+
+
+def test_a_packet_longer_than_opus_allows_has_no_samples() -> None:
+    packet = bytes([3 << 3 | 3, 63]) + bytes(63)  # states 63 frames of 60 ms
+    assert samples_in(packet, OPUS) == 0
+    with pytest.raises(AudioError, match="expected an Opus packet"):
+        Decoder(OPUS).decode(packet)
