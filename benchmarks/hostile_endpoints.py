@@ -26,6 +26,7 @@ from _attacks import Attack, Client
 from _peak_memory import Measured, measured
 
 from live_eval.recording import RunReader
+from live_eval.recording.scores import ScoreReader
 
 AIM_MB = 400
 """Most memory beyond that of an ordinary run."""
@@ -83,6 +84,16 @@ WEBRTC = (
     attacks.channel_flood,
     attacks.rtp_flood,
 )
+JUDGES = {
+    f"judge_{attack.__name__.removeprefix('http_')}": attack
+    for attack in (
+        attacks.http_endless_answer,
+        attacks.http_bomb,
+        attacks.http_bomb_refusal,
+        attacks.http_endless_headers,
+        attacks.http_trickle,
+    )
+}
 DIALECTS: dict[Attack, tuple[str, ...]] = {
     **dict.fromkeys(WEBSOCKET, ("openai", "ws", "--turn-mode", "manual")),
     **dict.fromkeys(HTTP, ("openai-chat-audio", "http")),
@@ -137,6 +148,23 @@ async def run_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
     return found, outcome(out, found)
 
 
+async def score_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
+    """Make an ordinary run and let a judge ask an attack; return what became of scoring, and of the turn."""
+    await run_against(attacks.ordinary, folder)
+    async with serving(attack) as port:
+        command = (
+            *(sys.executable, "-m", "live_eval", "score", str(folder / "run"), "--judges", "rubric"),
+            *("--llm-base-url", f"http://127.0.0.1:{port}/v1", "--llm-model", "m"),
+            *("--llm-attempts", "2", "--llm-timeout", "5"),
+        )
+        found = await measured(command, within_s=WITHIN_S)
+    if found.status is None:
+        return found, "KILLED"
+    with ScoreReader.open(folder / "run") as scores:
+        statuses = [row.status for row in scores.read()]
+    return found, ", ".join(statuses) or "not scored"
+
+
 def outcome(out: Path, found: Measured) -> str:
     """Return the kinds of failure of a run's turns."""
     if found.status is None:
@@ -146,22 +174,21 @@ def outcome(out: Path, found: Measured) -> str:
     return ", ".join(kinds) or f"NO TURN, status {found.status}"
 
 
-def listed(names: Sequence[str]) -> list[Attack]:
-    """Return the attacks of these names; all for none."""
-    known = {attack.__name__: attack for attack in DIALECTS}
-    return [known[name] for name in names] or list(known.values())
+KNOWN = {attack.__name__: attack for attack in DIALECTS} | JUDGES
+"""The attacks by name; a judge's endpoint does some of them too."""
 
 
 async def main(names: Sequence[str], *, verbose: bool) -> None:
     worst_mb = usual_mb = 0.0
-    for attack in (attacks.ordinary, *(each for each in listed(names) if each is not attacks.ordinary)):
+    for name in dict.fromkeys(("ordinary", *(names or KNOWN))):
+        attack, against = KNOWN[name], score_against if name in JUDGES else run_against
         with TemporaryDirectory() as folder:
-            found, what = await run_against(attack, Path(folder))
+            found, what = await against(attack, Path(folder))
         if attack is attacks.ordinary:
             usual_mb = found.peak_mb
         beyond_mb = found.peak_mb - usual_mb
         worst_mb = max(worst_mb, beyond_mb)
-        print(f"{attack.__name__:26} {what:24} {found.seconds:6.1f} s  +{beyond_mb:6.0f} MB", flush=True)
+        print(f"{name:26} {what:24} {found.seconds:6.1f} s  +{beyond_mb:6.0f} MB", flush=True)
         if verbose:
             print(found.output)
     print(
@@ -179,6 +206,6 @@ if __name__ == "__main__":
     parser.add_argument("--list", action="store_true", help="list the endpoints")
     chosen = parser.parse_args()
     if chosen.list:
-        print("\n".join(attack.__name__ for attack in DIALECTS))
+        print("\n".join(KNOWN))
     else:
         asyncio.run(main(chosen.names, verbose=chosen.verbose))

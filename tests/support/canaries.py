@@ -193,6 +193,7 @@ class Scan:
     """A search for canaries in files, unpacked where they are packed, and in what was printed."""
 
     files: int = 0
+    pieces: int = 0
     hits: list[str] = field(default_factory=list)
 
     def folder(self, folder: Path) -> None:
@@ -203,17 +204,29 @@ class Scan:
                 self.data(str(path.relative_to(folder)), path.read_bytes())
 
     def data(self, where: str, data: bytes) -> None:
-        """Search bytes; a database, a gzip file or a zip archive is also read as what it is."""
+        """Search bytes; databases, Parquet, gzip and zip files are also read as what they are."""
+        self.pieces += 1
         self.hits += _leaks(where, data)
         if data.startswith(b"SQLite format 3"):
             for name, value in _cells(data):
                 self.data(f"{where}: {name}", value)
+        elif data.startswith(b"PAR1"):
+            for number, row in enumerate(_rows(data)):
+                self.data(f"{where}: row {number}", row)
         elif data.startswith(b"\x1f\x8b"):
             self.data(f"{where}, unpacked", gzip.decompress(data))
         elif data.startswith(b"PK"):
             with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as archive:
                 for name in archive.namelist():
                     self.data(f"{where}: {name}", archive.read(name))
+
+
+def _rows(data: bytes) -> Iterator[bytes]:
+    """Yield the rows of a Parquet file."""
+    from pyarrow import BufferReader, parquet
+
+    for row in parquet.read_table(BufferReader(data)).to_pylist():
+        yield repr(row).encode()
 
 
 def _cells(data: bytes) -> Iterator[tuple[str, bytes]]:
