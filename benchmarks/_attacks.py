@@ -175,7 +175,7 @@ def deflated(size: int) -> bytes:
 
 
 async def bombs(client: Client) -> None:
-    data = deflated(1_024 * MIB)
+    data = deflated(128 * MIB)
     await endlessly(client, bytes((0xC1, 127)) + len(data).to_bytes(8) + data)
 
 
@@ -388,12 +388,12 @@ async def http_endless_line(client: Client) -> None:
 
 
 async def http_bomb(client: Client) -> None:
-    bomb = gzip.compress(bytes(1_024 * MIB), 9)
+    bomb = gzip.compress(bytes(128 * MIB), 9)
     await chunked(client, "application/json", bomb, "Content-Encoding: gzip\r\n")
 
 
 async def http_bomb_refusal(client: Client) -> None:
-    bomb = gzip.compress(bytes(1_024 * MIB), 9)
+    bomb = gzip.compress(bytes(128 * MIB), 9)
     head = f"HTTP/1.1 429 No\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
     await client.send(head.encode() + bomb)
     await client.wait()
