@@ -1,7 +1,8 @@
-"""Measure the table of docs/faults.md: ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py``.
+"""Measure the tables of docs/faults.md and docs/impair.md.
 
-A run of one turn for each fault and dialect, four at a time; about eight minutes on two cores. Prints the
-cells that differ from what the catalogue expects.
+Run ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py`` in the root of the repository: a run of one
+turn for each fault and dialect, four at a time, about ten minutes on two cores. Prints the cells that differ
+from what the catalogue expects.
 """
 
 from __future__ import annotations
@@ -14,31 +15,38 @@ from tempfile import TemporaryDirectory
 from live_eval.reference.faults.catalogue import FAULTS
 from live_eval.reference.faults.script import parse_faults
 from live_eval.session.event_loop import run
-from tests.support.fault_matrix import DIALECTS, Cell, cells, measured, table
+from tests.support.fault_matrix import DIALECTS, Cell, cells, measured, table, toxic_cells
 
-PAGE = Path("docs/faults.md")
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 
 
 def main() -> None:
-    """Measure all cells, and write them to the page."""
+    """Measure all cells, and write them to the pages."""
     found: list[Cell] = []
+    toxic: list[Cell] = []
     with TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         for dialect in DIALECTS:
             chosen = list(cells([dialect]))
             found += run(measured(chosen, Path(folder) / dialect, at_a_time=4))
             print(f"{dialect}: {len(chosen)} cells", file=sys.stderr)
+        toxic = run(measured(list(toxic_cells()), Path(folder) / "toxic", at_a_time=4))
     order = {cell: place for place, cell in enumerate(cells())}
     found.sort(key=lambda cell: order[cell.fault, cell.dialect])
-    head, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}{table(found)}\n{rest[rest.index(END) :]}", "utf-8")
+    write(Path("docs/faults.md"), found)
+    write(Path("docs/impair.md"), toxic)
     for cell in found:
         (fault,) = parse_faults(cell.fault)
         if str(fault) == str(parse_faults(fault.name.value)):
             expected = FAULTS[fault.name].expected(cell.dialect)
             if cell.kind is not expected:
                 print(f"{cell.dialect} {cell.fault}: expected {expected}, but {cell.kind}: {cell.message}")
+
+
+def write(page: Path, found: list[Cell]) -> None:
+    """Replace the table of a page."""
+    head, _, rest = page.read_text("utf-8").partition(BEGIN)
+    page.write_text(f"{head}{BEGIN}{table(found)}\n{rest[rest.index(END) :]}", "utf-8")
 
 
 if __name__ == "__main__":

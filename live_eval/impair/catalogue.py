@@ -78,6 +78,7 @@ _RTC = (ImpairedLayer.WEBRTC,)
 _STREAM = (ImpairedLayer.WEBSOCKET,)
 _GILBERT = "Gilbert 1960, parametrised as in WebRTC's SimulatedNetwork"
 _NETEM = "as in Linux's netem"
+_TOXIPROXY = "toxiproxy's {}"
 
 _ALL = (
     ImpairmentParameter(
@@ -107,7 +108,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="jitter",
-        layers=_RTC,
+        layers=(*_RTC, *_STREAM),
         unit=ValueUnit.MILLISECONDS,
         high=1_000,
         help="standard deviation of the delay: normal, independent, cut off at no delay; no packet overtakes "
@@ -191,6 +192,40 @@ _ALL = (
         high=10_000,
         needs="chunk",
         help="least time between two pieces",
+        source=_TOXIPROXY.format("slicer"),
+    ),
+    ImpairmentParameter(
+        name="limit",
+        layers=_STREAM,
+        unit=ValueUnit.BYTES,
+        low=1,
+        high=1_000_000_000,
+        help="how many bytes pass in each direction before the connection is closed",
+        source=_TOXIPROXY.format("limit_data"),
+    ),
+    ImpairmentParameter(
+        name="timeout",
+        layers=_STREAM,
+        unit=ValueUnit.MILLISECONDS,
+        high=600_000,
+        help="nothing passes, and the connection is closed after this time",
+        source=_TOXIPROXY.format("timeout"),
+    ),
+    ImpairmentParameter(
+        name="reset",
+        layers=_STREAM,
+        unit=ValueUnit.MILLISECONDS,
+        high=600_000,
+        help="the connection is reset, in both directions, after this time",
+        source=_TOXIPROXY.format("reset_peer"),
+    ),
+    ImpairmentParameter(
+        name="slow_close",
+        layers=_STREAM,
+        unit=ValueUnit.MILLISECONDS,
+        high=600_000,
+        help="the end of the stream arrives so much later than its last byte",
+        source=_TOXIPROXY.format("slow_close"),
     ),
     ImpairmentParameter(
         name="noise",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -112,15 +114,21 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._lower: StreamTransport  # from `connection_made` on
         self._up: StreamPath | None = None
         self._down: StreamPath | None = None
-        self._leaving, self._arriving = _DelayLine(clock), _DelayLine(clock)
+        self._leaving, self._arriving, self._ending = _DelayLine(clock), _DelayLine(clock), _DelayLine(clock)
         self._left_ns = self._arrived_ns = 0
         self._unsent = 0
+        self._ends_ns: int | None = None
         self._stamp: Stamp | None = None
 
     def begin(self) -> None:
         """Damage what travels from now on: the connection has been set up."""
         now_ns = self._clock.now_ns()
-        self._up, self._down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
+        paths = [StreamPath(self._impairment, each, now_ns) for each in ("up", "down")]
+        self._up, self._down = paths
+        for path in paths:
+            self._end_with(path)
+            if path.resets_ns is not None:
+                self._ending.put(path.resets_ns, self._reset)
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
@@ -146,14 +154,23 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             deliver = functools.partial(self._deliver, data[begin:end], Stamp(due_ns, kind))
             self._arriving.put(due_ns, deliver)
             begin, self._arrived_ns = end, due_ns
+        self._end_with(self._down)
 
-    def eof_received(self) -> None:
-        """Pass the end of the stream on, after what arrived before it."""
-        self._arriving.put(self._arrived_ns, self._end)
+    def eof_received(self) -> bool:
+        """Pass the end of the stream on, after what arrived before it.
+
+        Returns:
+            Whether the stream below stays open until we close it.
+        """
+        slow_ns = self._slow_ns(self._down)
+        at_ns = max(self._arrived_ns, self._clock.now_ns()) + slow_ns if slow_ns else self._arrived_ns
+        self._arriving.put(at_ns, self._end)
+        return slow_ns > 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass the end of the connection on, after what arrived before it."""
         self._leaving.close()
+        self._ending.close()
         self._arriving.put(self._arrived_ns, functools.partial(self._lose, exc))
 
     def pause_writing(self) -> None:
@@ -177,7 +194,26 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._protocol.data_received(data)
 
     def _end(self) -> None:
-        self._protocol.eof_received()
+        if not self._protocol.eof_received() and self._slow_ns(self._down):
+            self.close()
+
+    def _end_with(self, path: StreamPath) -> None:
+        """Close the connection when a direction of it says so."""
+        if path.ends_ns is not None and self._ends_ns is None:
+            self._ends_ns = path.ends_ns
+            self._ending.put(path.ends_ns, self._lower.close)
+
+    def _reset(self) -> None:
+        """Reset the connection, for both sides."""
+        sock = self._lower.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._arriving.close()
+        self._arrived_ns = 0
+        self._lower.abort()
+
+    @staticmethod
+    def _slow_ns(path: StreamPath | None) -> int:
+        return 0 if path is None else path.closes_later_ns
 
     def _lose(self, exc: Exception | None) -> None:
         protocol, self._protocol = self._protocol, asyncio.Protocol()
@@ -195,6 +231,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._unsent += end - begin
             self._leaving.put(due_ns, functools.partial(self._leave, whole[begin:end]))
             begin, self._left_ns = end, due_ns
+        self._end_with(self._up)
 
     def _leave(self, data: bytes) -> None:
         self._unsent -= len(data)
@@ -206,7 +243,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def write_eof(self) -> None:
         """End our direction once all is sent."""
-        self._leaving.put(self._left_ns, self._lower.write_eof)
+        self._leaving.put(self._leaves_ns, self._lower.write_eof)
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes wait to be sent."""
@@ -222,11 +259,18 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def close(self) -> None:
         """Close once all is sent."""
-        self._leaving.put(self._left_ns, self._lower.close)
+        self._leaving.put(self._leaves_ns, self._lower.close)
+
+    @property
+    def _leaves_ns(self) -> int:
+        """When the end of our direction leaves."""
+        slow_ns = self._slow_ns(self._up)
+        return max(self._left_ns, self._clock.now_ns()) + slow_ns if slow_ns else self._left_ns
 
     def abort(self) -> None:
         """Close at once; what is under way is dropped."""
         self._leaving.close()
         self._arriving.close()
+        self._ending.close()
         self._arrived_ns = 0
         self._lower.abort()

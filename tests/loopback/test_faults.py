@@ -1,11 +1,13 @@
 """One fault of each layer, met by real clients in runs of one turn; tests/e2e/test_faults.py meets all."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from live_eval.errors import FailureKind
-from tests.support.fault_matrix import cells, measured
+from live_eval.reference.faults.catalogue import FaultName
+from tests.support.fault_matrix import DIALECTS, cells, measured
 
 EXPECTED = {
     ("reset:accept", "moshi"): (FailureKind.CONNECT_FAILED, True, True),
@@ -21,6 +23,14 @@ EXPECTED = {
 
 def test_the_faults_are_among_those_that_apply() -> None:
     assert EXPECTED.keys() <= set(cells())
+
+
+def test_every_fault_and_its_outcome_with_every_dialect_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
+    assert [name for name in FaultName if f"| `{name}` |" not in page] == []
+    rows = re.findall(r"^\| `([^`]+)` \| ([a-z, -]+) \| [^|]+ \|$", page, re.MULTILINE)
+    there = {(fault, each) for fault, who in rows for each in (DIALECTS if who == "all" else who.split(", "))}
+    assert there >= set(cells())
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from live_eval.audio.codecs import samples_in
 from live_eval.audio.rtp import RtpPacket, RtpTrack
@@ -12,6 +17,7 @@ from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Pacer, SystemClock
 from live_eval.dialect import Dial, SdpBody, Signalling
+from live_eval.errors import TransportClosedError
 from live_eval.impair import parse
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
@@ -94,3 +100,77 @@ async def test_messages_of_a_websocket_are_late_by_what_was_set() -> None:
     assert arrival.at_ns - sent_ns[0] >= 60_000_000
     assert came_ns >= arrival.at_ns
     assert transport.stamps in (StampKind.KERNEL, StampKind.USER)
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[tuple[str, list[int | None]]]:
+    """A server that sends 100 bytes every 20 ms, and how each of its connections ended."""
+    ended: list[int | None] = []
+
+    async def count(connection: ServerConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            for _ in range(100):
+                await connection.send("x" * 98)  # two more are the frame's header
+                await asyncio.sleep(0.02)
+        await connection.wait_closed()
+        ended.append(connection.close_code)
+
+    async with serve(count, "127.0.0.1", 0, compression=None) as server:
+        yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/", ended
+
+
+async def heard_until_it_ended(spec: str) -> tuple[int, float, str, int | None]:
+    """How many messages came, how long the connection lasted in seconds, and how it ended for both sides."""
+    clock = SystemClock()
+    transport = WebSocketTransport(clock, impairment=parse(spec), close_timeout_s=0.2)
+    heard = 0
+    async with counting() as (url, ended):
+        await transport.connect(Dial(url), 5)
+        began_ns = clock.now_ns()
+        reason = ""
+        async with asyncio.timeout(5):
+            while not reason:
+                try:
+                    await transport.receive()
+                    heard += 1
+                except TransportClosedError as closed:
+                    reason = closed.reason
+        lasted_s = (clock.now_ns() - began_ns) / 1e9
+        await transport.close()
+    return heard, lasted_s, reason, ended[0]
+
+
+async def test_a_connection_may_be_cut_after_so_many_bytes_or_after_a_time() -> None:
+    limited, timed, reset = await asyncio.gather(
+        heard_until_it_ended("down.limit=1kB"),
+        heard_until_it_ended("down.timeout=300ms"),
+        heard_until_it_ended("reset=300ms"),
+    )
+    assert limited[0] == 10
+    assert timed[0] == 0
+    assert 0 < reset[0] <= 16
+    for heard, lasted_s, reason, at_server in (limited, timed, reset):
+        assert 0.15 < lasted_s < 3, heard
+        assert "lost" in reason
+        assert at_server in (None, 1005, 1006)
+
+
+async def test_the_end_of_a_stream_may_come_late() -> None:
+    clock = SystemClock()
+    ended_ns: list[int] = []
+
+    async def leave(connection: ServerConnection) -> None:
+        await connection.send("bye")
+        ended_ns.append(clock.now_ns())
+        connection.transport.close()
+
+    transport = WebSocketTransport(clock, impairment=parse("down.slow_close=250ms"))
+    async with serve(leave, "127.0.0.1", 0, compression=None) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        await transport.connect(Dial(f"ws://127.0.0.1:{port}/"), 5)
+        arrival: Arrival = await transport.receive()
+        with pytest.raises(TransportClosedError) as closed:
+            await asyncio.wait_for(transport.receive(), 5)
+        await transport.close()
+    assert arrival.message == "bye"
+    assert closed.value.at_ns - ended_ns[0] >= 250_000_000

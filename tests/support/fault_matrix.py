@@ -6,6 +6,7 @@ The endpoint injects the fault into the first session only, so a turn that is re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,8 @@ from typing import Any
 import soundfile
 
 from live_eval.dialect import TransportKind
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
+from live_eval.impair import parse
 from live_eval.recording import RunReader, RunWriter
 from live_eval.reference.emulation import address
 from live_eval.reference.engine.signals import calibration_speech
@@ -51,6 +53,12 @@ _VARIANTS: dict[FaultName, Sequence[str]] = {
     FaultName.MALFORMED: ("malformed", "malformed@open", "malformed@speech"),
     FaultName.HUGE: ("huge", "huge:1MB"),
 }
+TOXICS = (
+    *("delay=150ms", "delay=100ms,jitter=30ms", "bandwidth=2mbps", "chunk=400B,gap=5ms", "slow_close=1s"),
+    *("down.limit=10kB", "down.timeout=1s", "reset=500ms"),
+)
+"""Toxiproxy's seven as impairments."""
+
 _LOSSY = "moshi"
 _LIMITS = {"connect_timeout": 4, "reply_timeout": 3, "stall_timeout": 2, "max_reply": 4, "reply_silence": 0.6}
 _RETRIES = 3
@@ -102,6 +110,15 @@ def cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
                     yield text, dialect
 
 
+def toxic_cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
+    """Yield every toxic with every dialect whose transport can have it."""
+    for spec in TOXICS:
+        for dialect in dialects:
+            with contextlib.suppress(UsageError):
+                parse(spec).check_transport(client(dialect).transport_kind.value)
+                yield spec, dialect
+
+
 def write_data(folder: Path, dialect: str) -> Path:
     """Write a recording whose end the endpoint knows, as a data set; return its manifest."""
     spec = client(dialect)
@@ -116,14 +133,20 @@ def write_data(folder: Path, dialect: str) -> Path:
     return manifest
 
 
-async def meet(fault: str, dialect: str, folder: Path) -> Cell:
+async def meet(fault: str, dialect: str, folder: Path, impairment: str = "") -> Cell:
     """Play one turn to an endpoint whose first session, or connection, has a fault.
+
+    Args:
+        fault: The fault; empty for none.
+        dialect: The dialect.
+        folder: Where to write.
+        impairment: What is done to the traffic of all attempts.
 
     Raises:
         TimeoutError: It hangs.
     """
     manifest = await asyncio.to_thread(write_data, folder / "data", dialect)
-    once = fault if fault.startswith("refuse") else f"{fault}@first=1"
+    once = fault if not fault or parse_faults(fault).has(FaultName.REFUSE) else f"{fault}@first=1"
     faults = parse_faults(once)
     async with AsyncExitStack() as stack:
         settings = {"calibrate": True, "reply_ms": 600, "delay_ms": 50, "faults": faults}
@@ -134,10 +157,11 @@ async def meet(fault: str, dialect: str, folder: Path) -> Cell:
             "endpoint": {"name": dialect, "base_url": place, "transcription_model": "none"},
             "data": {"path": str(manifest)},
             "turns": {"retries": _RETRIES, "word_times": "off", **_LIMITS},
+            "impair": {"specs": [impairment] if impairment else []},
         }
         plan, writer = await asyncio.to_thread(_begun, config, folder / "run")
         await play(plan, writer, folder / "run", SilentObserver(), stop=StopSignals())
-        return await asyncio.to_thread(_ended, writer, folder / "run", fault, dialect)
+        return await asyncio.to_thread(_ended, writer, folder / "run", fault or impairment, dialect)
 
 
 def _begun(config: dict[str, Any], out: Path) -> tuple[Plan, RunWriter]:
@@ -172,13 +196,16 @@ def _load(dialects: Iterable[str]) -> None:
 
 
 async def measured(chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time: int) -> list[Cell]:
-    """Measure cells, some at a time."""
+    """Measure cells of faults or toxics, some at a time."""
     slots = asyncio.Semaphore(at_a_time)
     await asyncio.to_thread(_load, {dialect for _, dialect in chosen})
 
     async def one(fault: str, dialect: str) -> Cell:
         async with slots:
-            return await meet(fault, dialect, folder / dialect / re.sub(r"\W", "-", fault))
+            place = folder / dialect / re.sub(r"\W", "-", fault)
+            if fault in TOXICS:
+                return await meet("", dialect, place, fault)
+            return await meet(fault, dialect, place)
 
     async with asyncio.TaskGroup() as tasks:
         found = [tasks.create_task(one(*cell)) for cell in chosen]
@@ -187,7 +214,7 @@ async def measured(chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time
 
 def table(found: Sequence[Cell]) -> str:
     """Return cells as a table in Markdown: a row for each fault and result."""
-    lines = ["| fault | dialects | first attempt, retried, outcome |", "|---|---|---|"]
+    lines = ["| injected | dialects | first attempt, retried, outcome |", "|---|---|---|"]
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in found:
         rows.setdefault((cell.fault, str(cell)), []).append(cell.dialect)

@@ -11,6 +11,7 @@ import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.schedule import FaultSchedule
@@ -88,8 +89,7 @@ class _Deaf(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
 
     def data_received(self, data: bytes) -> None:
         """Answer, and close."""

@@ -49,3 +49,35 @@ def test_the_first_stall_depends_on_the_seed() -> None:
     assert pushed("stall=300ms,every=1s", [9] * 60, seed=3) == pushed(
         "stall=300ms,every=1s", [9] * 60, seed=3
     )
+
+
+def test_jitter_varies_the_delay_and_keeps_the_order() -> None:
+    due = [pieces[0][0] for pieces in pushed("delay=80ms,jitter=10ms", [10] * 200)]
+    delays = [at - sent * 20 for sent, at in enumerate(due)]
+    assert 75 < sum(delays) / len(delays) < 85
+    assert max(delays) - min(delays) > 20
+    assert due == sorted(due)
+
+
+def test_a_limit_lets_so_many_bytes_pass_and_then_ends_the_connection() -> None:
+    path = StreamPath(parse("limit=1kB,delay=5ms"), "up", 0)
+    assert list(path.push(600, 10 * MS)) == [(15 * MS, 600)]
+    assert path.ends_ns is None
+    assert list(path.push(600, 20 * MS)) == [(25 * MS, 400)]
+    assert path.ends_ns == 25 * MS
+    assert list(path.push(600, 30 * MS)) == []
+
+
+def test_a_timeout_lets_nothing_pass_and_ends_the_connection() -> None:
+    path = StreamPath(parse("down.timeout=2s"), "down", 7 * MS)
+    assert list(path.push(600, 10 * MS)) == []
+    assert path.ends_ns == 2_007 * MS
+    other = StreamPath(parse("down.timeout=2s"), "up", 7 * MS)
+    assert list(other.push(600, 10 * MS)) == [(10 * MS, 600)]
+    assert other.ends_ns is None
+
+
+def test_a_reset_and_a_slow_close_have_their_time() -> None:
+    path = StreamPath(parse("reset=1.5s,up.slow_close=300ms"), "up", 7 * MS)
+    assert (path.resets_ns, path.closes_later_ns) == (1_507 * MS, 300 * MS)
+    assert StreamPath(parse("delay=1ms"), "up", 0).resets_ns is None
