@@ -31,7 +31,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -86,7 +86,7 @@ class Stored(NamedTuple):
 
     turns: dict[str, str]
     replies: dict[str, str]
-    scores: dict[tuple[str, str], str]
+    scores: dict[str, str]
     attempts: int
     state: str
 
@@ -317,9 +317,8 @@ class Harness:
             said = (self._folder / "log").read_text(errors="replace")[-600:]
             self.findings.broken.append(f"run {self.findings.runs}: status {process.status}: {said}")
 
-    def _when(self, process: Fork, happened: object) -> float:
+    def _when(self, process: Fork, happened: Callable[[], bool]) -> float:
         """Return when something has happened, or the process has ended."""
-        assert callable(happened)
         deadline_s = time.monotonic() + _LONGEST_S
         while not happened() and not process.ended():
             assert time.monotonic() < deadline_s, "the run hangs"
@@ -336,7 +335,7 @@ class Harness:
     def _compare(self, where: str, before: Stored, after: Stored) -> Stored:
         for name, then, now in (("turn", before.turns, after.turns), ("score", before.scores, after.scores)):
             for key in then:
-                if now.get(key) != then[key]:  # type: ignore[call-overload]
+                if now.get(key) != then[key]:
                     what = "is gone" if key not in now else "is another"
                     self.findings.lost.append(f"{where}: {name} {key} {what}")
         return after
@@ -357,9 +356,9 @@ class Harness:
             ("score", after.scores, expected.scores),
         ):
             findings.different += [
-                f"{where}: {name} {key}: {ours.get(key)} is not {value}"  # type: ignore[call-overload]
+                f"{where}: {name} {key}: {ours.get(key)} is not {value}"
                 for key, value in theirs.items()
-                if ours.get(key) != value  # type: ignore[call-overload]
+                if ours.get(key) != value
             ]
 
     def _collect(self, where: str, out: Path) -> None:
@@ -396,9 +395,9 @@ def stored(out: Path) -> Stored:
             turns[turn.turn_id] = f"{facts} {sound.hexdigest()}"
         state = run.state
     with ScoreReader.open(out) as reader:
-        scores: dict[tuple[str, str], str] = {}
+        scores: dict[str, str] = {}
         for row in reader.read():
-            key = (f"{row.judge} {row.version}", row.turn_id)
+            key = f"{row.judge} {row.version} of {row.turn_id}"
             assert key not in scores
             scores[key] = f"{row.status} {sorted(row.values.items())} {row.reason}"
     return Stored(turns, replies, scores, attempts, state)

@@ -30,8 +30,9 @@ from live_eval.text.wording import counted
 
 __all__ = ["Lag", "RunFacts", "RunSummary", "summarise", "unfinished"]
 
+_LONGEST_S = 1e9  # of an outage
 _NAMED = 5
-_NOT_IN_JSON = frozenset({"voice", "planned", "unfinished"})
+_NOT_IN_JSON = frozenset({"voice", "planned", "unfinished", "outages"})
 _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
 
 
@@ -65,6 +66,7 @@ class RunFacts:
         planned: Turns that the run is planned to have.
         unfinished: A note that it has not ended; empty if it has.
         calibration: How wrong the latencies of the machine were when it was last calibrated; None if never.
+        outages: A note on the times when the endpoint could not be reached; empty if it always could.
     """
 
     name: str
@@ -80,6 +82,7 @@ class RunFacts:
     planned: int | None
     unfinished: str
     calibration: KeptCalibration | None = None
+    outages: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,8 @@ class RunSummary:
                 f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}): it "
                 "cannot be played, judged or timed again"
             )
+        if self.facts.outages:
+            notes.append(self.facts.outages)
         if self.facts.calibration is not None:
             notes.append(self.facts.calibration.in_words())
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
@@ -252,7 +257,21 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         planned=_planned(run),
         unfinished=unfinished(run),
         calibration=kept_in(run.manifest),
+        outages=_outages(run.manifest.get("outages")),
     )
+
+
+def _outages(kept: object) -> str:
+    """Return a note on the outages in a manifest, which may come from somebody else."""
+    outages = [each for each in kept if isinstance(each, Mapping)] if isinstance(kept, list) else []
+    lengths = [each.get("seconds") for each in outages]
+    seconds = sum(
+        length for length in lengths if isinstance(length, int | float) and 0 <= length < _LONGEST_S
+    )
+    if not outages:
+        return ""
+    times = counted(len(outages), "time")
+    return f"the endpoint could not be reached {times}, for {seconds:.0f} s in all; the run paused meanwhile"
 
 
 def unfinished(run: RunReader) -> str:

@@ -139,3 +139,22 @@ def test_a_run_without_turns_and_without_a_manifest_has_a_summary(tmp_path: Path
 def test_timing_again_gives_the_same_figures(run_folder: Path, summary: RunSummary) -> None:
     with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
         assert summarise(run, scores, retime=True).as_json() == summary.as_json()
+
+
+def notes_of(folder: Path) -> str:
+    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+        return " ".join(summarise(run, scores).notes)
+
+
+def test_outages_are_noted(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for seconds in (100.4, 23.2):
+            writer.add_outage({"since_wall_ns": 1, "seconds": seconds, "over": True, "reason": "refused"})
+    note = "the endpoint could not be reached 2 times, for 124 s in all; the run paused meanwhile"
+    assert note in notes_of(tmp_path / "run")
+
+
+@pytest.mark.parametrize("outages", ["x", 3, {}, [], [None, "x"]])
+def test_what_is_no_outage_is_not_noted(outages: object, tmp_path: Path) -> None:
+    RunWriter.create(tmp_path / "run", {"outages": outages}).close()
+    assert "could not be reached" not in notes_of(tmp_path / "run")
