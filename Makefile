@@ -4,8 +4,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-# pip compiles on one core; this uses all, and leaves out the packages' own tests. Some files are templates.
-COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib || true
+# Python compiles what it imports, a fifth of what is installed.
+# The lock has versions and hashes of everything but torch, whose build differs between machines.
+LOCK := requirements-dev.lock
+LOCKED := $(PIP) --no-deps --require-hashes --requirement $(LOCK)
+DEV := local,torch,emotion,wordnet,export,dev
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # One test process per core, each with one thread: threads that wait for each other double the work.
@@ -21,7 +24,7 @@ VIRTUAL_SOUND := apt-get install libportaudio2 pulseaudio pulseaudio-utils libas
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live-demo test test-slow lint format strangers virtual-sound e2e e2e-short fuzz bench clean
+.PHONY: help demo live-demo test test-slow lint lock licences sbom wheel-test format strangers virtual-sound e2e e2e-short fuzz bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,13 +38,17 @@ help: ## Show the targets.
 .venv/local: .venv/python pyproject.toml constraints.txt
 	@echo "setting up .venv (live-eval with its offline recogniser and voice) …"
 	@$(PIP) --editable '.[local]'
-	@$(COMPILE)
 	@touch $@
 
-.venv/dev: .venv/python pyproject.toml constraints.txt
+# The lock is tested on Linux; elsewhere pip resolves by itself. The last step adds what torch's build needs, if anything.
+.venv/dev: .venv/python pyproject.toml constraints.txt $(LOCK)
 	@echo "setting up .venv (live-eval with every offline judge, and development tools) …"
-	@$(PIP) --editable '.[local,torch,emotion,wordnet,export,dev]'
-	@$(COMPILE)
+	@if [ "$$(uname)" = Linux ]; then \
+	  $(PIP) --no-deps torch torchaudio & torch=$$!; \
+	  $(LOCKED); others=$$?; \
+	  wait $$torch && [ $$others = 0 ]; \
+	fi
+	@$(PIP) --editable '.[$(DEV)]'
 	@touch .venv/local $@
 
 .venv/mic: .venv/dev
@@ -51,8 +58,7 @@ help: ## Show the targets.
 
 .venv/bench: .venv/dev
 	@echo "setting up .venv (packages the benchmarks compare with) …"
-	@$(PIP) --editable '.[local,torch,emotion,wordnet,export,dev,bench]'
-	@$(COMPILE)
+	@$(PIP) --editable '.[$(DEV),bench]'
 	@touch $@
 
 .venv/fuzz: .venv/dev
@@ -88,9 +94,24 @@ test-slow: .venv/dev ## Run the tests that take minutes: networks of full size, 
 
 # mypy takes the time of all the others together and more, so they run next to it.
 lint: .venv/dev ## Check style, types and imports between layers.
-	@$(BIN)/mypy & mypy=$$!; \
+	@$(BIN)/mypy --num-workers 2 & mypy=$$!; \
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports; others=$$?; \
 	wait $$mypy && exit $$others
+
+wheel-test: .venv/python ## Install the wheel into a fresh environment (PYTHON=python3.13) and talk with it.
+	@$(PYTHON) scripts/wheel_test.py
+
+lock: .venv/python ## Lock the development dependencies again, at their newest versions.
+	@sh scripts/lock.sh $(BIN)/python $(DEV) $(LOCK)
+
+licences: .venv/dev ## Write docs/licences.md from what is installed.
+	@$(BIN)/python scripts/licences.py
+
+sbom: .venv/dev ## Write the packages of .venv, with licences, to build/sbom.cdx.json (CycloneDX).
+	@$(PIP) cyclonedx-bom
+	@mkdir -p build
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	  --output-file build/sbom.cdx.json $(BIN)/python
 
 format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
@@ -106,7 +127,7 @@ e2e: .venv/dev strangers virtual-sound ## Run whole conversations with third-par
 	@$(PYTEST) -rs tests/e2e
 
 e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.
-	@$(SPREAD) $(SHORT) -rs --dist loadfile tests/e2e
+	@$(SPREAD) --dist loadfile --numprocesses 3 $(SHORT) -rs tests/e2e
 
 fuzz: .venv/fuzz ## Fuzz dialects, parsers and the studio for SECONDS (10) each, or only TARGETS="openai wav".
 	@$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(or $(SECONDS),10)

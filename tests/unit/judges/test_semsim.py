@@ -79,7 +79,7 @@ def random_qwen(folder: Path) -> Path:
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         end = "<|endoftext|>"
-        PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # transformers has no types
+        PreTrainedTokenizerFast(
             tokenizer_object=tokenizer,
             pad_token=end,
             eos_token=end,

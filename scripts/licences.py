@@ -1,0 +1,134 @@
+"""Write docs/licences.md: the licence of every package that live-eval installs, and of weights and data.
+
+Licences come from the installed packages' own metadata, so install every extra first.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from live_eval.registry import installed_judges
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "licences.md"
+NOT_SHIPPED = ("dev", "bench")
+# Their metadata name no licence, or another one than the file that they install; read there.
+READ = {
+    "agent-client-protocol": "Apache-2.0",
+    "kaldiio": "NTT software evaluation licence",
+    "pyworld": "MIT",
+    "umap-learn": "BSD-3-Clause",
+}
+RESTRICTED = re.compile(r"\bNC\b|not for commercial|evaluation licence")
+HEAD = """# Licences
+
+The project is under Apache-2.0. This page lists what it installs and loads, by the metadata of the
+installed packages; `make licences` writes it. Native libraries inside wheels (FFmpeg in `av`, libsndfile
+in `soundfile`) have terms of their own. `make sbom` writes the same packages with their versions as a
+CycloneDX document.
+
+**Not for commercial use** marks what restricts use to research or evaluation.
+"""
+DATA = """
+## Data sets
+
+None is part of the package but the bundled sample.
+
+| data | licence | |
+|---|---|---|
+| the bundled sample | Apache-2.0 | |
+| EchoMind, EchoMind-Human | CC BY-NC-SA 4.0 | **not for commercial use** |
+"""
+
+
+def normal(name: str) -> str:
+    """Return a distribution's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def licence(name: str) -> str:
+    """Return the licence of an installed package, in one line."""
+    if name in READ:
+        return READ[name]
+    about = metadata.metadata(name)
+    classifiers = [line for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
+    said = (
+        about["License-Expression"]
+        or "; ".join(line.rpartition("::")[2].strip() for line in classifiers)
+        or (about["License"] or "").partition("\n")[0]
+    )
+    return said.strip() or "not stated"
+
+
+def shipped(pyproject: Path = ROOT / "pyproject.toml") -> dict[str, list[Requirement]]:
+    """Return the requirements of users: by extra, the base ones under the empty name."""
+    project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {
+        extra: [each for each in map(Requirement, lines) if each.name != project["name"]]
+        for extra, lines in groups.items()
+        if extra not in NOT_SHIPPED
+    }
+
+
+def needed(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield the installed packages that a requirement brings, itself included."""
+    for extra in ("", *requirement.extras):
+        key = (normal(requirement.name), extra)
+        if key in seen:
+            continue
+        seen.add(key)
+        try:
+            inner = metadata.requires(requirement.name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        yield key[0]
+        for each in map(Requirement, inner):
+            if each.marker is None or each.marker.evaluate({"extra": extra}):
+                yield from needed(each, seen)
+
+
+def packages() -> dict[str, str]:
+    """Return the packages that are installed for users, with what brings each: ``""`` or the first extra."""
+    found: dict[str, str] = {}
+    for extra, requirements in shipped().items():
+        for requirement in requirements:
+            for name in needed(requirement, set()):
+                found.setdefault(name, extra)
+    return found
+
+
+def rows(lines: Iterable[tuple[str, str, str]]) -> str:
+    """Return the rows of a table, with what is restricted marked."""
+    return "".join(
+        f"| {name} | {terms} | {note}{' **not for commercial use**' if RESTRICTED.search(terms) else ''} |\n"
+        for name, terms, note in lines
+    )
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [HEAD, "\n## Packages\n\n| package | licence | brought by |\n|---|---|---|\n"]
+    brought = sorted(packages().items())
+    parts.append(rows((name, licence(name), f"extra `{by}`" if by else "base") for name, by in brought))
+    parts.append("\n## Weights\n\n| judge | licence | weights |\n|---|---|---|\n")
+    for spec in sorted(installed_judges(), key=lambda spec: spec.name):
+        fetched = {each.name: each for option in spec.options for each in option.weights}
+        if fetched:
+            parts.append(
+                rows((spec.name, each.licence, f"fetched: `{each.name}`") for each in fetched.values())
+            )
+        elif spec.licence:
+            parts.append(rows([(spec.name, spec.licence, "with its package")]))
+    return "".join([*parts, DATA])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(packages())} packages")
