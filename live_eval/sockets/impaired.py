@@ -204,7 +204,9 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._ending.put(path.ends_ns, self._lower.close)
 
     def _reset(self) -> None:
-        """Reset the connection, for both sides."""
+        """Reset the connection, for both sides, unless it has ended."""
+        if self._lower.is_closing():
+            return
         sock = self._lower.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._arriving.close()

@@ -1,6 +1,6 @@
 """Every fault of our endpoint and toxiproxy's seven, met by each client: as the documentation says.
 
-About eight minutes on two cores: a run of one turn for each, four at a time.
+About ten minutes on two cores: a run of one turn for each, four at a time.
 """
 
 import asyncio

@@ -149,7 +149,7 @@ async def meet(fault: str, dialect: str, folder: Path, impairment: str = "") -> 
     once = fault if not fault or parse_faults(fault).has(FaultName.REFUSE) else f"{fault}@first=1"
     faults = parse_faults(once)
     async with AsyncExitStack() as stack:
-        settings = {"calibrate": True, "reply_ms": 600, "delay_ms": 50, "faults": faults}
+        settings: dict[str, Any] = {"calibrate": True, "reply_ms": 600, "delay_ms": 50, "faults": faults}
         host, _, port = (await stack.enter_async_context(reference(**settings))).partition(":")
         await stack.enter_async_context(asyncio.timeout(_CELL_S))
         place = await asyncio.to_thread(address, dialect, host, int(port), secure=faults.has(FaultName.TLS))
