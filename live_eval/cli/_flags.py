@@ -34,6 +34,8 @@ _NAMES = {
 }
 _ON_OFF = ("data.neutral_rule",)
 _REPEATABLE = ("impair.specs",)
+_WITHOUT_VALUE = {"cluster.ray": ("[ADDRESS]", "auto")}
+"""Flags that may stand without a value: how they are shown, and the value that they then have."""
 
 
 def _model(field: FieldInfo) -> type[BaseModel]:
@@ -74,6 +76,9 @@ def _option(key: str, field: FieldInfo) -> click.Option:
         return click.Option([flag, dest], multiple=True, metavar="KEY=VALUE", help=help_text)
     if key in _REPEATABLE:
         return click.Option([flag, dest], multiple=True, metavar="SPEC", help=help_text)
+    if key in _WITHOUT_VALUE:
+        metavar, value = _WITHOUT_VALUE[key]
+        return click.Option([flag, dest], metavar=metavar, is_flag=False, flag_value=value, **shared)
     if get_origin(annotation) is tuple:
         return click.Option([flag, dest], metavar="A,B,…", **shared)
     if isinstance(annotation, type) and issubclass(annotation, TurnMode | Modality):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
+from live_eval.cli._cluster import connected_to, holding_on, judging_on
 from live_eval.cli._flags import TABLES, overlay, table_options
 from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
@@ -29,6 +30,9 @@ from live_eval.scoring.runner import score_run
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
 from live_eval.types import Task
+
+if TYPE_CHECKING:
+    from live_eval.cluster.connection import Cluster
 
 __all__ = ["command"]
 
@@ -52,6 +56,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         parse(config.impair.specs)
     out = config.output.out or new_folder(config.endpoint.name)
     plan = make_plan(config)
+    cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
     ended = _ended(plan, config)
     if ended is not None:
@@ -60,7 +65,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     else:
         with _begun(plan, config, out) as writer:
             try:
-                outcome = _play(plan, writer, out, stop)
+                outcome = _play(plan, writer, out, stop, cluster)
             except StoreError as error:
                 raise StoreError(
                     f"{error}\nThe turns recorded before are kept. To continue, {go_on}"
@@ -79,7 +84,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         )
         sys.exit(FAILED)
     try:
-        _score(config, out)
+        _score(config, out, cluster)
     except KeyboardInterrupt:
         click.echo(f"Interrupted. All turns are recorded; to score them: live-eval score {out}", err=True)
         sys.exit(INTERRUPTED)
@@ -142,13 +147,15 @@ def _note_lost(writer: RunWriter) -> None:
         )
 
 
-def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals) -> RunOutcome:
+def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: Cluster | None) -> RunOutcome:
     with RunProgress() as progress:
         for note in (*plan.notes, *_on_prompt(plan)):
             click.echo(f"note: {note}", err=True)
         with stop.gently():
             retry_failed = plan.config.output.retry_failed
-            outcome = run_loop(play(plan, writer, out, progress, stop=stop, retry_failed=retry_failed))
+            hold = holding_on(cluster, plan)
+            played = play(plan, writer, out, progress, stop=stop, hold=hold, retry_failed=retry_failed)
+            outcome = run_loop(played)
             writer.end(finished=outcome.complete)
     return outcome
 
@@ -160,12 +167,12 @@ def _on_prompt(plan: Plan) -> Iterator[str]:
         yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
 
 
-def _score(config: RunConfig, out: Path) -> None:
+def _score(config: RunConfig, out: Path, cluster: Cluster | None) -> None:
     if not config.judges.names:
         return
-    with ScoringProgress() as progress:
-        options = judge_options(config.judges)
-        summary = score_run(out, config.judges.names, options=options, progress=progress)
+    options = judge_options(config.judges)
+    with judging_on(cluster, options) as pool, ScoringProgress() as progress:
+        summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
     for line in summary.judges:
         if line.reason is not None:
             click.echo(f"{line.name} could not run: {line.reason}", err=True)

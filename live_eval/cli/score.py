@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli import FAILED, _options
+from live_eval.cli._cluster import connected_to, judging_on, ray_flag
 from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import ScoringProgress
@@ -39,8 +40,9 @@ _COLUMNS = {
 @click.option(
     "--again", is_flag=True, help="Also rescore turns that these judge versions have already scored."
 )
+@ray_flag
 @_options.json_option
-def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
+def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **flags: Any) -> None:
     """Score the run in folder RUN again, or with other judges.
 
     Judges and their options are taken from the run; flags override them. Scores that a judge's current
@@ -51,8 +53,12 @@ def command(run: Path, again: bool, as_json: bool, **flags: Any) -> None:
     """
     table = judges_table(run, flags)
     options = judge_options(table)
-    with ScoringProgress() as progress:
-        summary = score_run(run, table.names, again=again, progress=progress, options=options)
+    with (
+        connected_to(cluster__ray) as cluster,
+        judging_on(cluster, options) as pool,
+        ScoringProgress() as progress,
+    ):
+        summary = score_run(run, table.names, again=again, progress=progress, options=options, pool=pool)
     rows = [asdict(judge) for judge in summary.judges]
     if as_json:
         _options.print_json(rows)

@@ -31,6 +31,7 @@ class KeptCalibration(BaseModel):
         errors_p99_ms: 99th percentile of the absolute error, by latency.
         floor_p99_ms: How late a bare timer loop was, 99th percentile.
         turns: Turns that were compared; 0 where an older version did not keep their number.
+        node: The machine of a cluster; None for this one.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,6 +45,7 @@ class KeptCalibration(BaseModel):
     floor_p99_ms: float
     processes: int = 0
     turns: int = 0
+    node: str | None = None
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
@@ -57,8 +59,9 @@ class KeptCalibration(BaseModel):
         load += f" (processes: {self.processes})" if self.processes else ""
         noise = " and busy cores" if self.noise else ""
         noise += f" over {self.turns} turns" if self.turns else ""
+        where = "this machine" if self.node is None else f"node {self.node}, the worst in use,"
         return (
-            f"error of the harness (p99), calibrated on this machine on {self.date[:10]} with {load}{noise}: "
+            f"error of the harness (p99), calibrated on {where} on {self.date[:10]} with {load}{noise}: "
             f"{errors}; a bare timer loop was {self.floor_p99_ms:.1f} ms late"
         )
 

@@ -31,10 +31,12 @@ from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
 from live_eval.text.durations import seconds_of
+from live_eval.timing import LAG_BOUND_NS
 from live_eval.types import Modality, TurnMode, Variant
 
 __all__ = [
     "ALL_TASKS",
+    "ClusterTable",
     "DataTable",
     "EndpointTable",
     "ImpairTable",
@@ -173,6 +175,21 @@ class ImpairTable(_Table):
     )
 
 
+class ClusterTable(_Table):
+    """``[cluster]``: the machines that hold the sessions and run the judges."""
+
+    ray: str | None = Field(
+        None,
+        description="use a Ray cluster: HOST:PORT of its head node, or 'auto' for the one this machine "
+        "belongs to, otherwise one of this machine alone",
+    )
+    timing_bound: float = Field(
+        LAG_BOUND_NS / 1e6,
+        gt=0,
+        description="largest error in ms (p99) that a node may show when it is calibrated",
+    )
+
+
 class JudgesTable(_Table):
     """``[judges]``: the judges that score the run afterwards."""
 
@@ -241,6 +258,7 @@ class RunConfig(_Table):
     task: TaskTable = Field(default_factory=TaskTable)
     turns: TurnsTable = Field(default_factory=TurnsTable)
     impair: ImpairTable = Field(default_factory=ImpairTable)
+    cluster: ClusterTable = Field(default_factory=ClusterTable)
     judges: JudgesTable = Field(default_factory=JudgesTable)
     output: OutputTable = Field(default_factory=OutputTable)
 

@@ -12,8 +12,9 @@ summary says so. Nothing stands in for it.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +38,7 @@ from live_eval.judging import (
     missing,
 )
 from live_eval.recording import RunReader, ScoreStore, TurnRecord, part_of
+from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
     JudgeRunner,
@@ -125,6 +127,18 @@ class _Work:
         return frozenset() if self.problem is not None else self.spec.needs | self.spec.uses
 
 
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A batch that a judge has been given, and what is known of it without the judge."""
+
+    work: _Work
+    seen: int
+    verdicts: dict[str, Judgement] = field(default_factory=dict)
+    turn_ids: list[str] = field(default_factory=list)
+    audio_ns: int = 0
+    answer: Future[JudgedBatch] | None = None
+
+
 def score_run(
     path: Path,
     judges: Sequence[str],
@@ -132,6 +146,7 @@ def score_run(
     options: JudgeOptions | None = None,
     again: bool = False,
     progress: Progress | None = None,
+    pool: JudgePool | None = None,
 ) -> ScoringSummary:
     """Score the run in folder `path`.
 
@@ -142,6 +157,7 @@ def score_run(
         again: Also score what this version of a judge has already scored. An old score stays if the new
             attempt gives none.
         progress: Called as each judge with turns of its tasks in the run makes progress.
+        pool: Runs the judges that it takes; the others, and all without one, run in this process.
 
     Raises:
         PluginError: There is no judge of that name, or it is broken.
@@ -155,23 +171,37 @@ def score_run(
             raise UsageError(f"judge {spec.name!r} compares two replies to a case and cannot score one run")
     check_options(specs, options)
     with RunReader.open(path) as run, ScoreStore.open(path) as store, ExitStack() as stack:
-        works = [_begin(as_configured(spec, options), store, options, again=again) for spec in specs]
+        works = [_begin(as_configured(spec, options), store, options, pool, again=again) for spec in specs]
         load = partial(
             load_judge_runner, options=options, stack=stack, answers=store, budget=options.llm.budget()
         )
         total = len(run)
         tasks = {listed.task for listed in run.turns_by_reply_length()}
+        asked: deque[_Asked] = deque()
+
+        def collect(most: int) -> None:
+            while len(asked) > most:
+                one = asked.popleft()
+                _store(store, one.work, _verdicts(one))
+                one.work.through += one.seen
+                if progress is not None and tasks & one.work.spec.tasks:
+                    progress(one.work.spec.name, one.work.through, total)
+
         for batch, seen in _batches(run, works):
             for work in works:
-                _store(store, work, _judge(work, batch, load))
-                work.through += seen
-                if progress is not None and tasks & work.spec.tasks:
-                    progress(work.spec.name, work.through, total)
+                asked.append(_ask(work, batch, seen, load, pool))
+                collect(pool.ahead if pool is not None else 0)
+        collect(0)
         return ScoringSummary(total, tuple(_finish(store, work) for work in works))
 
 
-def _begin(spec: JudgeSpec, store: ScoreStore, options: JudgeOptions, *, again: bool) -> _Work:
-    absent = missing_requirements(spec, options)
+def _begin(
+    spec: JudgeSpec, store: ScoreStore, options: JudgeOptions, pool: JudgePool | None, *, again: bool
+) -> _Work:
+    if pool is not None and pool.takes(spec):
+        absent = pool.missing(spec)
+    else:
+        absent = missing_requirements(spec, options)
     summary = JudgeSummary(name=spec.name, version=scoring_version(spec, options))
     work = _Work(spec, f"missing {absent}" if absent else None, again, summary)
     for row in store.read([spec.name]):
@@ -254,38 +284,63 @@ def before_asking(spec: JudgeSpec, item: ReadTurn) -> Unscored | Failed | None:
     return Unscored(absent) if absent is not None else None
 
 
-def _judge(
-    work: _Work, batch: Sequence[ReadTurn], load: Callable[[JudgeSpec], JudgeRunner]
-) -> dict[str, Judgement]:
-    """Return the judge's verdict on each turn of the batch that it still has to judge."""
-    verdicts: dict[str, Judgement] = {}
-    askable: list[JudgedTurn] = []
+def _ask(
+    work: _Work,
+    batch: Sequence[ReadTurn],
+    seen: int,
+    load: Callable[[JudgeSpec], JudgeRunner],
+    pool: JudgePool | None,
+) -> _Asked:
+    """Let the judge judge each turn of the batch that it still has to judge."""
+    asked = _Asked(work, seen)
     for item in batch:
         if item.turn.case.task not in work.spec.tasks or not work.wants(item.turn.turn_id):
             continue
         verdict = Unscored(work.problem) if work.problem is not None else before_asking(work.spec, item)
         if verdict is None:
-            askable.append(item.turn)
+            asked.turn_ids.append(item.turn.turn_id)
+            asked.audio_ns += item.turn.reply.duration_ns if item.turn.reply is not None else 0
         else:
-            verdicts[item.turn.turn_id] = verdict
-    if not askable:
-        return verdicts
+            asked.verdicts[item.turn.turn_id] = verdict
+    if asked.turn_ids:
+        turns = [item.turn for item in batch if item.turn.turn_id in set(asked.turn_ids)]
+        if pool is not None and pool.takes(work.spec):
+            asked.answer = pool.submit(work.spec, turns)
+        else:
+            asked.answer = Future()
+            asked.answer.set_result(_judge_here(work, turns, load))
+    return asked
+
+
+def _judge_here(
+    work: _Work, turns: Sequence[JudgedTurn], load: Callable[[JudgeSpec], JudgeRunner]
+) -> JudgedBatch:
     clock = SystemClock()
     began_ns = clock.now_ns()
+    judgements: Sequence[Judgement] = ()
+    problem = None
     try:
         work.runner = work.runner or load(work.spec)
     except LiveEvalError as error:
-        work.problem = str(error)
-        verdicts |= {turn.turn_id: Unscored(work.problem) for turn in askable}
+        problem = str(error)
     else:
-        judgements = work.runner.judge(askable)
-        verdicts |= {turn.turn_id: found for turn, found in zip(askable, judgements, strict=True)}
-        work.summary.judged += len(askable)
-        if Need.REPLY_AUDIO in work.spec.needs:
-            audio_ns = sum(turn.reply.duration_ns for turn in askable if turn.reply is not None)
-            work.summary.audio_seconds += audio_ns / 1e9
-    work.summary.seconds += (clock.now_ns() - began_ns) / 1e9
-    return verdicts
+        judgements = work.runner.judge(turns)
+    return JudgedBatch(judgements, problem, (clock.now_ns() - began_ns) / 1e9)
+
+
+def _verdicts(asked: _Asked) -> dict[str, Judgement]:
+    """Wait for the judge's answer; return its verdict on each turn."""
+    if asked.answer is None:
+        return asked.verdicts
+    answer, work = asked.answer.result(), asked.work
+    work.summary.seconds += answer.seconds
+    if answer.problem is not None:
+        work.problem = answer.problem
+        return asked.verdicts | {turn_id: Unscored(answer.problem) for turn_id in asked.turn_ids}
+    work.summary.judged += len(asked.turn_ids)
+    if Need.REPLY_AUDIO in work.spec.needs:
+        work.summary.audio_seconds += asked.audio_ns / 1e9
+    return asked.verdicts | dict(zip(asked.turn_ids, answer.judgements, strict=True))
 
 
 def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:

@@ -67,6 +67,7 @@ class RunFacts:
         unfinished: A note that it has not ended; empty if it has.
         calibration: How wrong the latencies of the machine were when it was last calibrated; None if never.
         outages: A note on the times when the endpoint could not be reached; empty if it always could.
+        nodes: Which machines of a cluster held the sessions, and which were refused; empty without a cluster.
     """
 
     name: str
@@ -83,6 +84,7 @@ class RunFacts:
     unfinished: str
     calibration: KeptCalibration | None = None
     outages: str = ""
+    nodes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,8 @@ class RunSummary:
             notes.append(self.facts.outages)
         if self.facts.calibration is not None:
             notes.append(self.facts.calibration.in_words())
+        if self.facts.nodes:
+            notes.append(self.facts.nodes)
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     def as_json(self) -> dict[str, Any]:
@@ -258,6 +262,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         unfinished=unfinished(run),
         calibration=kept_in(run.manifest),
         outages=_outages(run.manifest.get("outages")),
+        nodes=nodes_in_words(part_of(run.manifest, "machine").get("nodes")),
     )
 
 
@@ -272,6 +277,21 @@ def _outages(kept: object) -> str:
         return ""
     times = counted(len(outages), "time")
     return f"the endpoint could not be reached {times}, for {seconds:.0f} s in all; the run paused meanwhile"
+
+
+def nodes_in_words(nodes: object) -> str:
+    """Return a note on the machines of a cluster, as a manifest lists them; empty without any."""
+    if not isinstance(nodes, list):
+        return ""
+    listed = [node for node in nodes if isinstance(node, dict) and isinstance(node.get("name"), str)]
+    used = [node for node in listed if not node.get("refused")]
+    if not listed:
+        return ""
+    names = ", ".join(node["name"] for node in used)
+    refused = [
+        f"; {node['name']} took no timed work: {node['refused']}" for node in listed if node not in used
+    ]
+    return f"sessions were held on {counted(len(used), 'node')} ({names}){''.join(refused)}"
 
 
 def unfinished(run: RunReader) -> str:

@@ -1,0 +1,66 @@
+"""The flag ``--ray``: what a command does on the machines of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from live_eval.cli._flags import table_options
+from live_eval.errors import UsageError
+from live_eval.run.plan import Plan
+from live_eval.run.runner import HoldSessions
+from live_eval.scoring.judge_pool import JudgePool
+from live_eval.scoring.judge_runner import JudgeOptions
+
+if TYPE_CHECKING:
+    from live_eval.cluster.connection import Cluster
+
+__all__ = ["connected_to", "holding_on", "judging_on", "ray_flag"]
+
+
+def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--ray`` to a command, as its argument ``cluster__ray``."""
+    options = [option for option in table_options("cluster") if option.name == "cluster__ray"]
+    vars(command).setdefault("__click_params__", []).extend(options)
+    return command
+
+
+@contextmanager
+def connected_to(address: str | None) -> Iterator[Cluster | None]:
+    """Connect to the Ray cluster at an address, if there is one."""
+    if address is None:
+        yield None
+        return
+    if address.endswith(".toml"):
+        raise UsageError(f"--ray {address}: expected an address; put the run file before --ray")
+    from live_eval.cluster.connection import connected
+
+    with connected(address) as cluster:
+        yield cluster
+
+
+def holding_on(cluster: Cluster | None, plan: Plan) -> HoldSessions | None:
+    """Return what holds the sessions of a run on the nodes of a cluster, and says which those are."""
+    if cluster is None:
+        return None
+    from live_eval.cluster.sessions import cluster_sessions
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
+
+    return lambda base_url: cluster_sessions(cluster, plan, base_url, tell)
+
+
+@contextmanager
+def judging_on(cluster: Cluster | None, options: JudgeOptions) -> Iterator[JudgePool | None]:
+    """Run judges on the nodes of a cluster, if there is one."""
+    if cluster is None:
+        yield None
+        return
+    from live_eval.cluster.judging import cluster_judges
+
+    with cluster_judges(cluster, options) as judges:
+        yield judges

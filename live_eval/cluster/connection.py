@@ -1,0 +1,178 @@
+"""The connection to a Ray cluster: found or started, and left; each failure says what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from live_eval.cluster.nodes import Node, named
+from live_eval.errors import LiveEvalError, UsageError
+
+__all__ = ["AUTO", "Cluster", "connected", "said"]
+
+AUTO = "auto"
+"""The cluster that this machine belongs to; where there is none, one of this machine alone."""
+
+_REACH_S = 5.0
+_TOKEN = Path("~/.ray/auth_token")
+_SAID = 300
+_STARTED_HERE = {
+    "RAY_worker_niceness": "0",  # otherwise workers wait for every other program
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+class Cluster:
+    """A Ray cluster that this process is connected to; see `connected`."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self.nodes: tuple[Node, ...] = named(ray.nodes())
+        """Those that are there at the beginning."""
+        self.is_one_machine = len({node.address for node in self.nodes}) <= 1
+        """Whether all nodes are this machine."""
+
+    def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
+        """Call a function on a node, in a process of its own; return what can be awaited."""
+        return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
+
+    def actor(self, made: type, *, node: Node, gpus: int = 0, **options: int) -> Any:
+        """Start an actor with one processor on a node; return its handle. It is not started again if it dies.
+
+        Args:
+            made: Its class, constructed without arguments.
+            node: Where.
+            gpus: Graphics processors for it alone.
+            options: Further options of Ray.
+        """
+        fixed = {**self._at(node, 1), "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
+        return self._ray.remote(made).options(**fixed, **options).remote()
+
+    def end(self, actor: Any) -> None:
+        """End an actor at once."""
+        with contextlib.suppress(Exception):  # it has died, or Ray has
+            self._ray.kill(actor)
+
+    def _at(self, node: Node, cpus: float) -> dict[str, Any]:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return {
+            "num_cpus": cpus,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+        }
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """Connect to a Ray cluster, and leave it with the block. Call it in the main thread.
+
+    Args:
+        address: ``HOST:PORT`` of the head node, or `AUTO`.
+
+    Raises:
+        UsageError: Ray is not installed, or the address is none that can be used.
+        LiveEvalError: The cluster cannot be reached, or has another version of Ray or of Python.
+    """
+    _check(address)
+    with _environment(_variables()):  # Ray reads some as it is imported
+        ray = _imported()
+        with _signals_kept():
+            _join(ray, address)
+        try:
+            cluster = Cluster(ray)
+            if not cluster.nodes:
+                raise LiveEvalError(f"the Ray cluster at {address} has no node with a processor")
+            yield cluster
+        finally:
+            ray.shutdown()
+
+
+def _imported() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--ray needs Ray: pip install 'live-eval[ray]'") from None
+    return ray
+
+
+def _join(ray: Any, address: str) -> None:
+    try:
+        ray.init(
+            address=None if address == AUTO else address,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:  # Ray raises RuntimeError, ConnectionError, ValueError, AssertionError, …
+        hint = "" if _has_token() else f"; it may want a token, in {_TOKEN} or RAY_AUTH_TOKEN"
+        raise LiveEvalError(f"the Ray cluster at {address} cannot be used: {said(error)}{hint}") from error
+
+
+def _has_token() -> bool:
+    named = (os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    return any(named) or _TOKEN.expanduser().is_file()
+
+
+def _variables() -> dict[str, str]:
+    """Return the environment variables that Ray gets where the user sets none."""
+    # Ray sends its token only where it is told to, but clusters that it starts ask for one.
+    return {**_STARTED_HERE, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
+
+
+def said(error: BaseException) -> str:
+    """Return what an error of Ray says, in one line: the cause, where another machine raised it."""
+    cause = getattr(error, "cause", None)
+    error = cause if isinstance(cause, Exception) else error
+    text = " ".join(f"{error}".split()) or type(error).__name__
+    return f"{text[:_SAID]}…" if len(text) > _SAID else text
+
+
+def _check(address: str) -> None:
+    """Raise if nothing can be reached at an address; Ray itself would try for many minutes."""
+    if address == AUTO:
+        address = os.environ.get("RAY_ADDRESS", AUTO)
+    if address in (AUTO, "local"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise UsageError(
+            f"--ray {address}: expected HOST:PORT of the head node, or nothing for the cluster that this "
+            "machine belongs to; ray:// is not supported: run the command on a node of the cluster"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+    except OSError as error:
+        raise LiveEvalError(
+            f"no Ray cluster answers at {address}: {error}; start one there with `ray start --head`"
+        ) from None
+
+
+@contextlib.contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Restore the handlers of signals, which Ray replaces."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _environment(defaults: dict[str, str]) -> Iterator[None]:
+    """Set environment variables that are not set, for the processes that are started within."""
+    added = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)

@@ -1,0 +1,245 @@
+"""Judges on the nodes of a cluster: a processor for each worker, and a GPU where the judge can use one.
+
+The driver reads the run, asks models (their budget and answers are one), and is the one writer of the scores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.cluster.connection import Cluster, said
+from live_eval.cluster.judge_actor import JudgeActor
+from live_eval.cluster.judge_queue import JudgeQueue, QueuedBatch
+from live_eval.cluster.nodes import Node, Software, in_turns, software
+from live_eval.cluster.sealing import KeyPair, Seal
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec
+from live_eval.redaction import SECRETS
+from live_eval.scoring.judge_pool import JudgedBatch
+from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
+
+__all__ = ["ClusterJudges", "cluster_judges"]
+
+_START_S = 180.0
+_STOP_S = 5.0
+_LOOK_S = 1.0  # so often a thread looks whether all is over
+
+
+@contextlib.contextmanager
+def cluster_judges(cluster: Cluster, options: JudgeOptions) -> Iterator[ClusterJudges]:
+    """Run local judges on the nodes of a cluster; end their workers with the block.
+
+    Args:
+        cluster: The cluster.
+        options: The user's options of judges; with ``device="cuda"`` judges that use torch get workers with a
+            GPU each.
+
+    Raises:
+        UsageError: The judges are to use GPUs, and the cluster has none.
+        LiveEvalError: No worker starts.
+    """
+    plain = in_turns({node: node.cpus for node in cluster.nodes})
+    graphics = in_turns({node: node.gpus for node in cluster.nodes})
+    if options.device == "cuda" and not graphics:
+        raise UsageError("--device cuda: no node of the Ray cluster has a GPU")
+    with contextlib.ExitStack() as stack:
+        groups = {
+            False: stack.enter_context(contextlib.closing(_Group(cluster, plain, 0, options))),
+            True: stack.enter_context(contextlib.closing(_Group(cluster, graphics, 1, options))),
+        }
+        yield ClusterJudges(groups, options)
+
+
+class ClusterJudges:
+    """A `JudgePool` of workers on the nodes of a cluster; see `cluster_judges`."""
+
+    def __init__(self, groups: dict[bool, _Group], options: JudgeOptions) -> None:
+        self._groups = groups
+        self._options = options
+        self.ahead = 2 * sum(group.capacity for group in groups.values())
+
+    def takes(self, spec: JudgeSpec) -> bool:
+        """As `JudgePool.takes`: judges that ask no model."""
+        return spec.kind is JudgeKind.LOCAL
+
+    def missing(self, spec: JudgeSpec) -> str | None:
+        """As `JudgePool.missing`, by one of the nodes."""
+        return self._group(spec).missing(spec)
+
+    def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
+        """As `JudgePool.submit`."""
+        version = scoring_version(spec, self._options)
+        return self._group(spec).submit(_Batch(spec.name, version, turns, Future()))
+
+    def _group(self, spec: JudgeSpec) -> _Group:
+        return self._groups[spec.on_device and self._options.device == "cuda"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    judge: str
+    version: str
+    turns: Sequence[JudgedTurn]
+    answer: Future[JudgedBatch]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Worker:
+    actor: Any
+    seal: Seal
+
+
+class _Group:
+    """Workers of one kind, each with a thread here, started as batches wait for them."""
+
+    def __init__(self, cluster: Cluster, places: Sequence[Node], gpus: int, options: JudgeOptions) -> None:
+        self._cluster = cluster
+        self._free = list(places)
+        self._gpus = gpus
+        self._options = options
+        self._software = software()
+        self._queue = JudgeQueue()
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._at_work = 0  # threads that have not given up
+        self._spare: _Worker | None = None  # started to ask it something, not at work yet
+        self._closed = False
+        self.capacity = len(places)
+
+    def missing(self, spec: JudgeSpec) -> str | None:
+        """Return what the judge needs and the first node does not have.
+
+        Raises:
+            LiveEvalError: No worker starts on it.
+        """
+        from ray import get
+
+        if self._spare is None:
+            try:
+                self._spare = self._start(self._free[0])
+            except Exception as error:  # whatever Ray raises, or the node
+                name = self._free[0].name
+                raise LiveEvalError(f"no worker for judges starts on node {name}: {said(error)}") from error
+        found: str | None = self._spare.seal.open(
+            get(self._spare.actor.missing.remote(self._spare.seal.close(spec.name)), timeout=_START_S)
+        )
+        return found
+
+    def submit(self, batch: _Batch) -> Future[JudgedBatch]:
+        """Let a batch wait for a worker; start another while there are fewer than batches."""
+        with self._changed:
+            self._queue.add(QueuedBatch(batch.judge, batch))
+            if self._free and self._queue.under_way > self._at_work:
+                self._at_work += 1
+                thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+        return batch.answer
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_STOP_S)
+        if self._spare is not None:
+            self._cluster.end(self._spare.actor)
+
+    def _work(self, node: Node) -> None:
+        """Let a worker on a node judge batches, and another in its place if it is lost."""
+        worker, self._spare = self._spare, None
+        me = object()
+        while (task := self._next(me)) is not None:
+            batch: _Batch = task.payload
+            if worker is None:
+                try:
+                    worker = self._start(node)
+                except Exception as error:  # whatever Ray raises, or the node
+                    self._give_up(me, f"no worker for judges starts on node {node.name}: {said(error)}")
+                    return
+            try:
+                answer = self._judged(worker, batch)
+            except Exception as error:
+                self._cluster.end(worker.actor)
+                worker = None
+                self._lost(me, said(error))
+                continue
+            with self._changed:
+                self._queue.finished(me)
+            batch.answer.set_result(answer)
+        if worker is not None:
+            self._cluster.end(worker.actor)
+
+    def _next(self, worker: object) -> QueuedBatch | None:
+        """Wait for a batch; None once all is over."""
+        with self._changed:
+            while not self._closed:
+                task = self._queue.next_for(worker)
+                if task is not None:
+                    return task
+                self._changed.wait()
+        return None
+
+    def _judged(self, worker: _Worker, batch: _Batch) -> JudgedBatch:
+        from ray import get
+
+        sealed = worker.seal.close((batch.judge, batch.version, batch.turns))
+        reference = worker.actor.judge.remote(sealed)
+        while True:
+            try:
+                answer: JudgedBatch = worker.seal.open(get(reference, timeout=_LOOK_S))
+            except TimeoutError:
+                if self._closed:
+                    raise
+                continue
+            return answer
+
+    def _lost(self, worker: object, why: str) -> None:
+        """Let another worker have the batch of one that was lost; a batch that loses several fails."""
+        with self._changed:
+            given_up = self._queue.lost(worker)
+            self._changed.notify()
+        if given_up is not None:
+            batch: _Batch = given_up.payload
+            failed = Failed(f"{given_up.losses} workers were lost while they judged it: {why}")
+            batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
+
+    def _give_up(self, worker: object, why: str) -> None:
+        """Leave the batch to other workers; if there are none, say why nothing is judged."""
+        with self._changed:
+            self._queue.returned(worker)
+            self._at_work -= 1
+            abandoned = [] if self._at_work or self._free else self._queue.abandoned()
+            if self._free and not self._at_work:  # the next place may do
+                self._at_work += 1
+                thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._changed.notify()
+        for task in abandoned:
+            task.payload.answer.set_result(JudgedBatch((), why, 0.0))
+
+    def _start(self, node: Node) -> _Worker:
+        from ray import get
+
+        actor = self._cluster.actor(JudgeActor, node=node, gpus=self._gpus)
+        try:
+            its: Software
+            its, public = get(actor.introduce.remote(), timeout=_START_S)
+            if differs := self._software.differs(its):
+                raise LiveEvalError(differs)
+            keys = KeyPair()
+            worker = _Worker(actor, keys.seal_with(public))
+            sealed = worker.seal.close((self._options, SECRETS.copy()))
+            get(actor.open.remote(keys.public, sealed), timeout=_START_S)
+        except BaseException:
+            self._cluster.end(actor)
+            raise
+        return worker

@@ -1,0 +1,205 @@
+"""The machines of a cluster: their names, their software, their share of the work, and what disqualifies one.
+
+Pure, but for reading the software of this machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from live_eval import __version__
+from live_eval.recording.calibrations import KeptCalibration
+from live_eval.text.wording import counted
+
+__all__ = [
+    "Node",
+    "NodeReport",
+    "Software",
+    "beyond_bound",
+    "in_turns",
+    "named",
+    "shares",
+    "software",
+    "workers_for",
+]
+
+SESSIONS_PER_WORKER = 50
+"""Sessions that one worker holds with an error below a millisecond (docs/timing.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster.
+
+    Args:
+        node_id: Ray's name for it.
+        name: What records and reports call it.
+        cpus: Processors that Ray may give away.
+        gpus: GPUs.
+        address: Its network address.
+    """
+
+    node_id: str
+    name: str
+    cpus: int
+    gpus: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What must be the same on the driver and on a node, since they exchange objects.
+
+    Args:
+        live_eval: Its version.
+        code: A hash of its files.
+        python: Python's version without the patch level.
+    """
+
+    live_eval: str
+    code: str
+    python: str
+
+    def differs(self, other: Software) -> str:
+        """Return how another machine's software differs, in words; empty if it does not."""
+        if other.live_eval != self.live_eval:
+            return f"expected live-eval {self.live_eval}, found {other.live_eval}"
+        if other.python != self.python:
+            return f"expected Python {self.python}, found {other.python}"
+        if other.code != self.code:
+            return (
+                f"its live-eval {other.live_eval} has other code than the driver's: install the same on both"
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """What a node does in a run.
+
+    Args:
+        node: The machine.
+        workers: How many workers it has.
+        calibration: How wrong its latencies were, or None where it was not calibrated.
+        refused: Why it takes no timed work; empty if it does.
+    """
+
+    node: Node
+    workers: int
+    calibration: KeptCalibration | None = None
+    refused: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the run's manifest keeps it."""
+        return {
+            "name": self.node.name,
+            "cpus": self.node.cpus,
+            "workers": 0 if self.refused else self.workers,
+            "calibration": self.calibration.model_dump() if self.calibration is not None else None,
+            "refused": self.refused,
+        }
+
+    def in_words(self) -> str:
+        """Return a sentence without its full stop."""
+        if self.refused:
+            return f"node {self.node.name} takes no timed work: {self.refused}"
+        words = f"node {self.node.name}: {counted(self.workers, 'worker')}"
+        if self.calibration is None:
+            return words
+        errors = ", ".join(
+            f"{name} within {ms:.1f} ms" for name, ms in sorted(self.calibration.errors_p99_ms.items())
+        )
+        return f"{words}, calibrated: {errors} (p99)"
+
+
+def named(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+    """Return the living machines with processors, as ``ray.nodes()`` lists them, under unique names."""
+    alive = [each for each in found if each["Alive"] and each["Resources"].get("CPU", 0) >= 1]
+    hosts = Counter(each["NodeManagerHostname"] for each in alive)
+    return tuple(
+        Node(
+            node_id=each["NodeID"],
+            name=(host := each["NodeManagerHostname"])
+            + (f"/{each['NodeID'][:6]}" if hosts[host] > 1 else ""),
+            cpus=int(each["Resources"]["CPU"]),
+            gpus=int(each["Resources"].get("GPU", 0)),
+            address=each["NodeManagerAddress"],
+        )
+        for each in sorted(alive, key=lambda each: (each["NodeManagerHostname"], each["NodeID"]))
+    )
+
+
+def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
+    """Return how many workers a run gets: as many as wanted, or enough for its sessions, one a node at least.
+
+    Never more than there are processors.
+    """
+    enough = max(len(nodes), -(-sessions // SESSIONS_PER_WORKER))
+    return min(wanted or enough, sum(node.cpus for node in nodes))
+
+
+def shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
+    """Return how many workers each node gets, by name: one each, then in proportion to processors.
+
+    Never more than it has processors.
+
+    >>> shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
+    {'a': 2, 'b': 1}
+    """
+    given = dict.fromkeys((node.name for node in nodes), 0)
+    for _ in range(workers):
+        free = [node for node in nodes if given[node.name] < node.cpus]
+        if not free:
+            break
+        given[
+            min(free, key=lambda node: (given[node.name] > 0, (given[node.name] + 1) / node.cpus)).name
+        ] += 1
+    return given
+
+
+def in_turns(places: Mapping[Node, int]) -> list[Node]:
+    """Return each node as often as it has places: first one of each node, then the second of each, …"""
+    rounds = range(max(places.values(), default=0))
+    return [node for number in rounds for node, most in places.items() if number < most]
+
+
+def beyond_bound(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
+    """Return why a calibrated node may not time sessions; empty if it may.
+
+    Args:
+        calibration: What was measured.
+        failed: Turns of the calibration that failed.
+        bound_ms: The largest 99th percentile of an absolute error that is allowed.
+    """
+    if failed:
+        return f"{counted(failed, 'turn')} of its calibration failed"
+    for name, ms in sorted(calibration.errors_p99_ms.items()):
+        if ms > bound_ms:
+            return f"its error of {name} is {ms:.1f} ms (p99), expected at most {bound_ms:g} ms"
+    return ""
+
+
+def software() -> Software:
+    """Return the software of this machine."""
+    digest = hashlib.sha256()
+    for path, file in sorted(_sources(resources.files("live_eval"), "")):
+        digest.update(f"{path}\0".encode())
+        digest.update(file.read_bytes())
+    python = ".".join(platform.python_version_tuple()[:2])
+    return Software(__version__, digest.hexdigest()[:12], python)
+
+
+def _sources(folder: Traversable, under: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        path = f"{under}/{entry.name}"
+        if entry.is_dir():
+            yield from _sources(entry, path)
+        elif entry.name.endswith(".py"):
+            yield path, entry

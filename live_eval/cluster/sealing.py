@@ -1,0 +1,62 @@
+"""Objects sealed for one reader: Ray sends calls in clear, and may spill what they hold to disk.
+
+Each worker makes a key pair and hands out the public half; the driver answers with its own. Both derive one
+key from them (X25519, HKDF), which never leaves their memory, and seal what they send with AES-GCM. Keys of
+endpoints, recordings and replies so appear in no object store, spill file, log or job description of Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from live_eval.errors import LiveEvalError
+
+__all__ = ["KeyPair", "Seal"]
+
+_NONCE_BYTES = 12
+_PURPOSE = b"live-eval cluster, 1"
+
+
+class KeyPair:
+    """One side of an exchange; used for one connection."""
+
+    def __init__(self) -> None:
+        self._private = X25519PrivateKey.generate()
+        self.public: bytes = self._private.public_key().public_bytes_raw()
+        """The half to hand out, 32 bytes."""
+
+    def seal_with(self, other: bytes) -> Seal:
+        """Return the seal shared with the owner of a public half."""
+        secret = self._private.exchange(X25519PublicKey.from_public_bytes(other))
+        return Seal(HKDF(SHA256(), 32, None, _PURPOSE).derive(secret))
+
+
+class Seal:
+    """Seals objects for the other side, which is trusted: they are pickled."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def close(self, value: object) -> bytes:
+        """Return an object, sealed."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, pickle.dumps(value, pickle.HIGHEST_PROTOCOL), None)
+
+    def open(self, sealed: bytes) -> Any:
+        """Return the object in what the other side has sealed.
+
+        Raises:
+            LiveEvalError: Somebody else sealed it, or it was changed on the way.
+        """
+        try:
+            return pickle.loads(self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None))
+        except InvalidTag:
+            raise LiveEvalError("what came through Ray was not sealed by the other side") from None

@@ -1,0 +1,79 @@
+"""What runs on the nodes of a cluster for a run: sessions, and the calibration before them.
+
+An actor holds no session in its own process, in which Ray's threads run: it starts a process that does
+nothing else, as ``--processes`` does (`live_eval.run.session_process`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from live_eval.calibrate import CalibrationPlan, calibrate
+from live_eval.cluster.nodes import Software, software
+from live_eval.cluster.sealing import KeyPair
+from live_eval.errors import FailureKind, TurnError
+from live_eval.recording.calibrations import KeptCalibration
+from live_eval.redaction import SECRETS
+from live_eval.run.processes import session_processes
+from live_eval.run.session_process import ProcessSettings, Ready, SessionAnswer
+from live_eval.session.event_loop import innermost, run
+from live_eval.types import Failure
+
+__all__ = ["Measured", "SessionActor", "calibrate_node"]
+
+
+class Measured(NamedTuple):
+    """What a node says of itself: its calibration, and how many turns of that failed."""
+
+    calibration: KeptCalibration
+    failed: int
+
+
+def calibrate_node(plan: CalibrationPlan) -> Measured:
+    """Measure a node's own error."""
+    result = run(calibrate(plan))
+    return Measured(result.kept(datetime.now(UTC)), len(result.failed))
+
+
+class SessionActor:
+    """Holds sessions on a node. Arguments and results are sealed but for `introduce`."""
+
+    def __init__(self) -> None:
+        self._keys = KeyPair()
+        self._stack = contextlib.AsyncExitStack()
+
+    async def introduce(self) -> tuple[Software, int, bytes]:
+        """Return the software here, the process, and the public half of the keys."""
+        return software(), os.getpid(), self._keys.public
+
+    async def open(self, other: bytes, sealed: bytes) -> bytes:
+        """Start the process that holds sessions; return `Ready`, or a `Failure` that says why not.
+
+        Args:
+            other: The public half of the driver's keys.
+            sealed: `ProcessSettings`.
+        """
+        self._seal = self._keys.seal_with(other)
+        settings: ProcessSettings = self._seal.open(sealed)
+        SECRETS.learn_all(settings.secrets)
+        try:
+            self._sessions = await self._stack.enter_async_context(session_processes(1, settings))
+        except ExceptionGroup as errors:
+            return self._seal.close(Failure(FailureKind.PROCESS_DIED, f"{innermost(errors)}"))
+        return self._seal.close(Ready(self._sessions.priority, self._sessions.cpu()))
+
+    async def hold(self, sealed: bytes) -> bytes:
+        """Hold a session; return its `SessionAnswer`.
+
+        Args:
+            sealed: `SessionOrder`.
+        """
+        outcome: Any
+        try:
+            outcome = await self._sessions.hold(self._seal.open(sealed))
+        except TurnError as error:
+            outcome = Failure(error.kind, error.message)
+        return self._seal.close(SessionAnswer(0, outcome, self._sessions.cpu()))

@@ -1,0 +1,238 @@
+"""The sessions of a run on the nodes of a cluster: calibrate the nodes, start workers, give them orders.
+
+Only the holding moves, as with ``--processes``: plan, rate limits, patience, retries, decoding, timing and
+storing stay in the driver. So the limits are those of the whole run, a turn is committed once, and a session
+of a worker that was lost is tried again like any other (`live_eval.run.session_workers`). An order carries
+the recording's frames, so a node needs no data set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from live_eval.calibrate import CalibrationPlan
+from live_eval.cluster.connection import Cluster, said
+from live_eval.cluster.nodes import Node, NodeReport, Software, beyond_bound, shares, software, workers_for
+from live_eval.cluster.sealing import KeyPair, Seal
+from live_eval.cluster.session_actor import Measured, SessionActor, calibrate_node
+from live_eval.dialect import ClientSpec, TransportKind
+from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
+from live_eval.recording.calibrations import FEWEST_TURNS
+from live_eval.redaction import SECRETS
+from live_eval.reference.emulation import calibration_client
+from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
+from live_eval.run.plan import Plan
+from live_eval.run.session_process import ProcessSettings, Ready, SessionAnswer
+from live_eval.run.session_workers import Place, SpreadSessions
+from live_eval.types import Failure
+
+__all__ = ["cluster_sessions", "combine"]
+
+_FEWEST_SESSIONS = 10  # of a calibration, so that it is short
+_NODE_S = 180.0  # for a calibration, or for a worker to start
+_CALLS = 1000  # sessions that an actor holds at most
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@contextlib.asynccontextmanager
+async def cluster_sessions(
+    cluster: Cluster, plan: Plan, base_url: str, told: Callable[[str], None]
+) -> AsyncIterator[SessionHolder]:
+    """Hold the sessions of a run on the nodes of a cluster; end those under way with the block.
+
+    Args:
+        cluster: The cluster.
+        plan: The run's plan: `turns.processes` is the number of workers, 0 for as many as it takes.
+        base_url: The endpoint's.
+        told: Gets a line about each node.
+
+    Raises:
+        UsageError: The endpoint listens where the nodes cannot reach it.
+        LiveEvalError: No node may time sessions, or no worker starts.
+    """
+    if urlsplit(base_url).hostname in _LOOPBACK and not cluster.is_one_machine:
+        raise UsageError(
+            f"the endpoint listens on {urlsplit(base_url).hostname}, which only this machine reaches: "
+            "pass --base-url with an address that every node of the cluster reaches"
+        )
+    turns = plan.config.turns
+    workers = workers_for(turns.concurrency, turns.processes, cluster.nodes)
+    given = shares(workers, cluster.nodes)
+    reports = await asyncio.gather(
+        *(
+            _examined(cluster, node, given[node.name], plan, -(-turns.concurrency // workers))
+            for node in cluster.nodes
+            if given[node.name]
+        )
+    )
+    for report in reports:
+        told(report.in_words())
+    used = [report for report in reports if not report.refused]
+    if not used:
+        raise LiveEvalError(
+            "no node of the cluster may time sessions; `live-eval calibrate` on a node shows its error, and "
+            "--timing-bound allows a larger one"
+        )
+    settings = _settings(plan.spec)
+    places = [
+        Place(lambda node=report.node: RayWorker(cluster, node, settings))  # type: ignore[misc]
+        for report in used
+        for _ in range(report.workers)
+    ]
+    try:
+        started = await asyncio.gather(*(place.worker() for place in places), return_exceptions=True)
+        failed = [each for each in started if isinstance(each, BaseException)]
+        if len(failed) == len(places):
+            raise failed[0]
+        for error in failed:
+            told(f"{error}")
+        yield _ClusterSessions(places, combine(reports))
+    finally:
+        await asyncio.gather(*(place.close() for place in places))
+
+
+def combine(reports: Sequence[NodeReport]) -> dict[str, Any]:
+    """Return what the manifest keeps of the nodes: each of them, and the worst of the calibrations in use."""
+    used = [report for report in reports if not report.refused]
+    calibrated = [report.calibration for report in used if report.calibration is not None]
+    worst = max(calibrated, key=lambda each: max(each.errors_p99_ms.values(), default=0.0), default=None)
+    return {
+        "nodes": [report.as_json() for report in reports],
+        "processes": sum(report.workers for report in used),
+        "calibration": worst.model_dump() if worst is not None else None,
+    }
+
+
+class _ClusterSessions(SpreadSessions):
+    """Sessions spread over workers of a cluster, which the manifest names."""
+
+    def __init__(self, places: Sequence[Place], nodes: Mapping[str, Any]) -> None:
+        super().__init__(places)
+        self._nodes = nodes
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """As `SessionHolder.facts`."""
+        return {**super().facts, **self._nodes}
+
+
+def _settings(spec: ClientSpec) -> ProcessSettings:
+    return ProcessSettings(
+        kind=spec.transport_kind,
+        implementations=(spec.dialect, spec.transport),
+        secrets=SECRETS.copy(),
+    )
+
+
+async def _examined(cluster: Cluster, node: Node, workers: int, plan: Plan, sessions: int) -> NodeReport:
+    """Return what a node does in the run, after it has been calibrated with the load that it will have."""
+    report = NodeReport(node=node, workers=workers)
+    try:
+        async with asyncio.timeout(_NODE_S):
+            its: Software = await cluster.call(software, node=node)
+            if differs := (await asyncio.to_thread(software)).differs(its):
+                return replace(report, refused=differs)
+            if plan.spec.transport_kind is TransportKind.HTTP:
+                return report  # its latencies are not comparable
+            load = max(_FEWEST_SESSIONS, sessions * workers)
+            calibration = CalibrationPlan(
+                endpoint=await asyncio.to_thread(calibration_client, plan.spec.transport_kind),
+                sessions=load,
+                turns=max(FEWEST_TURNS, load),
+                speech_ms=(300, 500),
+                delay_ms=(50, 200),
+                lead_silence_ms=(0, 100),
+                reply_ms=200,
+                processes=workers,
+            )
+            found: Measured = await cluster.call(calibrate_node, calibration, node=node)
+    except TimeoutError:
+        return replace(report, refused=f"it was not calibrated within {_NODE_S:.0f} s: is it busy?")
+    except Exception as error:  # whatever Ray raises, or the node
+        return replace(report, refused=_without_ray(error))
+    kept = found.calibration.model_copy(update={"node": node.name})
+    refused = beyond_bound(kept, found.failed, plan.config.cluster.timing_bound)
+    return replace(report, calibration=kept, refused=refused)
+
+
+def _without_ray(error: Exception) -> str:
+    if "No module named 'live_eval" in f"{error}":
+        return "live-eval is not installed there"
+    return said(error)
+
+
+class RayWorker:
+    """An actor that holds sessions on a node; a `SessionWorker`."""
+
+    def __init__(self, cluster: Cluster, node: Node, settings: ProcessSettings) -> None:
+        self._cluster = cluster
+        self._node = node
+        self._settings = settings
+        self._actor: Any = None
+        self._seal: Seal
+        self._at_start = self.spent = Cpu(0.0, 0.0)
+        self.ended = False
+        self.process_id = 0
+
+    async def start(self) -> Ready:
+        """As `SessionWorker.start`."""
+        try:
+            async with asyncio.timeout(_NODE_S):
+                self._actor = self._cluster.actor(SessionActor, node=self._node, max_concurrency=_CALLS)
+                its, self.process_id, public = await self._actor.introduce.remote()
+                if differs := (await asyncio.to_thread(software)).differs(its):
+                    raise LiveEvalError(f"no worker starts on node {self._node.name}: {differs}")
+                keys = KeyPair()
+                self._seal = keys.seal_with(public)
+                answer = await self._actor.open.remote(keys.public, self._seal.close(self._settings))
+        except TimeoutError:
+            raise LiveEvalError(
+                f"no worker started on node {self._node.name} within {_NODE_S:.0f} s: is a processor free?"
+            ) from None
+        except LiveEvalError:
+            raise
+        except Exception as error:
+            raise LiveEvalError(
+                f"no worker starts on node {self._node.name}: {_without_ray(error)}"
+            ) from error
+        ready: Ready | Failure = self._seal.open(answer)
+        if isinstance(ready, Failure):
+            raise LiveEvalError(f"no worker starts on node {self._node.name}: {ready.message}")
+        self._at_start = ready.cpu
+        return ready
+
+    async def answer(self, order: SessionOrder) -> SessionAnswer:
+        """As `SessionWorker.answer`."""
+        assert order.due_ns is None, "the clock of this machine means nothing on another"
+        from ray.exceptions import RayActorError
+
+        sealed = await asyncio.to_thread(self._seal.close, order)
+        try:
+            reply = await self._actor.hold.remote(sealed)
+        except RayActorError as error:
+            self.ended = True
+            raise TurnError(
+                FailureKind.PROCESS_DIED,
+                f"the worker on node {self._node.name} was lost while it held the session: {said(error)}",
+            ) from None
+        answer: SessionAnswer = await asyncio.to_thread(self._seal.open, reply)
+        self.spent = Cpu(*(now - then for now, then in zip(answer.cpu, self._at_start, strict=True)))
+        return replace(answer, outcome=_of_node(answer.outcome, self._node.name))
+
+    async def close(self) -> None:
+        """As `SessionWorker.close`."""
+        if self._actor is not None:
+            await asyncio.to_thread(self._cluster.end, self._actor)
+
+
+def _of_node(outcome: Any, name: str) -> Any:
+    """Return what came of a session, with the name of the node that held it in its turns."""
+    if isinstance(outcome, Failure):
+        return outcome
+    captures = [replace(capture, trace=replace(capture.trace, node=name)) for capture in outcome.captures]
+    return replace(outcome, captures=captures)

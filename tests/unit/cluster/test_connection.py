@@ -1,0 +1,31 @@
+"""Addresses of Ray clusters that cannot be used, without Ray."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from live_eval.cluster.connection import connected
+from live_eval.errors import LiveEvalError, UsageError
+
+
+def test_an_address_where_nothing_listens_is_named() -> None:
+    with socket.socket() as taken:  # bound, but it does not listen
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(LiveEvalError, match=f"no Ray cluster answers at {address}"), connected(address):
+            pass
+
+
+@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "somewhere", "run.toml", "host:port"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="expected HOST:PORT"), connected(address):
+        pass
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r"pip install 'live-eval\[ray\]'"), connected("auto"):
+        pass

@@ -1,0 +1,55 @@
+"""Which worker judges what, and what becomes of the batch of a worker that is lost."""
+
+from __future__ import annotations
+
+from live_eval.cluster.judge_queue import JudgeQueue, QueuedBatch
+
+
+def queue_of(*judges: str) -> tuple[JudgeQueue, list[QueuedBatch]]:
+    queue, tasks = JudgeQueue(), [QueuedBatch(judge, number) for number, judge in enumerate(judges)]
+    for task in tasks:
+        queue.add(task)
+    return queue, tasks
+
+
+def test_a_worker_keeps_to_the_judges_that_it_has_loaded() -> None:
+    queue, tasks = queue_of("dnsmos", "bleu", "dnsmos", "bleu")
+    assert queue.next_for("one") is tasks[0]
+    assert queue.next_for("two") is tasks[1]
+    assert queue.finished("one") is tasks[0]
+    assert queue.next_for("one") is tasks[2]
+    assert queue.under_way == 3
+    queue.finished("one")
+    assert queue.next_for("one") is tasks[3], "rather another judge than nothing"
+    queue.finished("one")
+    assert queue.next_for("one") is None
+
+
+def test_the_batch_of_a_lost_worker_is_next_and_is_judged_once() -> None:
+    queue, tasks = queue_of("dnsmos", "bleu")
+    queue.next_for("one")
+    assert queue.lost("one") is None
+    assert queue.next_for("two") is tasks[0]
+    queue.finished("two")
+    queue.next_for("two")
+    queue.finished("two")
+    assert queue.under_way == 0
+
+
+def test_a_batch_that_costs_two_workers_is_given_up() -> None:
+    queue, tasks = queue_of("dnsmos")
+    queue.next_for("one")
+    assert queue.lost("one") is None
+    queue.next_for("two")
+    assert queue.lost("two") is tasks[0]
+    assert queue.under_way == 0
+    assert queue.lost("two") is None, "it has nothing"
+
+
+def test_a_batch_that_a_worker_could_not_begin_is_no_loss() -> None:
+    queue, tasks = queue_of("dnsmos", "bleu")
+    queue.next_for("one")
+    queue.returned("one")
+    assert tasks[0].losses == 0
+    assert queue.abandoned() == tasks
+    assert queue.under_way == 0
