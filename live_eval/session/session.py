@@ -127,6 +127,7 @@ class Session:
         self._on_grid = False  # frames flow, so the next one follows the last
         self._alive_ns = 0
         self._began_ns = 0
+        self._stops_ns: int | None = None  # when the user begins to speak over a reply
         self._on_turn: OnTurn | None = None
         self._perseveres = False
 
@@ -338,8 +339,7 @@ class Session:
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
         if began is not None and interrupts:
             timeline.interrupted(began.onset_ns)
-            if self._turn_mode is TurnMode.MANUAL:  # the endpoint does not listen for the user
-                await self._connection.stop_reply()
+            self._stops_ns = began.onset_ns
         if timeline.over:
             timeline.rest()
         if began is not None and began.own_turn:
@@ -370,10 +370,18 @@ class Session:
         else:
             self._on_grid = True
             await self._send(frame)
+        await self._stop_reply()
         if frame.ended is not None and self._timeline.failure is None:
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.end_turn()
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
+
+    async def _stop_reply(self) -> None:
+        """Stop what the user speaks over, once they are heard, where the endpoint does not listen for them."""
+        if self._stops_ns is not None and self._clock.now_ns() >= self._stops_ns:
+            self._stops_ns = None
+            if self._turn_mode is TurnMode.MANUAL:
+                await self._connection.stop_reply()
 
     async def _send(self, frame: Frame) -> None:
         """Encode a frame, wait for its moment, and let it leave."""

@@ -216,6 +216,7 @@ class Timeline:
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # what was last reported as the reply's end
         self._replies: list[_Replies] = []  # of the turn under way, after those of earlier ones that go on
+        self._spoken_over: list[TurnState] = []  # whose replies are to be stopped where we stop them
         self._answer_due = False  # to an utterance of an earlier turn
         self.turns: list[SessionTurn] = []
         """Those that are still kept, in order."""
@@ -398,15 +399,17 @@ class Timeline:
         for replies in self._replies:
             if replies.turn.barge_in_ns is None and replies.state.answering(at_ns):
                 replies.turn.barge_in_ns = at_ns
+                self._spoken_over.append(replies.state)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:
-        """Stop the reply over which the user begins to speak, as the endpoint does not hear it by itself.
+        """Stop the replies over which the user has begun to speak, as the endpoint does not hear it by itself.
 
         Returns:
             How many milliseconds were heard of each response that was stopped; none if the reply will have
             been heard to its end by then.
         """
-        return {} if self.current.barge_in_ns is None else self.current.state.stop_reply(at_ns)
+        spoken_over, self._spoken_over = self._spoken_over, []
+        return {name: heard for state in spoken_over for name, heard in state.stop_reply(at_ns).items()}
 
     def frame_sent(self, deadline_ns: int, at_ns: int) -> None:
         """Note that a frame was handed to the transport."""

@@ -78,15 +78,18 @@ async def test_the_endpoint_stops_when_the_user_speaks_over_its_reply(family: Fa
 
 async def test_in_a_manual_turn_we_stop_the_reply(tmp_path: Path) -> None:
     """The client makes the endpoint cut its reply where playout was, and the record drops the rest."""
-    first, _ = await interrupt(tmp_path, WEBSOCKET, TurnMode.MANUAL)
+    first, second = await interrupt(tmp_path, WEBSOCKET, TurnMode.MANUAL)
     (stopped,) = first.trace.responses
     assert stopped.status is ResponseStatus.CANCELLED
-    sent = [message.body for message in first.log if message.direction == "out"]
+    sent = [message.body for message in (*first.log, *second.log) if message.direction == "out"]
     (cancel,) = [body for body in sent if body["type"] == "response.cancel"]
     assert cancel["response_id"] == stopped.response_id
     (cut,) = [body for body in sent if body["type"] == "conversation.item.truncate"]
     assert cut["audio_end_ms"] == heard_ms(first)
     assert 0 < cut["audio_end_ms"] < 1_500  # of 3,000
+    stop = first.timing.barge_in_stop
+    assert stop.ns is not None, stop.reason
+    assert 0 <= stop.ns < 500 * MS
 
 
 @pytest.mark.parametrize("family", WITH_MANUAL_TURNS[1:], ids=lambda family: family.spec.name)
@@ -105,11 +108,12 @@ def heard_ms(record: TurnRecord) -> int:
 
 
 async def test_in_a_manual_turn_over_webrtc_we_ask_the_endpoint_to_stop_playing(tmp_path: Path) -> None:
-    first, _ = await interrupt(tmp_path, WEBRTC, TurnMode.MANUAL)
+    first, second = await interrupt(tmp_path, WEBRTC, TurnMode.MANUAL)
     (stopped,) = first.trace.responses
     assert stopped.status is ResponseStatus.CANCELLED
-    sent = [message.body["type"] for message in first.log if message.direction == "out"]
-    assert sent[-2:] == ["response.cancel", "output_audio_buffer.clear"]
+    sent = [message.body["type"] for message in (*first.log, *second.log) if message.direction == "out"]
+    asked = sent.index("response.cancel")
+    assert sent[asked : asked + 2] == ["response.cancel", "output_audio_buffer.clear"]
     stop = first.timing.barge_in_stop
     assert stop.ns is not None, stop.reason
     assert 0 <= stop.ns < 500 * MS

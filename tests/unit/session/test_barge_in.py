@@ -291,8 +291,9 @@ async def test_in_a_manual_turn_we_stop_the_reply_where_playout_is(endpoint: obj
     assert heard_ms == (at_ns - int(stopped.chunk_arrival_ns[0])) // MS
     assert heard_ms == play(stopped).heard_samples * 1000 // RATE
     assert first.trace.barge_in_ns is not None
-    assert 0 <= first.trace.barge_in_ns - at_ns < 80 * MS
-    assert first.timing.barge_in_stop.reason.startswith("censored: the reply was stopped before")
+    assert 0 <= at_ns - first.trace.barge_in_ns <= 20 * MS  # once the frame with the onset has been spoken
+    assert first.timing.barge_in_stop.ns is not None, first.timing.barge_in_stop.reason
+    assert 0 <= first.timing.barge_in_stop.ns <= at_ns - first.trace.barge_in_ns
     assert [marks.response_id for marks in second.trace.responses] == ["b"]
 
 
