@@ -45,7 +45,7 @@ _PART = ".part"
 _OTHERS = ("report.html", "reference-endpoint.log")
 _MADE_FOLDERS = ("inputs", "stimuli")
 """Of recordings that campaigns make."""
-_CAMPAIGN_FILES = ("campaign.json", "duplex.json", *_OTHERS)
+_CAMPAIGN_FILES = ("campaign.json", "latency.html", "words.json", "duplex.json", "duplex.html", *_OTHERS)
 
 
 def leftovers(folder: Path) -> list[Path]:
