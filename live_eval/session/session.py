@@ -377,7 +377,7 @@ class Session:
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
     async def _stop_reply(self) -> None:
-        """Stop what the user speaks over, once they are heard, where the endpoint does not listen for them."""
+        """Stop what the user is heard to speak over, where the endpoint does not listen for them."""
         if self._stops_ns is not None and self._clock.now_ns() >= self._stops_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:

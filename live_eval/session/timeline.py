@@ -402,7 +402,7 @@ class Timeline:
                 self._spoken_over.append(replies.state)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:
-        """Stop the replies over which the user has begun to speak, as the endpoint does not hear it by itself.
+        """Stop the replies that the user speaks over, as the endpoint does not hear it by itself.
 
         Returns:
             How many milliseconds were heard of each response that was stopped; none if the reply will have
