@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _WORK = Path(".fuzz")
+_IN_PROCESS = "--in-process"
 _LONGEST_INPUT = 16_384
 _LONGEST_S = 20
 _MOST_MB = 3_000
@@ -26,16 +27,15 @@ _MERGED_BYTES = 36_000
 
 
 def main() -> None:
-    """Fuzz targets one after the other, or one in this process."""
+    """Fuzz targets one after the other, or one in this process, with the arguments of libFuzzer."""
+    if sys.argv[1:2] == [_IN_PROCESS]:
+        _fuzz(sys.argv[2], sys.argv[3:])
+        return
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     parser.add_argument("--seconds", type=int, default=10, help="time for each target")
     parser.add_argument("--merge", action="store_true", help="minimise what was found into the corpus")
-    parser.add_argument("--in-process", help=argparse.SUPPRESS)
-    arguments, flags = parser.parse_known_args()
-    if arguments.in_process:
-        _fuzz(arguments.in_process, flags)
-        return
+    arguments = parser.parse_args()
     from tests.fuzz.targets import TARGETS
 
     names = arguments.targets or list(TARGETS)
@@ -61,7 +61,7 @@ def _run(name: str, seconds: int) -> bool:
     with log.open("wb") as output:
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "tests.fuzz", "--in-process", name, str(found)),
+                *(sys.executable, "-m", "tests.fuzz", _IN_PROCESS, name, str(found)),
                 *(f"-max_total_time={seconds}", f"-artifact_prefix={crashes}/", f"-max_len={_LONGEST_INPUT}"),
                 *(f"-timeout={_LONGEST_S}", f"-rss_limit_mb={_MOST_MB}", "-print_final_stats=1"),
             ],
@@ -84,7 +84,7 @@ def _merge(name: str) -> bool:
     merged.mkdir(parents=True, exist_ok=True)
     for path in merged.iterdir():
         path.unlink()
-    command = [sys.executable, "-m", "tests.fuzz", "--in-process", name, "-merge=1", str(merged)]
+    command = [sys.executable, "-m", "tests.fuzz", _IN_PROCESS, name, "-merge=1", str(merged)]
     done = subprocess.run([*command, str(_WORK / name / "found")], capture_output=True, check=False)
     (CORPUS / name).mkdir(parents=True, exist_ok=True)
     room = _MERGED_BYTES - sum(path.stat().st_size for path in corpus(name))

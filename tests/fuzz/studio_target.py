@@ -58,9 +58,13 @@ class _Studio:
         self._loop.run_until_complete(self._ask(method, target, body))
 
     async def _ask(self, method: str, target: str, body: bytes) -> None:
-        origin = {"Origin": f"http://127.0.0.1:{port_of(self._browser)}"}
-        try:
-            url = yarl.URL(target, encoded=True)
+        port = port_of(self._browser)
+        origin = {"Origin": f"http://127.0.0.1:{port}"}
+        path, _, query = target.partition("?")
+        try:  # built from parts: a path such as //host/ names another host
+            url = yarl.URL.build(
+                scheme="http", host="127.0.0.1", port=port, path=path, query_string=query, encoded=True
+            )
             request = self._browser.request(
                 method, url, data=body, headers=origin, timeout=_TIMEOUT, allow_redirects=False
             )
