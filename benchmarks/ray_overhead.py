@@ -53,7 +53,8 @@ async def main() -> None:
                 for label, (seconds, first_byte, lag) in (("processes", here), ("Ray", there)):
                     print(
                         f"{label}: {len(lag)} turns in {seconds:.1f} s, "
-                        f"first byte {statistics.median(first_byte):.1f} ms, lag p50 {statistics.median(lag):.2f}, most {max(lag):.2f} ms"
+                        f"first byte {statistics.median(first_byte):.1f} ms, "
+                        f"lag p50 {statistics.median(lag):.2f}, most {max(lag):.2f} ms"
                     )
             print(f"ray_overhead: {statistics.median(more):+.1f} % a turn (aim <= {AIM_PERCENT:g} %)")
 
