@@ -102,7 +102,7 @@ def _config(path: Path) -> Any:
     try:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
-        from yaml import YAMLError  # type: ignore[import-untyped]  # omegaconf reads with it
+        from yaml import YAMLError  # omegaconf reads with it
     except ImportError as error:
         raise _no_funasr(error) from error
     try:

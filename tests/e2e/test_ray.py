@@ -59,7 +59,7 @@ def test_turns_and_scores_are_those_of_one_machine_and_a_lost_worker_costs_none(
     endpoint: str, tmp_path: Path
 ) -> None:
     judges = ("--judges", "bleu,prosody")
-    usual = ("run", "--endpoint", "reference", "--base-url", endpoint)
+    usual: tuple[str, ...] = ("run", "--endpoint", "reference", "--base-url", endpoint)
     usual += ("--key-variable", "LIVE_EVAL_ENDPOINT_TOKEN", *PLAY)
     one, many = tmp_path / "one", tmp_path / "many"
     live_eval(*usual, *judges, "--out", str(one))
