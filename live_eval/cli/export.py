@@ -65,6 +65,8 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
                     with _options.open_output(output) as file:
                         count = write_rows(table, "csv" if wanted == "csv" else "jsonl", file)
         except OSError as error:
+            if output == _options.STDOUT:
+                raise
             raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
         if missing := unfinished(reader):
             click.echo(f"note: {run} {missing}", err=True)
