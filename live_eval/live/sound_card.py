@@ -8,9 +8,11 @@ twice as long.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ _REAL_TIME = 2  # before the event loop, see `live_eval.session.event_loop`
 _SETTLES_NS = 3_000_000_000
 _STALLED_NS = 400_000_000
 _GONE_NS = 5_000_000_000
+_CLOSES_S = 2.0
 
 
 class _Stream:
@@ -47,8 +50,8 @@ class _Stream:
     def __init__(self, device: SoundDevice) -> None:
         self.device = device
         self.xruns = 0
-        self.problem = ""
         self.stream: Any = None
+        self._problem = ""
         self._called_ns = time.monotonic_ns()
         self._started_ns = 0
         self._stopping = False
@@ -56,7 +59,7 @@ class _Stream:
     def start(self) -> None:
         """Start PortAudio's stream, which calls back from then on."""
         # PulseAudio may take seconds to begin.
-        self._started_ns = time.monotonic_ns() + _SETTLES_NS
+        self._called_ns = self._started_ns = time.monotonic_ns() + _SETTLES_NS
         self.stream.start()
 
     def close(self) -> None:
@@ -74,7 +77,15 @@ class _Stream:
     def finished(self) -> None:
         """Note that PortAudio has stopped the stream."""
         if not self._stopping:
-            self.problem = self.problem or f"{self.device.name!r} has stopped: was it unplugged?"
+            self._problem = self._problem or f"{self.device.name!r} has stopped: was it unplugged?"
+
+    @property
+    def problem(self) -> str:
+        """What has become of the device; empty while it works."""
+        if not self._problem and time.monotonic_ns() - self._called_ns > _GONE_NS:
+            seconds = _GONE_NS // 1_000_000_000
+            self._problem = f"{self.device.name!r} has stood still for {seconds} s: was it unplugged?"
+        return self._problem
 
     @property
     def stalled(self) -> bool:
@@ -82,12 +93,8 @@ class _Stream:
         return time.monotonic_ns() - max(self._called_ns, self._started_ns) > _STALLED_NS
 
     def restart(self) -> None:
-        """Start it again, if it stands still; report a problem if that has not helped for long."""
+        """Start it again, if it stands still."""
         if self.problem or not self.stalled:
-            return
-        if time.monotonic_ns() - self._called_ns > _GONE_NS:
-            seconds = _GONE_NS // 1_000_000_000
-            self.problem = f"{self.device.name!r} has stood still for {seconds} s: was it unplugged?"
             return
         self._stopping = True
         try:
@@ -95,7 +102,7 @@ class _Stream:
             with _real_time():
                 self.stream.start()
         except sounddevice().PortAudioError as error:
-            self.problem = f"{self.device.name!r} cannot be started again: {error}"
+            self._problem = f"{self.device.name!r} cannot be started again: {error}"
         finally:
             self._stopping = False
         self._started_ns = time.monotonic_ns()
@@ -120,6 +127,7 @@ class SoundCard:
         self._sides = {side: PlayoutBuffer(rate_hz) for side in SoundSide}
         self._played: deque[tuple[int, int]] = deque(maxlen=_MOST_BLOCKS)
         self._blocks: deque[tuple[NDArray[np.int16], int]] = deque(maxlen=_MOST_BLOCKS)
+        self._restarting: threading.Thread | None = None
 
     @property
     def microphone(self) -> SoundDevice | None:
@@ -152,7 +160,12 @@ class SoundCard:
         return any(each.stalled for each in self._streams)
 
     def restart(self) -> None:
-        """Start streams again that stand still. It blocks: call it off the event loop."""
+        """Start streams again that stand still, in a thread: a sound system that hangs does not answer."""
+        if self._restarting is None or not self._restarting.is_alive():
+            self._restarting = threading.Thread(target=self._restart, daemon=True)
+            self._restarting.start()
+
+    def _restart(self) -> None:
         for each in self._streams:
             each.restart()
 
@@ -213,7 +226,16 @@ class SoundCard:
                 each.start()
 
     def close(self) -> None:
-        """Close the devices."""
+        """Close the devices; leave those that the sound system does not close in time."""
+        closing = threading.Thread(target=self._close, daemon=True)
+        closing.start()
+        closing.join(_CLOSES_S)
+        if closing.is_alive():  # nor would PortAudio's end at exit ever return
+            atexit.unregister(sounddevice()._exit_handler)
+
+    def _close(self) -> None:
+        if self._restarting is not None:
+            self._restarting.join()
         for each in self._streams:
             each.close()
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import Protocol
 
 from live_eval.errors import UsageError
+from live_eval.live import keys
 from live_eval.live.conversation import LiveConversation
-from live_eval.live.keys import reading_keys
 from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import State, StateChanged, Update
 
@@ -46,7 +46,7 @@ class _Keyboard:
                 self._conversation.commit()
             case "r":
                 self._conversation.reconnect()
-            case "q" | "\x04":
+            case "q" | keys.HANG_UP:
                 self._conversation.stop()
             case _:
                 pass
@@ -78,12 +78,12 @@ async def converse(conversation: LiveConversation, card: SoundCard, screen: Scre
                 conversation.push(pcm, at_ns)
             conversation.count_device_xruns(card.input_xruns, card.output_xruns)
             if card.stalled:
-                await asyncio.to_thread(card.restart)
+                card.restart()
             problem = card.problem
             await asyncio.sleep(_POLL_S)
         conversation.stop()
 
-    with reading_keys(_Keyboard(conversation).press) as asks:
+    with keys.reading_keys(_Keyboard(conversation).press) as asks:
         async with asyncio.TaskGroup() as tasks:
             showing, listening = tasks.create_task(show(asks=asks)), tasks.create_task(listen())
             await conversation.hold()

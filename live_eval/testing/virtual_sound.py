@@ -46,6 +46,20 @@ class VirtualSound:
         """Play a sound file into the microphone, to its end."""
         subprocess.run(["paplay", "--device=microphone", path], env=self._all(), check=True)
 
+    def unplug(self, *sinks: str) -> None:
+        """Take away the null sinks with these names, and what depends on them."""
+        listed = subprocess.run(
+            ["pactl", "list", "short", "modules"],
+            env=self._all(),
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        for line in listed.stdout.splitlines():
+            number, _, arguments = line.partition("\t")
+            if any(f"sink_name={sink} " in arguments for sink in sinks):
+                subprocess.run(["pactl", "unload-module", number], env=self._all(), check=True)
+
     @contextlib.contextmanager
     def recording(self, path: Path, *, rate_hz: int = 24_000) -> Iterator[None]:
         """Record the loudspeaker until the context ends.

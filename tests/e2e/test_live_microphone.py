@@ -1,8 +1,10 @@
 """A person at a virtual microphone and loudspeaker: PulseAudio's null sinks, PortAudio, the command line."""
 
+import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -29,6 +31,7 @@ from tests.e2e.helpers import (
     words,
 )
 
+pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
 pytest.importorskip("faster_whisper", reason="needs the extra `local`")
 pytest.importorskip("hibari", reason="needs the extra `local`")
 pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
@@ -59,9 +62,7 @@ class Talk:
 
     def __init__(self, *arguments: str | Path) -> None:
         command = [*LIVE_EVAL, "live", *map(str, arguments), "--plain"]
-        self._running = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        self._running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.lines: list[str] = []
 
     def until(self, pattern: str) -> str:
@@ -78,6 +79,47 @@ class Talk:
         self._running.send_signal(signal.SIGINT)
         self._running.communicate(timeout=60)
         return self._running.returncode
+
+    def ends_with(self, status: int) -> str:
+        """Wait until it ends by itself with this status; return its messages."""
+        _, messages = self._running.communicate(timeout=60)
+        assert self._running.returncode == status, messages
+        return messages
+
+
+class Keyboard:
+    """``live-eval live`` under way in a terminal of its own."""
+
+    def __init__(self, *arguments: str | Path) -> None:
+        self._terminal, theirs = pty.openpty()
+        command = [*LIVE_EVAL, "live", *map(str, arguments)]
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        self._running = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        )
+        os.close(theirs)
+
+    def until(self, pattern: str, *, timeout_s: float = 60) -> None:
+        """Read the screen until something further on it matches."""
+        screen, deadline = "", time.monotonic() + timeout_s
+        while re.search(pattern, screen) is None:
+            if time.monotonic() > deadline:
+                self._running.kill()
+                pytest.fail(f"{pattern!r} did not come:\n{screen[-3000:]}")
+            if select.select([self._terminal], [], [], 0.1)[0]:
+                screen += os.read(self._terminal, 65_536).decode("utf-8", "replace")
+
+    def press(self, keys: str) -> None:
+        """Type keys."""
+        os.write(self._terminal, keys.encode())
+
+    def ended(self) -> int:
+        """Return the exit status, once it has ended."""
+        with contextlib.suppress(OSError):  # ours, once nobody has the other side open
+            while select.select([self._terminal], [], [], 20)[0] and os.read(self._terminal, 65_536):
+                pass
+        os.close(self._terminal)
+        return self._running.wait(20)
 
 
 def heard(path: Path) -> NDArray[np.int16]:
@@ -139,3 +181,51 @@ def test_the_delay_of_the_devices_is_measured_and_enters_the_run(sound: VirtualS
     assert talk.end() == 0
     with RunReader.open(tmp_path / "run") as reader:
         assert reader.manifest["devices"]["delay_ms"] == kept["delay_ms"]
+
+
+def test_keys_mute_commit_reconnect_and_quit(sound: VirtualSound, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    endpoint = [*LIVE_EVAL, "endpoint", "--port"]
+    with served([*endpoint, "0"], r"(ws://[\d.:]+/v1)", tmp_path) as url:
+        keys = Keyboard("reference", "--base-url", url, "--turn-mode", "manual", "--out", run)
+        keys.until("talking")
+        keys.press("m")
+        keys.until("muted")
+        keys.press("mh")
+        keys.until("you  ")
+        sound.speak(SAMPLE / MEETING)
+        keys.press(" ")
+        keys.until("voice to voice")
+    keys.until("disconnected")
+    port = url.rpartition(":")[2].partition("/")[0]
+    with served([*endpoint, port], r"(ws://[\d.:]+/v1)", tmp_path):
+        keys.press("r")
+        keys.until("talking")
+        sound.speak(SAMPLE / PHONE)
+        keys.press("\r")
+        keys.until("turn 2")
+        keys.press("hq")
+        assert keys.ended() == 0
+    with RunReader.open(run) as reader:
+        turns = list(reader.turns())
+    assert [turn.case.dialogue_id for turn in turns if turn.failure is None] == ["session-1", "session-2"]
+
+
+def test_a_conversation_follows_its_loudspeaker_and_ends_when_there_is_no_device_left(tmp_path: Path) -> None:
+    run, server = tmp_path / "run", tmp_path / "server"
+    server.mkdir()
+    with serve_virtual_sound(server) as sound, pytest.MonkeyPatch.context() as patch:
+        for name, value in sound.environment.items():
+            patch.setenv(name, value)
+        talk = Talk("reference", "--out", run)
+        talk.until("ready")
+        time.sleep(1)
+        sound.speak(SAMPLE / MEETING)
+        talk.until("^turn 1: voice to voice")
+        sound.unplug("loudspeaker")  # the sound server moves its streams to another one
+        sound.speak(SAMPLE / PHONE)
+        talk.until("^turn 2: voice to voice")
+        sound.unplug("microphone")
+        assert "has stopped: was it unplugged?" in talk.ends_with(2)
+    with RunReader.open(run) as reader:
+        assert len(list(reader.turns())) >= 2
