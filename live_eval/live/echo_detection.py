@@ -20,6 +20,8 @@ LONGEST_NS = 1_000_000_000
 
 _SECOND_NS = 1_000_000_000
 _LOUD = 100.0  # RMS of int16 samples below which a reply leaves no echo worth finding
+_HEARD = 20.0  # RMS below which the microphone hears nothing that could interrupt a reply
+_SHARE = 0.1  # correlation below which the peak is chance: another voice, or a word cut by the window
 _PEAK = 10.0  # how far the correlation stands out, in standard deviations
 _AGREE_NS = 40_000_000  # delays of two windows that belong to one echo
 
@@ -47,7 +49,7 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> He
         microphone: Its last sound, shape (samples,), at `RATE_HZ`.
         reply: The reply over the same time and `LONGEST_NS` before it.
     """
-    if len(reply) <= len(microphone) or float(np.sqrt(np.mean(reply**2))) < _LOUD or not microphone.any():
+    if len(reply) <= len(microphone) or _rms(reply) < _LOUD or _rms(microphone) < _HEARD:
         return None
     size = 1 << (len(reply) + len(microphone) - 1).bit_length()
     spectrum = np.fft.rfft(microphone, size) * np.conj(np.fft.rfft(reply, size))
@@ -62,7 +64,11 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> He
     part = reply[begin : begin + len(microphone)]
     power = float(np.linalg.norm(part)) * float(np.linalg.norm(microphone))
     correlation = abs(float(part @ microphone)) / power if power else 0.0
-    return HeardEcho(lag * _SECOND_NS // RATE_HZ, correlation)
+    return HeardEcho(lag * _SECOND_NS // RATE_HZ, correlation) if correlation >= _SHARE else None
+
+
+def _rms(pcm: NDArray[np.float32]) -> float:
+    return float(np.sqrt(np.mean(pcm**2))) if len(pcm) else 0.0
 
 
 class EchoDetector:

@@ -55,6 +55,18 @@ def test_a_user_alone_is_no_echo(reply: NDArray[np.float32], user: NDArray[np.fl
         assert find_echo(user[begin : begin + 2 * SECOND] + noise(), reply[: 3 * SECOND]) is None
 
 
+@pytest.mark.parametrize(("said", "replied"), [(11_000, 0), (10_000, 6_000), (6_000, 8_000), (25_000, 8_000)])
+def test_a_chance_peak_of_two_voices_is_no_echo(
+    reply: NDArray[np.float32], user: NDArray[np.float32], said: int, replied: int
+) -> None:
+    microphone, heard = user[said : said + 2 * SECOND], reply[replied : replied + 3 * SECOND]
+    assert find_echo(microphone, heard) is None
+
+
+def test_what_nobody_would_hear_is_no_echo(reply: NDArray[np.float32]) -> None:
+    assert find_echo(np.round(0.005 * reply[2 * SECOND : 4 * SECOND]), reply[SECOND : 4 * SECOND]) is None
+
+
 def test_an_echo_is_certain_when_two_windows_agree(reply: NDArray[np.float32]) -> None:
     detector = EchoDetector()
     heard = [
