@@ -36,7 +36,7 @@ _FOUND = 0.3
 
 
 class DeviceDelay(BaseModel):
-    """The measured delay of a pair of card.
+    """The measured delay of a pair of devices.
 
     Args:
         microphone: Name of the microphone's device.
@@ -135,7 +135,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8) -> DeviceDelay:
     )
 
 
-_KEPT = MachineRecords(DeviceDelay, "card.json", FILE_VARIABLE)
+_KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
@@ -158,7 +158,7 @@ def _pair(delay: DeviceDelay) -> tuple[str, str]:
 
 
 def as_manifest(card: SoundCard, delay: DeviceDelay | None) -> Mapping[str, Any]:
-    """Return what a run's manifest says of its card."""
+    """Return what a run's manifest says of its devices."""
     return {
         "microphone": card.microphone.name if card.microphone is not None else None,
         "loudspeaker": card.loudspeaker.name,

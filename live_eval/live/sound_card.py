@@ -141,7 +141,7 @@ class SoundCard:
 
     @property
     def input_xruns(self) -> int:
-        """How often the microphone's device has dropped samples, or nobody took them."""
+        """How often samples of the microphone were dropped, by its device or as they were not read in time."""
         return self._input.xruns if self._input is not None else 0
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 import pytest
 from numpy.typing import NDArray
 
@@ -71,7 +72,8 @@ def test_devices_that_are_not_in_a_loop_are_refused(no_rest: None) -> None:
 
 
 def test_delays_are_kept_by_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(loopback.FILE_VARIABLE, str(tmp_path / "devices.json"))
+    monkeypatch.delenv(loopback.FILE_VARIABLE, raising=False)
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda *_, **__: tmp_path)
     assert kept_delay("mic", "speaker") is None
     for ms in (10.0, 20.0):
         keep_delay(
