@@ -320,8 +320,7 @@ class Session:
                 speaker.hear(heard)
             if self._surroundings is not None:
                 self._surroundings.overhear(timeline.sounding())
-            failure = timeline.failure
-            if failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN):
+            if self._failed:
                 return
             if not self._on_grid:
                 self._pacer.restart(first_ns(now_ns + _LEAD_NS))
@@ -329,8 +328,14 @@ class Session:
             if frame is None:
                 return
             await self._place(frame)
-            if timeline.failure is None:
+            if not self._failed:
                 await self._say(frame)
+
+    @property
+    def _failed(self) -> bool:
+        """Whether the turn under way has failed in a way that ends the session."""
+        failure = self._timeline.failure
+        return failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN)
 
     async def _place(self, frame: Frame) -> None:
         """Find the turn that a frame belongs to: its own, the next one, or one that interrupts a reply."""
@@ -371,7 +376,7 @@ class Session:
             self._on_grid = True
             await self._send(frame)
         await self._stop_reply()
-        if frame.ended is not None and self._timeline.failure is None:
+        if frame.ended is not None and not self._failed:
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.end_turn()
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from live_eval.audio import resample
 from live_eval.audio.files import read_audio
 from live_eval.dialect import Message
+from live_eval.errors import FailureKind
 from live_eval.session import Session
 from live_eval.session.device_clock import DeviceClock
 from live_eval.session.live import Live
@@ -237,23 +238,26 @@ def test_an_utterance_is_found_while_it_is_spoken(device_hz: int) -> None:
 
 
 class Scripted(SpeechDetector):
-    """Finds speech from 200 to 900 ms of what it gets, 400 ms after its end."""
+    """Finds speech from one ms to another, 30 ms after its beginning and 400 ms after its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *utterances: tuple[int, int]) -> None:
         super().__init__(RATE)
         self._samples = 0
+        self._found: dict[int, Span] = {}
+        for start_ms, end_ms in utterances:
+            start, end = start_ms * RATE // 1000, end_ms * RATE // 1000
+            self._found |= {start_ms + 30: Span(start), end_ms + 400: Span(start, end)}
 
     def push(self, pcm: NDArray[np.int16]) -> list[Span]:
         before, self._samples = self._samples, self._samples + len(pcm)
-        found = {230: Span(200 * RATE // 1000), 1_300: Span(200 * RATE // 1000, 900 * RATE // 1000)}
-        return [span for ms, span in found.items() if before < ms * RATE // 1000 <= self._samples]
+        return [span for ms, span in self._found.items() if before < ms * RATE // 1000 <= self._samples]
 
 
 async def test_a_session_with_a_live_speaker() -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
-    live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Scripted())
+    live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Scripted((200, 900)))
     heard: list[tuple[int, Message]] = []
 
     async def device() -> None:
@@ -273,3 +277,35 @@ async def test_a_session_with_a_live_speaker() -> None:
     assert capture.trace.voice_end_ns == pytest.approx((900 + 60) * MS, abs=MS)
     assert len(capture.wire) == 1
     assert live.stats.underruns == 0
+
+
+async def test_a_user_who_gets_no_answer_speaks_on() -> None:
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    utterances = Scripted((200, 900), (8_200, 8_900))
+    live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=utterances)
+    heard: list[tuple[int, Message]] = []
+
+    async def device() -> None:
+        for number in range(600):
+            await clock.sleep_until((number + 1) * 20 * MS)
+            live.push(counted(number * BLOCK, (number + 1) * BLOCK), clock.now_ns())
+        live.stop()
+
+    async def answers_the_second() -> None:
+        peer.send("ready")
+        await clock.sleep_until(9_500 * MS)
+        for message in ("stopped", "begin", "audio", "end"):
+            peer.send(message)
+
+    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), device(), answers_the_second())]
+    first, second = await session.run(live, perseveres=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert first.failure is not None
+    assert first.failure.kind is FailureKind.NO_RESPONSE
+    assert second.failure is None
+    assert second.trace.onset_ns == pytest.approx((8_200 + 60) * MS, abs=MS)
+    assert len(second.wire) == 1
