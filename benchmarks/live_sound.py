@@ -23,6 +23,7 @@ import numpy as np
 from rich.console import Console
 
 from live_eval.live.conversation import LiveConversation
+from live_eval.live.loopback import measure_delay
 from live_eval.live.quick_scores import QuickScorer, quick_judges
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
@@ -32,12 +33,14 @@ from live_eval.recording import RunReader, RunWriter
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import validate
 from live_eval.session.event_loop import run
-from live_eval.testing.virtual_sound import serve_virtual_sound
+from live_eval.testing.virtual_sound import VirtualSound, serve_virtual_sound
 
 SAMPLE = Path(__file__).parents[1] / "live_eval/data/sample/data_synthesis/audio"
 PAUSE_S = 0.8  # of the user, after a reply
 PATIENCE_S = 15.0
 AIM_MS = 100
+LOOPS_MS = (100, 300)
+SETTLES_S = 3.0  # of a loop
 
 
 class Watched:
@@ -129,6 +132,19 @@ def hold(folder: Path, minutes: float, *, scores: bool) -> Watched:
     return watched
 
 
+def loop_error_ms(sound: VirtualSound) -> float:
+    """Return how far the measured delays of two loops differ from what their latencies differ by."""
+    delays_ms = []
+    for latency_ms in LOOPS_MS:
+        with sound.echo(latency_ms=latency_ms):
+            time.sleep(SETTLES_S)
+            with open_sound_card() as card:
+                delay = run(measure_delay(card))
+        print(f"  loop of {latency_ms} ms: {delay.delay_ms:.1f} ms ± {delay.spread_ms:.1f}", flush=True)
+        delays_ms.append(delay.delay_ms)
+    return float(np.diff(delays_ms)[0] - np.diff(LOOPS_MS)[0])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -142,8 +158,12 @@ def main() -> None:
     ):
         os.environ.update(sound.environment)
         both = [hold(Path(folder, f"run-{scores}"), minutes, scores=scores) for scores in (False, True)]
+        error_ms = loop_error_ms(sound)
     lost = sum(sum(dataclasses.astuple(each.lost)) for each in both)
     print(f"live_sound: {lost} under- and overruns in {2 * minutes:g} minutes (aim 0)")
+    print(
+        f"device delay: {error_ms:+.1f} ms off a known difference of {LOOPS_MS[1] - LOOPS_MS[0]} ms (aim 5)"
+    )
 
 
 if __name__ == "__main__":

@@ -353,7 +353,7 @@ class LiveConversation:
         loop = asyncio.get_running_loop()
         try:
             record = await loop.run_in_executor(self._thread, lambda: self._store.record(turn, log()))
-            if ended_ns is not None:
+            if ended_ns is not None and not self._store.has(turn, record):
                 parts = waterfall_of(record) or {}
                 after_ns = self._clock.now_ns() - ended_ns
                 self._tell(TurnFinished(turn.number, record, parts, after_ns))

@@ -67,7 +67,7 @@ def in_words(update: Update) -> str:
         case EchoHeard():
             return (
                 f"echo: the microphone hears the reply {update.delay_ms:.0f} ms later. Use headphones, or "
-                "--half-duplex"
+                "half-duplex (key h, --half-duplex)"
             )
         case Xruns():
             return (

@@ -46,19 +46,27 @@ class VirtualSound:
         """Play a sound file into the microphone, to its end."""
         subprocess.run(["paplay", "--device=microphone", path], env=self._all(), check=True)
 
+    @contextlib.contextmanager
+    def echo(self, *, latency_ms: int) -> Iterator[None]:
+        """Let the microphone hear the loudspeaker, so much later, until the context ends."""
+        ends = "source=loudspeaker.monitor", "sink=microphone"
+        number = self._pactl("load-module", "module-loopback", *ends, f"latency_msec={latency_ms}")
+        try:
+            yield
+        finally:
+            self._pactl("unload-module", number.strip())
+
     def unplug(self, *sinks: str) -> None:
         """Take away the null sinks with these names, and what depends on them."""
-        listed = subprocess.run(
-            ["pactl", "list", "short", "modules"],
-            env=self._all(),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        for line in listed.stdout.splitlines():
+        for line in self._pactl("list", "short", "modules").splitlines():
             number, _, arguments = line.partition("\t")
             if any(f"sink_name={sink} " in arguments for sink in sinks):
-                subprocess.run(["pactl", "unload-module", number], env=self._all(), check=True)
+                self._pactl("unload-module", number)
+
+    def _pactl(self, *arguments: str) -> str:
+        command = ["pactl", *arguments]
+        done = subprocess.run(command, env=self._all(), stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout
 
     @contextlib.contextmanager
     def recording(self, path: Path, *, rate_hz: int = 24_000) -> Iterator[None]:

@@ -183,6 +183,19 @@ def test_the_delay_of_the_devices_is_measured_and_enters_the_run(sound: VirtualS
         assert reader.manifest["devices"]["delay_ms"] == kept["delay_ms"]
 
 
+def test_a_microphone_that_hears_the_reply_is_reported(sound: VirtualSound, tmp_path: Path) -> None:
+    reply = tmp_path / "reply.flac"
+    write_flac(reply, np.tile(read_audio(SAMPLE / MEETING).audio.int16(), 3), 24_000)
+    command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", str(reply)]
+    with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url, sound.echo(latency_ms=100):
+        talk = Talk("reference", "--base-url", url, "--out", tmp_path / "run")
+        talk.until("ready")
+        time.sleep(1)
+        sound.speak(SAMPLE / MEETING)
+        talk.until("^echo: the microphone hears the reply .*half-duplex")
+        assert talk.end() == 0
+
+
 def test_keys_mute_commit_reconnect_and_quit(sound: VirtualSound, tmp_path: Path) -> None:
     run = tmp_path / "run"
     endpoint = [*LIVE_EVAL, "endpoint", "--port"]
@@ -225,6 +238,7 @@ def test_a_conversation_follows_its_loudspeaker_and_ends_when_there_is_no_device
         sound.unplug("loudspeaker")  # the sound server moves its streams to another one
         sound.speak(SAMPLE / PHONE)
         talk.until("^turn 2: voice to voice")
+        assert sum(line.startswith("turn ") for line in talk.lines) == 2
         sound.unplug("microphone")
         assert "has stopped: was it unplugged?" in talk.ends_with(2)
     with RunReader.open(run) as reader:

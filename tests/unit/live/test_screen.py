@@ -45,7 +45,8 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (Xruns(1, 2, 3, 4), "sound was lost: device input 1, output 2; session 3 late, 4 dropped"),
         (
             EchoHeard(120.4, 0.5),
-            "echo: the microphone hears the reply 120 ms later. Use headphones, or --half-duplex",
+            "echo: the microphone hears the reply 120 ms later. Use headphones, or "
+            "half-duplex (key h, --half-duplex)",
         ),
     ],
 )
