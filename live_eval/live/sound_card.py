@@ -141,7 +141,7 @@ class SoundCard:
 
     @property
     def input_xruns(self) -> int:
-        """How often samples of the microphone were dropped, by its device or as they were not read in time."""
+        """How often samples of the microphone were dropped, by its device or because nothing read them."""
         return self._input.xruns if self._input is not None else 0
 
     @property
