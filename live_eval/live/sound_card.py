@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
+from live_eval.live.c_messages import no_c_messages
 from live_eval.live.devices import SoundDevice, find_device, list_devices, sounddevice
 from live_eval.live.playout import PlayoutBuffer
 from live_eval.live.updates import SoundSide
@@ -257,7 +258,7 @@ class SoundCard:
 def open_sound_card(
     microphone: str | None = None, loudspeaker: str | None = None, *, listens: bool = True
 ) -> Iterator[SoundCard]:
-    """Open a microphone and a loudspeaker.
+    """Open a microphone and a loudspeaker; what the sound system writes to C's `stderr` is discarded.
 
     Args:
         microphone: Its number or a part of its name; None for the default one.
@@ -274,13 +275,14 @@ def open_sound_card(
     source = find_device(there, microphone, SoundSide.USER) if some else None
     sink = find_device(there, loudspeaker, SoundSide.REPLY)
     names = " and ".join(repr(each.name) for each in (source, sink) if each is not None)
-    card = SoundCard(source, sink, _common_rate(portaudio, source, sink, names))
-    with contextlib.closing(card):
-        try:
-            card.start(portaudio)
-        except portaudio.PortAudioError as error:
-            raise UsageError(f"cannot open {names} at {card.rate_hz} Hz: {error}") from None
-        yield card
+    with no_c_messages():
+        card = SoundCard(source, sink, _common_rate(portaudio, source, sink, names))
+        with contextlib.closing(card):
+            try:
+                card.start(portaudio)
+            except portaudio.PortAudioError as error:
+                raise UsageError(f"cannot open {names} at {card.rate_hz} Hz: {error}") from None
+            yield card
 
 
 @contextlib.contextmanager
