@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
     shown["problems"] = problems
     if test.kind is ListeningKind.RATING:
         return shown | _ratings(ballots, tables)
+    shown["imports"] = [shlex.join(["live-eval", "arena", *shown["runs"], "--votes", "FILE", "--no-judge"])]
     return shown | _preferences(ballots, tables, folder)
 
 
@@ -164,6 +166,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
     turns = RunTurns(units, {})
     agreement: dict[str, Any] = {}
     means: list[dict[str, Any]] = []
+    imports: list[str] = []
     for spec in installed_judges():
         labels = _labels(ballots, spec)
         if not labels.scores:
@@ -176,7 +179,22 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
         }
         agreement |= agreement_json(labels, spec, values, turns)["outputs"]
         means += _means(ballots, labels, spec, units)
-    return {"means": means, "agreement": agreement}
+        imports += _imports(ballots, spec.name, values)
+    return {"means": means, "agreement": agreement, "imports": imports}
+
+
+def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the commands that compare a judge with the ratings of each run, and before that score the run.
+
+    Args:
+        ballots: The test and its votes.
+        judge: The judge.
+        scored: What it has scored, by run and turn.
+    """
+    for run in ballots.test.runs:
+        if not any(unit.startswith(_unit(run.name, "")) for unit in scored):
+            yield shlex.join(["live-eval", "score", run.name, "--judges", judge])
+        yield shlex.join(["live-eval", "audit", judge, run.name, "--labels", "FILE"])
 
 
 def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:

@@ -118,7 +118,7 @@ function ratings({ means, agreement }) {
   ];
 }
 
-function exports(test, { kind, runs, agreement }) {
+function exports(test, { kind, runs, imports = [] }) {
   const address = path("api", "listen", test, "votes.csv");
   const link = (run) =>
     make(
@@ -126,20 +126,14 @@ function exports(test, { kind, runs, agreement }) {
       { href: withQuery(address, { run }), download: "" },
       run ? `Ratings of ${run} as CSV` : "Votes as CSV",
     );
-  const judges = [...new Set(Object.keys(agreement ?? {}).map((score) => score.split(".")[0]))];
-  const commands = {
-    ab: [`live-eval arena ${runs.join(" ")} --votes FILE --no-judge`],
-    abx: [],
-    rating: judges.flatMap((judge) => runs.map((run) => `live-eval audit ${judge} ${run} --labels FILE`)),
-  }[kind];
   return [
     make("p", { class: "actions" }, kind === "rating" ? runs.map(link) : link()),
-    commands.length > 0 &&
+    imports.length > 0 &&
       make(
         "p",
         { class: "note" },
         "To import, in the folder of the runs:",
-        commands.map((command) => [make("br"), make("code", {}, command)]),
+        imports.map((command) => [make("br"), make("code", {}, command)]),
       ),
   ];
 }

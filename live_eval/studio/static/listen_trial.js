@@ -24,6 +24,7 @@ const HINTS = {
   rating:
     "Left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes, U undoes the last vote.",
 };
+const LAST = "That was the last one. Thank you.";
 const ARROWS = { ArrowLeft: "A", ArrowRight: "B", ArrowDown: "X", ArrowUp: "user" };
 
 export async function show(place, { test, signal }) {
@@ -34,7 +35,8 @@ export async function show(place, { test, signal }) {
 
 class ListeningSession {
   constructor(place, test, signal) {
-    Object.assign(this, { place, test, signal, sounds: new Map(), ratings: {}, voting: null, busy: false });
+    Object.assign(this, { place, test, signal, sounds: new Map(), ratings: {} });
+    Object.assign(this, { trial: null, voting: null, busy: false }); // `trial` is null until its sounds are there
     this.failure = make("div", {});
     document.addEventListener("keydown", (event) => this.press(event), { signal });
     signal.addEventListener("abort", () => this.silence());
@@ -51,7 +53,7 @@ class ListeningSession {
     const submit = (event) => {
       event.preventDefault();
       localStorage.setItem("listener", name.value);
-      this.advance(() => post(path("api", "listen", this.test, "next"), { listener: name.value }));
+      this.advance(() => this.next(name.value));
     };
     fill(
       this.place,
@@ -72,6 +74,10 @@ class ListeningSession {
     name.focus();
   }
 
+  next(listener) {
+    return post(path("api", "listen", this.test, "next"), { listener });
+  }
+
   /** Ask the server for something that ends in the next trial, and show that. */
   async advance(ask) {
     if (this.busy) return;
@@ -83,20 +89,12 @@ class ListeningSession {
       this.where = where;
       this.ratings = {};
       if (where.trial) await this.load(where.trial);
-      if (!this.signal.aborted) this.draw();
     } catch (error) {
-      if (this.signal.aborted) return;
-      if (error.kind === "missing" && this.where) {
-        this.busy = false;
-        await this.advance(() =>
-          post(path("api", "listen", this.test, "next"), { listener: this.where.listener }),
-        );
-        return;
-      }
-      fill(this.failure, problem(error));
+      if (!this.signal.aborted) fill(this.failure, problem(error));
     } finally {
       this.busy = false;
     }
+    if (!this.signal.aborted && this.where && !this.voting) this.draw();
   }
 
   async load(trial) {
@@ -112,16 +110,18 @@ class ListeningSession {
     ].filter(({ sound }) => sound);
     const loaded = await Promise.all(
       named.map(async (each) => {
-        const response = await fetch(each.sound, { signal: this.signal });
-        if (!response.ok) throw new Error(`The sound of ${each.title} cannot be loaded. Reload the page.`);
-        return new Sound({ ...each, blob: await response.blob() }, () => this.update());
+        const response = await fetch(each.sound, { signal: this.signal }).catch(() => null);
+        const blob = response?.ok && (await response.blob().catch(() => null));
+        if (!blob) throw new Error(`The sound of ${each.title} cannot be loaded.`);
+        return { ...each, blob };
       }),
     );
-    for (const sound of loaded) this.sounds.set(sound.label, sound);
+    for (const each of loaded) this.sounds.set(each.label, new Sound(each, () => this.update()));
+    this.trial = trial;
   }
 
   silence() {
-    this.voting = null;
+    this.trial = this.voting = null;
     for (const sound of this.sounds.values()) sound.close();
     this.sounds.clear();
   }
@@ -135,7 +135,9 @@ class ListeningSession {
   }
 
   draw() {
-    const { done, total, trial, kind, listener } = this.where;
+    const { done, total, kind, listener } = this.where;
+    const { trial } = this;
+    const lost = this.where.trial && !trial;
     const undo = button("Undo the last vote", () => this.undo(), {
       disabled: !done,
       "aria-keyshortcuts": "U",
@@ -148,12 +150,13 @@ class ListeningSession {
     );
     const results = make("a", { href: `#${path("listen", this.test, "results")}` }, "Results");
     if (!trial) {
+      const again = () => this.advance(() => this.next(listener));
       fill(
         this.place,
-        make("h1", { tabindex: -1 }, "That was the last one. Thank you."),
+        make("h1", { tabindex: -1 }, lost ? "The next trial could not be loaded." : LAST),
         bar,
-        make("p", { class: "actions" }, undo, results),
         this.failure,
+        make("p", { class: "actions" }, lost && button("Try again", again), undo, results),
       );
     } else {
       this.last = this.sounds.has("A") ? "A" : null;
@@ -184,7 +187,7 @@ class ListeningSession {
       this.update();
     }
     this.place.querySelector("h1").focus();
-    announce(trial ? `${QUESTIONS[kind]} ${done + 1} of ${total}` : "That was the last one.");
+    if (!lost) announce(trial ? `${QUESTIONS[kind]} ${done + 1} of ${total}` : LAST);
   }
 
   card(sound) {
@@ -247,7 +250,7 @@ class ListeningSession {
 
   get ready() {
     const heard = [...this.sounds.values()].every((sound) => !sound.needed || sound.heard);
-    return heard && (this.where.trial.scales ?? []).every(({ score }) => this.ratings[score]);
+    return heard && (this.trial.scales ?? []).every(({ score }) => this.ratings[score]);
   }
 
   update() {
@@ -257,7 +260,8 @@ class ListeningSession {
   }
 
   vote(choice) {
-    const { trial } = this.where;
+    const { trial } = this;
+    if (!trial) return undefined; // the next one is being loaded
     const missing = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
     if (missing.length)
       return announce(`First hear ${missing.map((sound) => sound.title).join(" and ")} to the end.`);
@@ -265,12 +269,29 @@ class ListeningSession {
     const played = Object.fromEntries(
       trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),
     );
-    return this.advance(() =>
-      post("/api/listen/votes", { trial: trial.id, choice, ratings: this.ratings, played }),
-    );
+    return this.send({ trial: trial.id, choice, ratings: this.ratings, played });
+  }
+
+  /** Send a vote; if its trial is no longer open, say so, and go on with the next one. */
+  async send(vote) {
+    let lost = false;
+    const before = this.where;
+    await this.advance(async () => {
+      try {
+        return await post("/api/listen/votes", vote);
+      } catch (error) {
+        if (error.kind !== "missing") throw error;
+        const where = await this.next(before.listener);
+        lost = where.done === before.done; // otherwise an earlier answer was lost, not the vote
+        return where;
+      }
+    });
+    if (lost && !this.signal.aborted)
+      this.failure.prepend(problem({ message: "The vote was not taken: its trial was no longer open." }));
   }
 
   undo() {
+    if (!this.where.done) return announce("There is no vote to undo.");
     return this.advance(() =>
       post(path("api", "listen", this.test, "undo"), { listener: this.where.listener }),
     );
@@ -283,7 +304,7 @@ class ListeningSession {
     if (on && !radio && !["BUTTON", "A"].includes(on.tagName)) return;
     const key = event.key.toLowerCase();
     if (key === "u") this.undo();
-    else if (!this.where.trial) return;
+    else if (!this.trial) return;
     else if (event.key in ARROWS && !radio) this.play(ARROWS[event.key]);
     else if (event.key === " " && !on) this.play(this.last);
     else if (event.key === "Enter" && this.where.kind === "rating" && (!on || radio)) this.vote("");

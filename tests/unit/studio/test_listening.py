@@ -382,8 +382,10 @@ def test_audit_imports_the_ratings(runs: tuple[Path, Path], desk: TrialDesk, clo
     vote_on_all(desk, clock, file, "Ana", rating)
     vote_on_all(desk, clock, file, "Bo", rating)
     ballots = file.read()
-    unjudged = results_json(ballots, file.path.parent)["agreement"]
-    assert {(each["n"], each["n_unscored"]) for each in unjudged.values()} == {(0, 20)}
+    unjudged = results_json(ballots, file.path.parent)
+    assert {(each["n"], each["n_unscored"]) for each in unjudged["agreement"].values()} == {(0, 20)}
+    first = SCALES[0].partition(".")[0]
+    assert f"live-eval score two --judges {first}" in unjudged["imports"]
     path = file.path.with_suffix(".csv")
     path.write_text(votes_csv(ballots, "two"), "utf-8")
     judges = {score.partition(".")[0] for score in SCALES}
@@ -403,6 +405,9 @@ def test_audit_imports_the_ratings(runs: tuple[Path, Path], desk: TrialDesk, clo
             assert figures["n"] == 10
             assert figures["between_raters"]["alpha_interval"]["value"] == pytest.approx(1.0)
     shown = results_json(ballots, file.path.parent)
+    assert f"live-eval score two --judges {first}" not in shown["imports"]
+    at = shown["imports"].index(f"live-eval score one --judges {first}")
+    assert shown["imports"][at + 1] == f"live-eval audit {first} one --labels FILE"
     assert set(shown["agreement"]) == set(SCALES)
     assert {each["n"] for each in shown["agreement"].values()} == {10}  # only one run was judged
     assert len(shown["means"]) == 2 * len(SCALES)
@@ -444,6 +449,13 @@ def test_abx_counts_how_often_x_was_recognised(
     rows = votes_csv(file.read()).splitlines()
     assert len(rows) == 21
     assert rows[0] == "case_id,first,second,x,chosen,correct,rater,turn_id,at"
+
+
+def test_commands_can_be_pasted_whatever_the_runs_are_called(runs: tuple[Path, Path]) -> None:
+    spaced = runs[0].rename(runs[0].with_name("the first"))
+    file = new_file((spaced, runs[1]))
+    shown = results_json(file.read(), file.path.parent)
+    assert shown["imports"] == ["live-eval arena 'the first' two --votes FILE --no-judge"]
 
 
 def test_results_without_a_vote_have_reasons_instead_of_figures(runs: tuple[Path, Path]) -> None:
