@@ -24,11 +24,12 @@ from live_eval.live.played import PlayedSession, load_sessions
 from live_eval.live.quick_scores import QuickScorer, quick_judges
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
-from live_eval.live.terminal import KEYS, Screen, converse
+from live_eval.live.terminal import Screen, converse, key_help
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.session.event_loop import run as run_loop
+from live_eval.types import TurnMode
 
 __all__ = ["command"]
 
@@ -88,7 +89,8 @@ def _live(
             )
             try:
                 with _screen(plan, plain=plain) as screen:
-                    run_loop(_converse(conversation, card, screen))
+                    manual = plan.turn_mode is TurnMode.MANUAL
+                    run_loop(_converse(conversation, card, screen, manual=manual, half_duplex=half_duplex))
             finally:
                 writer.end()
                 click.echo(f"run: {folder}")
@@ -108,15 +110,18 @@ def _screen(plan: Plan, *, plain: bool) -> Iterator[Screen]:
     if plain or not sys.stdout.isatty():
         yield Lines(click.echo)
         return
-    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", KEYS) as screen:
+    keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL)
+    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys) as screen:
         yield screen
 
 
-async def _converse(conversation: LiveConversation, card: SoundCard, screen: Screen) -> None:
+async def _converse(
+    conversation: LiveConversation, card: SoundCard, screen: Screen, *, manual: bool, half_duplex: bool
+) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, conversation.stop)
-    await converse(conversation, card, screen)
+    await converse(conversation, card, screen, manual=manual, half_duplex=half_duplex)
 
 
 def _print_devices() -> None:
@@ -191,8 +196,8 @@ command = click.Command(
     help="""Talk to ENDPOINT with a microphone and a loudspeaker.
 
     Shows levels, what both sides say and the latencies of each turn, and records the conversation as a run.
-    Keys: m mutes the microphone; space or enter ends your turn, with manual turns; h mutes it while a reply
-    sounds; r reconnects; q quits. Needs the extra `mic`, and PortAudio.
+    Keys: m mutes the microphone; space or enter ends your turn (only with `--turn-mode manual`); h switches
+    half-duplex; r reconnects; q quits. Needs the extra `mic`, and PortAudio.
 
     Exit status: 0; 2 if a device or the endpoint failed.""",
 )

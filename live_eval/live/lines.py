@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from live_eval.live.main_scores import main_scores
 from live_eval.live.updates import (
     EchoHeard,
     QuickScores,
@@ -17,7 +18,7 @@ from live_eval.live.updates import (
     Xruns,
 )
 
-__all__ = ["Lines", "in_words", "plain", "turn_line"]
+__all__ = ["Lines", "in_words", "plain", "score_lines", "stopped", "turn_line", "voice_to_voice"]
 
 
 class Lines:
@@ -37,6 +38,8 @@ class Lines:
             self._xruns = update
             return
         lines = [in_words(update)]
+        if isinstance(update, QuickScores) and lines[0]:
+            lines = [f"scores of {update.turn_id}", *(f"  {line}" for line in score_lines(update))]
         if isinstance(update, TurnFinished) and self._xruns is not None:
             lines.append(in_words(self._xruns))
             self._xruns = None
@@ -58,12 +61,8 @@ def in_words(update: Update) -> str:
         case TurnFinished():
             return turn_line(update)
         case QuickScores():
-            scores = ", ".join(
-                f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
-                for name, value in update.scores.items()
-            )
-            problems = "; ".join(f"{judge}: {why}" for judge, why in update.problems.items())
-            return f"scores of {update.turn_id}: {'; '.join(filter(None, (scores, problems)))}"
+            scores = score_lines(update)
+            return f"scores of {update.turn_id}: {'; '.join(scores)}" if scores else ""
         case EchoHeard():
             return (
                 f"echo: the microphone hears the reply {update.delay_ms:.0f} ms later. Use headphones, or "
@@ -85,15 +84,30 @@ def plain(text: str) -> str:
 
 def turn_line(turn: TurnFinished) -> str:
     """Return the figures of a turn in a line."""
-    timing = turn.record.timing
     if turn.record.failure is not None:
         return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
     parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
+    said = f"turn {turn.number}: voice to voice {voice_to_voice(turn)}; ms by step: {parts}"
+    return "; ".join(filter(None, (said, stopped(turn))))
+
+
+def voice_to_voice(turn: TurnFinished) -> str:
+    """Return the voice-to-voice latency with its error bar, or why there is none."""
+    timing = turn.record.timing
     total = timing.voice_to_voice
-    said = f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
-    stop = timing.barge_in_stop
-    stopped = f"; stopped {stop.ns / 1e6:.0f} ms after you spoke" if stop.ns is not None else ""
-    return f"turn {turn.number}: voice to voice {said}; ms by step: {parts}{stopped}"
+    return f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
+
+
+def stopped(turn: TurnFinished) -> str:
+    """Return how soon the reply stopped after the user spoke over it; empty where nobody did."""
+    stop_ns = turn.record.timing.barge_in_stop.ns
+    return f"stopped {stop_ns / 1e6:.0f} ms after you spoke" if stop_ns is not None else ""
+
+
+def score_lines(update: QuickScores) -> list[str]:
+    """Return a turn's main scores, and the judges that failed."""
+    scores = [f"{title}: {value}" for title, value in main_scores(update.scores)]
+    return scores + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
 
 
 _STATES = {

@@ -12,10 +12,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from live_eval.live.lines import in_words, plain
+from live_eval.live.lines import in_words, plain, score_lines, stopped, voice_to_voice
 from live_eval.live.updates import (
     EchoHeard,
     Levels,
+    QuickScores,
     SoundSide,
     SpeechDetected,
     State,
@@ -52,6 +53,7 @@ class LiveScreen:
         self._speaks = False
         self._state = State.STARTING
         self._turn: TurnFinished | None = None
+        self._scores: QuickScores | None = None
         self._notes: dict[type, str] = {}
 
     def __enter__(self) -> Self:
@@ -68,12 +70,16 @@ class LiveScreen:
                 self._levels = update
             case SpeechDetected():
                 self._speaks = update.speaking
+                if update.barge_in:
+                    self._said.append((None, in_words(update)))
             case TranscriptPiece():
                 self._heard(update)
             case TurnFinished():
                 self._turn = update
                 for side in SoundSide:
                     self._settle(side, self._pieces[side])
+            case QuickScores():
+                self._scores = update
             case StateChanged():
                 self._state = update.state
                 if update.failure is not None or update.state is State.DISCONNECTED:
@@ -108,6 +114,8 @@ class LiveScreen:
         parts += [_said(side, text) for side, text in said[-_LINES:]]
         if self._turn is not None:
             parts += [Text(), _waterfall(self._turn)]
+        if self._scores is not None:
+            parts += [Text(), *_scores(self._scores)]
         parts += [Text(note, style="yellow") for note in self._notes.values()]
         title = f"{escape(self._title)} · {self._state.value}"
         return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
@@ -132,12 +140,8 @@ def _waterfall(turn: TurnFinished) -> RenderableType:
     if failure is not None:
         return Text(plain(in_words(turn)), style="red")
     table = Table.grid(padding=(0, 1))
-    voice_to_voice = turn.record.timing.voice_to_voice.ns
-    total = "" if voice_to_voice is None else f"{voice_to_voice / 1e6:.0f} ms"
     table.add_row(
-        Text(f"turn {turn.number}", style="bold"),
-        Text(f"voice to voice {total} ± {turn.record.timing.lag_ns / 1e6:.0f}"),
-        "",
+        Text(f"turn {turn.number}", style="bold"), Text(f"voice to voice {voice_to_voice(turn)}"), ""
     )
     parts = {name: ns for name, ns in turn.reply_steps.items() if ns > 0}
     whole = sum(parts.values()) or 1
@@ -147,4 +151,12 @@ def _waterfall(turn: TurnFinished) -> RenderableType:
         bar = Text(" " * at) + Text("█" * length, style="blue")
         table.add_row(name.replace("_", " "), bar, f"{ns / 1e6:.0f} ms")
         begin += ns
+    if stopped(turn):
+        table.add_row("", Text(stopped(turn), style="yellow"), "")
     return table
+
+
+def _scores(scores: QuickScores) -> list[RenderableType]:
+    lines = score_lines(scores)
+    heading = [Text(f"scores of {scores.turn_id}", style="bold")] if lines else []
+    return [*heading, *(Text(plain(line)) for line in lines)]

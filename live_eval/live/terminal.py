@@ -11,10 +11,7 @@ from live_eval.live.conversation import LiveConversation
 from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import State, StateChanged, Update
 
-__all__ = ["KEYS", "Screen", "converse"]
-
-KEYS = "m mute · space commit · h half-duplex · r reconnect · q quit"
-"""What the keys do."""
+__all__ = ["Keyboard", "Screen", "converse", "key_help"]
 
 _POLL_S = 0.005
 
@@ -27,14 +24,29 @@ class Screen(Protocol):
         ...
 
 
-class _Keyboard:
-    """Does what the keys say."""
+def key_help(*, manual: bool) -> str:
+    """Return what the keys do, with manual turns or without."""
+    end_turn = "space end turn · " if manual else ""
+    return f"m mute · {end_turn}h half-duplex · r reconnect · q quit"
 
-    def __init__(self, conversation: LiveConversation) -> None:
+
+class Keyboard:
+    """Does what the keys say.
+
+    Args:
+        conversation: The conversation that they steer.
+        manual: Whether turns are manual: a key ends the user's turn.
+        half_duplex: Whether the conversation begins half-duplex.
+    """
+
+    def __init__(self, conversation: LiveConversation, *, manual: bool, half_duplex: bool) -> None:
         self._conversation = conversation
-        self._muted = self._half_duplex = False
+        self._manual = manual
+        self._half_duplex = half_duplex
+        self._muted = False
 
     def press(self, key: str) -> None:
+        """Do what a key says; nothing for others."""
         match key:
             case "m":
                 self._muted = not self._muted
@@ -42,7 +54,7 @@ class _Keyboard:
             case "h":
                 self._half_duplex = not self._half_duplex
                 self._conversation.half_duplex(self._half_duplex)
-            case " " | "\n" | "\r":
+            case " " | "\n" | "\r" if self._manual:
                 self._conversation.commit()
             case "r":
                 self._conversation.reconnect()
@@ -52,10 +64,24 @@ class _Keyboard:
                 pass
 
 
-async def converse(conversation: LiveConversation, card: SoundCard, screen: Screen) -> None:
+async def converse(
+    conversation: LiveConversation,
+    card: SoundCard,
+    screen: Screen,
+    *,
+    manual: bool = False,
+    half_duplex: bool = False,
+) -> None:
     """Hold a conversation at a sound card until it is stopped.
 
     Where there are no keys to ask for another session, the conversation ends when its session does.
+
+    Args:
+        conversation: The conversation.
+        card: Its microphone and loudspeaker.
+        screen: Shows what happens.
+        manual: Whether turns are manual: a key ends the user's turn.
+        half_duplex: Whether the conversation begins half-duplex.
 
     Raises:
         UsageError: A device has stopped; what was recorded before is kept.
@@ -83,7 +109,8 @@ async def converse(conversation: LiveConversation, card: SoundCard, screen: Scre
             await asyncio.sleep(_POLL_S)
         conversation.stop()
 
-    with keys.reading_keys(_Keyboard(conversation).press) as asks:
+    keyboard = Keyboard(conversation, manual=manual, half_duplex=half_duplex)
+    with keys.reading_keys(keyboard.press) as asks:
         async with asyncio.TaskGroup() as tasks:
             showing, listening = tasks.create_task(show(asks=asks)), tasks.create_task(listen())
             await conversation.hold()
