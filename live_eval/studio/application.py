@@ -9,7 +9,9 @@ from pathlib import Path
 
 from aiohttp import web
 
+from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError
+from live_eval.sockets.http_connections import Connections, LimitedSite
 from live_eval.studio.answers import explain_errors
 from live_eval.studio.library import Library
 from live_eval.studio.parts import PARTS, Part
@@ -22,6 +24,8 @@ MAX_BODY_BYTES = 256 * 1024
 """Largest body of a request."""
 
 _CLOSE_TIMEOUT_S = 2.0
+_MOST_CONNECTIONS = 512
+"""Most connections at a time: fewer than a process may usually open files."""
 
 
 def application(folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = PARTS) -> web.Application:
@@ -56,16 +60,22 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    connections = Connections(SystemClock())
+    app.middlewares.insert(0, connections.middleware)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, host, port).start()
+            await LimitedSite(runner, host, port, most=_MOST_CONNECTIONS).start()
         except OSError as error:
             raise LiveEvalError(
                 f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 picks a free port"
             ) from None
-        announce(int(runner.addresses[0][1]))
-        await stop.wait()
+        async with asyncio.TaskGroup() as tasks:
+            assert runner.server is not None
+            watching = tasks.create_task(connections.watch(runner.server))
+            announce(int(runner.addresses[0][1]))
+            await stop.wait()
+            watching.cancel()
     finally:
         await runner.cleanup()

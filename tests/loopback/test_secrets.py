@@ -90,9 +90,6 @@ def test_no_canary_gets_out(
     judge[0] = judge[0].replace(chat, "127.0.0.1:9")  # nobody listens
     live_eval("score", str(out), "--judges", "rubric", *judge, "--samples", "3", status=3)
     live_eval("show", str(out), status=0)
-    live_eval("replay", str(out), "--turn", "0", status=0)
-    live_eval("export", str(out), "-o", str(tmp_path / "rows.jsonl"), status=0)
-    live_eval("report", str(out), "-o", str(tmp_path / "page.html"), status=0)
     captured = capfd.readouterr()
     scan = Scan()
     scan.data("the terminal", (captured.out + captured.err).encode())

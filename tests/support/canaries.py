@@ -6,6 +6,7 @@ import base64
 import contextlib
 import gzip
 import html
+import importlib
 import io
 import json
 import sqlite3
@@ -26,8 +27,10 @@ from websockets.sync.server import ServerConnection, serve
 __all__ = [
     "CANARIES",
     "ECHO",
+    "LLM_ECHO",
     "SHORT",
     "Chat",
+    "Hanging",
     "Refusing",
     "Scan",
     "Vendor",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 RATE_HZ = 24_000
+_ZSTD = 93  # method of compression in zip files
 CANARIES = {
     name: f"can+ary/{name}=4711"
     for name in (
@@ -71,7 +75,15 @@ def spelled(secret: str) -> list[str]:
     ]
 
 
-ECHO = " ".join(one for canary in CANARIES.values() for one in spelled(canary))
+def _spelled_all(*, llm: bool) -> str:
+    canaries = [canary for name, canary in CANARIES.items() if name.startswith("llm-") is llm]
+    return " ".join(one for canary in canaries for one in spelled(canary))
+
+
+ECHO = _spelled_all(llm=False)
+"""What an endpoint says: all that it was given."""
+LLM_ECHO = _spelled_all(llm=True)
+"""What a model that judges says: all that it was given."""
 
 
 class Vendor:
@@ -120,6 +132,20 @@ class Vendor:
         say("response.done", response={**response, "status": "completed"})
 
 
+class Hanging(Vendor):
+    """An endpoint of the same kind that does not reply in its first session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+
+    def _reply(self, say: Any, key: str) -> None:
+        if self.sessions == 1:
+            self.asked.set()
+        else:
+            super()._reply(say, key)
+
+
 class Chat(BaseHTTPRequestHandler):
     """A model that judges, and answers, or refuses, with what it must not."""
 
@@ -128,11 +154,11 @@ class Chat(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         type(self).asked += 1
-        scores = {name: {"score": 4, "reason": ECHO} for name in ("C1", "C2", "C3", "C4")}
-        choice = {"message": {"content": json.dumps({**scores, "why": ECHO})}, "finish_reason": "stop"}
-        body: dict[str, Any] = {"choices": [choice], "model": ECHO}
+        scores = {name: {"score": 4, "reason": LLM_ECHO} for name in ("C1", "C2", "C3", "C4")}
+        choice = {"message": {"content": json.dumps({**scores, "why": LLM_ECHO})}, "finish_reason": "stop"}
+        body: dict[str, Any] = {"choices": [choice], "model": LLM_ECHO}
         if self.asked > 2:
-            body = {"error": {"message": ECHO}}
+            body = {"error": {"message": LLM_ECHO}}
         self.send_response(200 if self.asked <= 2 else 401)
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())
@@ -166,9 +192,9 @@ class Refusing(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving_vendor() -> Iterator[str]:
+def serving_vendor(vendor: Vendor | None = None) -> Iterator[str]:
     """Serve `Vendor` and yield its host and port."""
-    with serve(Vendor(), "127.0.0.1", 0) as server:
+    with serve(vendor or Vendor(), "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"127.0.0.1:{server.socket.getsockname()[1]}"
@@ -217,6 +243,8 @@ class Scan:
             self.data(f"{where}, unpacked", gzip.decompress(data))
         elif data.startswith(b"PK"):
             with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as archive:
+                if any(one.compress_type == _ZSTD for one in archive.infolist()):
+                    importlib.import_module("zipfile_zstd")  # comes with inspect_ai; zipfile then knows it
                 for name in archive.namelist():
                     self.data(f"{where}: {name}", archive.read(name))
 

@@ -32,7 +32,6 @@ from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.authentication import RefusedError, authenticate, is_loopback, refused
 from live_eval.reference.server.connection import Channel, ServerSession, packer
-from live_eval.reference.server.connection_limits import Connections
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
 from live_eval.reference.server.signalling import WebRtcSessions
@@ -41,6 +40,7 @@ from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthFile
 from live_eval.session.event_loop import LoopProbe
 from live_eval.sockets.framing import WebSocketFraming
+from live_eval.sockets.http_connections import Connections
 from live_eval.sockets.stream import StampedTransport
 from live_eval.types import Secret
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,16 @@ def test_many_turns_make_several_files(
 def turn_ids(folder: Path) -> list[str]:
     with RunReader.open(folder) as run:
         return [turn.turn_id for turn in run.turns()]
+
+
+def test_others_cannot_enter_it(run_folder: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        export(run_folder, tmp_path / "set")
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "set", tmp_path / "set" / "data"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_lost_audio_is_null_and_reported(run_folder: Path, tmp_path: Path) -> None:

@@ -4,19 +4,25 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.reference.server.connection_limits import Connections
-from live_eval.reference.server.site import SocketChannel
-from live_eval.sockets.framing import WebSocketFraming
+from live_eval.sockets.http_connections import Connections
 from live_eval.testing.clock import FakeClock
 
 SECOND_NS = 1_000_000_000
 
 
 class Connection:
-    """Stands in for one of aiohttp's."""
+    """Stands in for one of aiohttp's, and for its transport."""
 
     def __init__(self) -> None:
         self.open = True
+        self.reading = True
+        self.transport = self
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def force_close(self) -> None:
         self.open = False
@@ -44,6 +50,23 @@ async def test_a_connection_without_a_request_is_closed_and_one_with_a_session_i
     watch.cancel()
 
 
+async def test_a_connection_that_receives_a_file_is_not_closed() -> None:
+    clock = FakeClock()
+    begun_ns = clock.now_ns()
+    connections: Any = Connections(clock, most_header_s=20)
+    slow = Connection()
+    slow.reading = False
+    watch = asyncio.create_task(connections.watch(SimpleNamespace(connections=[slow])))
+    await clock.sleep_until(begun_ns + 100 * SECOND_NS)
+    assert slow.open
+    slow.reading = True
+    await clock.sleep_until(begun_ns + 115 * SECOND_NS)
+    assert slow.open
+    await clock.sleep_until(begun_ns + 125 * SECOND_NS)
+    assert not slow.open
+    watch.cancel()
+
+
 async def test_a_client_that_leaves_before_it_is_answered_is_no_fault() -> None:
     async def gone(_: Any) -> web.Response:
         raise ConnectionResetError("Cannot write to closing transport")
@@ -51,13 +74,3 @@ async def test_a_client_that_leaves_before_it_is_answered_is_no_fault() -> None:
     connections: Any = Connections(FakeClock())
     answer = await connections.middleware(SimpleNamespace(protocol=Connection()), gone)
     assert answer.status == 400
-
-
-async def test_a_ping_that_cannot_be_answered_ends_the_session() -> None:
-    class Gone:
-        async def receive(self) -> None:
-            raise ConnectionResetError("Cannot write to closing transport")
-
-    socket: Any = Gone()
-    stream: Any = None
-    assert await SocketChannel(socket, WebSocketFraming(), stream, binary=False).receive() is None

@@ -1,7 +1,8 @@
-"""Handling of HTTP connections that hang up early or stay idle."""
+"""Handling of a server's HTTP connections that hang up early, stay idle or are too many."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Awaitable, Callable
@@ -11,7 +12,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from live_eval.clock import Clock
 
-__all__ = ["MOST_HEADER_S", "Connections"]
+__all__ = ["MOST_HEADER_S", "Connections", "LimitedSite"]
 
 MOST_HEADER_S = 20.0
 """A connection without a complete request for this long is closed."""
@@ -65,6 +66,56 @@ class Connections:
             open_now = server.connections
             self._idle_since_ns = {each: self._idle_since_ns.get(each, now_ns) for each in open_now}
             for connection, since_ns in self._idle_since_ns.items():
-                if connection not in self._answered and now_ns - since_ns >= self._most_header_ns:
+                if _is_receiving(connection):
+                    self._idle_since_ns[connection] = now_ns
+                elif connection not in self._answered and now_ns - since_ns >= self._most_header_ns:
                     connection.force_close()
             await self._clock.sleep_until(now_ns + min(_LOOK_NS, self._most_header_ns))
+
+
+def _is_receiving(connection: RequestHandler) -> bool:
+    """Return whether an answer is on its way: files are sent after the middleware, with reading paused."""
+    transport = connection.transport
+    return transport is not None and (transport.get_write_buffer_size() > 0 or not transport.is_reading())
+
+
+class LimitedSite(web.BaseSite):
+    """Listens on a TCP port, and closes connections beyond a limit at once.
+
+    Args:
+        runner: The application's runner, set up.
+        host: Address to bind.
+        port: Port to bind; 0 picks a free one.
+        most: Most connections at a time.
+    """
+
+    def __init__(self, runner: web.BaseRunner, host: str, port: int, *, most: int) -> None:
+        super().__init__(runner)
+        self._host, self._port, self._most = host, port, most
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return f"http://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        """Listen from now on.
+
+        Raises:
+            OSError: The address cannot be bound.
+        """
+        await super().start()
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._protocol, self._host, self._port)
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        server = self._runner.server
+        assert server is not None
+        return _Refusal() if len(server.connections) >= self._most else server()
+
+
+class _Refusal(asyncio.Protocol):
+    """Closes its connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
