@@ -22,7 +22,7 @@ NOT_SHIPPED = ("dev", "bench", "fuzz")
 READ = {
     "agent-client-protocol": "Apache-2.0",
     "kaldiio": "NTT software evaluation licence",
-    "pyworld": "MIT",
+    "pyworld-prebuilt": "MIT",
     "umap-learn": "BSD-3-Clause",
 }
 RESTRICTED = re.compile(r"\bNC\b|not for commercial|evaluation licence")

@@ -6,11 +6,7 @@ long pauses is degraded as much as one without. Each degradation changes one thi
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import math
-import sys
-import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -121,7 +117,8 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
     level = speech_level(audio).rms
     if level == 0:
         return audio
-    world = _import_pyworld()
+    import pyworld as world
+
     rate_hz = min(max(audio.rate_hz, _VOCODER_RATES_HZ[0]), _VOCODER_RATES_HZ[1])
     samples = resample(audio, rate_hz).samples.astype(np.float64)
     pieces = [np.ascontiguousarray(samples[begin:end]) for begin, end in _pieces(samples, rate_hz)]
@@ -176,23 +173,3 @@ def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, i
         yield begin, end
         begin = end
     yield begin, len(samples)
-
-
-def _import_pyworld() -> Any:
-    """Import pyworld, even if setuptools no longer provides ``pkg_resources``.
-
-    pyworld 0.3.5 only asks ``pkg_resources`` for its own version; setuptools 81 and later no longer ship
-    it, and earlier ones warn. A substitute answers while pyworld is imported.
-    """
-    name = "pkg_resources"
-    if "pyworld" not in sys.modules and name not in sys.modules:
-        stand_in = types.ModuleType(name)
-        vars(stand_in)["get_distribution"] = importlib.metadata.distribution
-        sys.modules[name] = stand_in
-        try:
-            import pyworld
-        finally:
-            del sys.modules[name]
-    else:
-        import pyworld
-    return pyworld
