@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Self
 
@@ -32,6 +33,9 @@ __all__ = ["LiveScreen"]
 _LINES = 14
 _METER = 30  # characters for 60 dB
 _BAR = 40
+_FRAME = 4  # columns
+_FIXED_ROWS = 6  # the frame, the meters, an empty row, and the cursor's
+_FEWEST = 3
 
 
 class LiveScreen:
@@ -109,16 +113,32 @@ class LiveScreen:
         who = "muted" if self._levels.muted else "you speak" if self._speaks else "you"
         meters.add_row(who.ljust(9), _meter(self._levels.user), f"{self._levels.user:4.0f} dB")
         meters.add_row("reply", _meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
-        parts: list[RenderableType] = [meters, Text()]
-        said = [*self._said, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
-        parts += [_said(side, text) for side, text in said[-_LINES:]]
+        below: list[Text | Table] = []
         if self._turn is not None:
-            parts += [Text(), _waterfall(self._turn)]
+            below += [Text(), _waterfall(self._turn)]
         if self._scores is not None:
-            parts += [Text(), *_scores(self._scores)]
-        parts += [Text(note, style="yellow") for note in self._notes.values()]
+            below += [Text(), *_scores(self._scores)]
+        below += [Text(note, style="yellow") for note in self._notes.values()]
+        said = [*self._said, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
+        parts = [meters, Text(), *self._latest([_said(side, text) for side, text in said], below), *below]
         title = f"{escape(self._title)} · {self._state.value}"
         return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
+
+    def _latest(self, said: list[Text], below: list[Text | Table]) -> list[Text]:
+        """Return the last of what was said, as far as the screen has room for it."""
+        width, height = self._display.console.size
+        room = height - _FIXED_ROWS - sum(_rows(part, width) for part in below)
+        rows = [_rows(text, width) for text in said]
+        while len(said) > 1 and (len(said) > _LINES or sum(rows[-len(said) :]) > max(room, _FEWEST)):
+            said = said[1:]
+        return said
+
+
+def _rows(part: Text | Table, width: int) -> int:
+    """Return how many rows of the screen a part takes up."""
+    if isinstance(part, Table):
+        return part.row_count
+    return max(1, math.ceil(part.cell_len / max(1, width - _FRAME)))
 
 
 def _meter(level: float) -> Text:
@@ -134,7 +154,7 @@ def _said(side: SoundSide | None, text: str) -> Text:
     return Text(name, style="dim") + Text(plain(text), style=style)
 
 
-def _waterfall(turn: TurnFinished) -> RenderableType:
+def _waterfall(turn: TurnFinished) -> Text | Table:
     """Return the steps of a turn, each beginning where the one before ended."""
     failure = turn.record.failure
     if failure is not None:
@@ -156,7 +176,7 @@ def _waterfall(turn: TurnFinished) -> RenderableType:
     return table
 
 
-def _scores(scores: QuickScores) -> list[RenderableType]:
+def _scores(scores: QuickScores) -> list[Text]:
     lines = score_lines(scores)
     heading = [Text(f"scores of {scores.turn_id}", style="bold")] if lines else []
     return [*heading, *(Text(plain(line)) for line in lines)]

@@ -114,6 +114,20 @@ def test_the_screen_shows_the_main_scores(screen: LiveScreen) -> None:
     assert "slope of the pitch" not in text
 
 
+def test_what_was_said_last_keeps_its_place_on_a_low_screen() -> None:
+    console = Console(file=StringIO(), width=80, height=20, force_terminal=False)
+    screen = LiveScreen("toy", "q quit", console)
+    for number in range(9):
+        screen.show(TranscriptPiece(SoundSide.USER, f"{number} " + "word " * 30, final=True))
+    screen.show(SCORES)
+    lines = console.render_lines(screen.render(), pad=False)
+    assert len(lines) < 20
+    text = "".join(segment.text for line in lines for segment in line)
+    assert "you: 8 word" in text
+    assert "you: 1 word" not in text
+    assert "share of pauses" in text
+
+
 def test_the_screen_shows_that_the_user_spoke_over_the_reply_and_how_soon_it_stopped(
     screen: LiveScreen,
 ) -> None:
