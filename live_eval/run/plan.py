@@ -210,8 +210,12 @@ def make_plan(config: RunConfig) -> Plan:
     return plan
 
 
-def make_live_plan(config: RunConfig) -> Plan:
+def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
     """Look up everything that a conversation with a person needs. There are no cases before somebody speaks.
+
+    Args:
+        config: The run file.
+        has_flags: Whether flags can name the key's source; the error about a missing key then lists them.
 
     Raises:
         UsageError: The configuration names something that does not exist, or options conflict.
@@ -231,7 +235,7 @@ def make_live_plan(config: RunConfig) -> Plan:
         notes=(),
         jobs=(),
         turn_mode=config.turns.mode or spec.turn_modes[0],
-        key=_key(spec, config),
+        key=_key(spec, config, has_flags=has_flags),
         live_instructions=prompt.fill(nobody),
     )
     if plan.live_instructions and not spec.takes_instructions:
@@ -246,8 +250,12 @@ def _load(plan: Plan) -> None:
     load_object(plan.spec.transport)
 
 
-def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
-    """Return the endpoint's key; None if it needs none, as on this machine."""
+def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
+    """Return the endpoint's key; None if it needs none, as on this machine.
+
+    Raises:
+        UsageError: It is missing.
+    """
     variable = config.endpoint.key_from or config.endpoint.key_variable or spec.key_variable
     if variable is None:
         return None
@@ -260,9 +268,9 @@ def _key(spec: ClientSpec, config: RunConfig) -> Secret | None:
         return None  # the dialect will refuse the URL
     if host in ("localhost", "::1") or host.startswith("127."):
         return None
+    flags = ", name another variable with --key-variable, or a file or keyring with --key-from"
     raise UsageError(
-        f"{spec.title} needs an API key: set the environment variable {variable}, name another variable "
-        "with --key-variable, or a file or keyring with --key-from"
+        f"{spec.title} needs an API key: set the environment variable {variable}{flags if has_flags else ''}"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -30,37 +29,52 @@ _TABLES = {"endpoint": ("name", "base_url", "model", "voice", "instructions"), "
 _STOP_TIMEOUT_S = 10.0
 
 
+class _BusyError(Exception):
+    """Another page is connected."""
+
+
 class _Talks:
-    """The conversation that a page holds, of which there is one at a time."""
+    """The conversation that a page holds, of which there is one at a time.
+
+    A page that is left while it connects cannot say so: a later offer takes its place.
+    """
 
     def __init__(self) -> None:
-        self.taken = False
-        self.task: asyncio.Task[None] | None = None
-        self._now: PageConversation | None = None
+        self.turn = asyncio.Lock()  # offers are answered in the order in which they came
+        self._held: dict[asyncio.Task[None], PageConversation] = {}
+
+    @property
+    def taken(self) -> bool:
+        """Whether a page is connected, or its conversation is still being stored."""
+        return any(talk.connected for talk in self._held.values())
 
     async def begin(self, talk: PageConversation, offer: str) -> str:
-        """Begin a conversation; return the answer to its offer.
+        """Begin a conversation in place of any that has not connected; return the answer to its offer.
 
         Raises:
             UsageError: The offer cannot be answered.
+            _BusyError: Another page is connected.
         """
         answer = await talk.answer(offer)
-        self._now = talk
-        self.task = asyncio.create_task(self._hold(talk))
+        if self.taken:
+            await talk.leave()
+            raise _BusyError
+        for task in self._held:
+            task.cancel()
+        task = asyncio.create_task(talk.hold())
+        self._held[task] = talk
+        task.add_done_callback(self._held.pop)
         return answer
 
-    async def _hold(self, talk: PageConversation) -> None:
-        try:
-            await talk.hold()
-        finally:
-            self._now, self.taken = None, False
-
     async def stop(self) -> None:
-        """End the conversation under way, and wait until it is stored."""
-        if self._now is not None and self.task is not None:
-            self._now.stop()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.task, _STOP_TIMEOUT_S)
+        """End all conversations, and wait until the one under way is stored."""
+        for task, talk in self._held.items():
+            if talk.connected:
+                talk.stop()
+            else:
+                task.cancel()
+        if self._held:
+            await asyncio.wait(self._held, timeout=_STOP_TIMEOUT_S)
 
 
 _TALKS = web.AppKey("talks", _Talks)
@@ -87,20 +101,20 @@ async def _endpoints(request: web.Request) -> web.Response:
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The body: ``offer``, and of a run file the tables ``endpoint`` and ``turns``. While another page talks the
-    error is ``busy`` (409).
+    The body: ``offer``, and of a run file the tables ``endpoint`` and ``turns``. While another page is
+    connected the error is ``busy`` (409).
     """
     talks = request.app[_TALKS]
-    if talks.taken:
-        return refusal(request, 409, "busy", "another tab talks: end its conversation first")
-    talks.taken = True
     try:
         offer, tables = _parts(await request.read())
-        talk = (await asyncio.to_thread(_prepare, tables, request.app[LIBRARY]))()
-        began = {"answer": await talks.begin(talk, offer), **talk.facts}
-    except BaseException:
-        talks.taken = False
-        raise
+        async with talks.turn:
+            if talks.taken:
+                raise _BusyError
+            talk = (await asyncio.to_thread(_prepare, tables, request.app[LIBRARY]))()
+            began = {"answer": await talks.begin(talk, offer), **talk.facts}
+    except _BusyError:
+        message = "another tab talks, or its conversation is being stored: end it first, or try again soon"
+        return refusal(request, 409, "busy", message)
     return web.Response(text=json_text(began), content_type="application/json")
 
 
@@ -115,7 +129,7 @@ def _prepare(tables: dict[str, dict[str, Any]], library: Library) -> Callable[[]
     """
     from live_eval.studio.talking.conversation import PageConversation
 
-    plan = make_live_plan(validate(tables))
+    plan = make_live_plan(validate(tables), has_flags=False)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     run = library.new_run(f"{began}-{plan.spec.name}-live")
     return partial(PageConversation, plan, run)

@@ -184,6 +184,28 @@ async def test_a_second_tab_is_refused_until_the_first_has_ended(tmp_path: Path)
         await is_free(browser)
 
 
+async def test_a_page_left_while_it_connects_keeps_nobody_waiting(tmp_path: Path) -> None:
+    left = Stranger("talk")
+    async with studio(tmp_path) as browser, reference() as address:
+        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
+        status, _ = await post(browser, {"offer": await left.offer(), "endpoint": endpoint})
+        assert status == 200
+        await left.close()  # its browser cannot say so
+        async with page(browser, address):
+            pass
+        await is_free(browser)
+    assert await asyncio.to_thread(stored, tmp_path) == []
+
+
+async def test_a_page_that_never_connected_leaves_no_run(tmp_path: Path) -> None:
+    client = Stranger("talk")
+    async with studio(tmp_path) as browser:
+        status, _ = await post(browser, {"offer": await client.offer()})
+        assert status == 200
+    await client.close()
+    assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -205,6 +227,7 @@ async def test_a_request_that_is_none_is_refused_in_words(
         status, refused = await post(browser, body)
         assert (status, refused["error"]["kind"]) == (400, "request")
         assert words in refused["error"]["message"]
+        assert "--key" not in refused["error"]["message"]
         await is_free(browser)
     assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
 

@@ -151,7 +151,7 @@ class RunList {
       "aria-label": `Choose ${run.name}`,
       "data-key": `choose-${run.id}`,
       checked: this.chosen.has(run.id),
-      disabled: run.kind !== "run" || run.problem !== null,
+      disabled: run.kind !== "run" || run.problem !== null || !run.turns,
       change: (event) => {
         if (event.target.checked) this.chosen.add(run.id);
         else this.chosen.delete(run.id);

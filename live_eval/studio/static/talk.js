@@ -58,23 +58,21 @@ class Talk {
     fill(this.alert);
     this.show("opening");
     this.setup.hide(true);
-    this.connection = { send() {}, close() {} }; // until the connection is there
+    const leaving = new AbortController();
+    this.connection = { send() {}, close: () => leaving.abort() }; // until the connection is there
     this.conversation = new Conversation((message) => this.ask(message));
     fill(this.place, this.conversation.element);
     this.conversation.element.focus();
     try {
-      const connection = await connect(request, {
-        received: (message) => this.receive(message),
-        lost: (why) => this.lost(why),
-      });
-      if (!this.connection) return connection.close(); // the user has left meanwhile
+      const on = { received: (message) => this.receive(message), lost: (why) => this.lost(why) };
+      const connection = await connect(request, on, leaving.signal);
       this.connection = connection;
       this.conversation.began(connection.began);
     } catch (error) {
+      if (leaving.signal.aborted) return;
       fill(this.place);
       this.over("idle", error);
     }
-    return undefined;
   }
 
   /** Ask the studio for something. */

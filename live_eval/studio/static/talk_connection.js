@@ -18,10 +18,12 @@ const REFUSALS = {
  * @param {object} request The tables `endpoint` and `turns` of a run file.
  * @param {object} on `received(message)` takes what the studio sends; `lost(message)` is called once if the
  *     connection or the microphone is lost.
+ * @param {AbortSignal} signal Aborted when the user leaves before the conversation has begun.
  * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's answer.
  * @throws {StudioError} The microphone may not be used, or the studio refuses.
+ * @throws {DOMException} The user has left.
  */
-export async function connect(request, on) {
+export async function connect(request, on, signal) {
   const microphone = await openMicrophone();
   const peer = new RTCPeerConnection({ iceServers: [] });
   const loudspeaker = new Audio();
@@ -38,12 +40,16 @@ export async function connect(request, on) {
     on.lost(message);
   };
   try {
+    signal.throwIfAborted();
     const [track] = microphone.getAudioTracks();
     track.addEventListener("ended", () => lost("The microphone has gone. What was said before is kept."));
     peer.addTrack(track, microphone);
     peer.addEventListener("track", (event) => {
       loudspeaker.srcObject = new MediaStream([event.track]);
-      loudspeaker.play();
+      loudspeaker.play().catch((error) => {
+        const text = `The reply cannot be played: ${error.message}`;
+        if (open) on.received({ type: "note", about: "loudspeaker", text });
+      });
     });
     const gone = "The connection to the studio is lost. What was said before is kept.";
     peer.addEventListener("connectionstatechange", () => peer.connectionState === "failed" && lost(gone));
@@ -52,8 +58,10 @@ export async function connect(request, on) {
     channel.addEventListener("message", (event) => on.received(JSON.parse(event.data)));
     await peer.setLocalDescription();
     await gathered(peer);
-    const began = await post("/api/talk", { ...request, offer: peer.localDescription.sdp });
+    signal.throwIfAborted();
+    const began = await post("/api/talk", { ...request, offer: peer.localDescription.sdp }, { signal });
     await peer.setRemoteDescription({ type: "answer", sdp: began.answer });
+    signal.throwIfAborted();
     const send = (message) => channel.readyState === "open" && channel.send(JSON.stringify(message));
     return { began, send, close, sound: loudspeaker };
   } catch (error) {

@@ -51,6 +51,12 @@ class PageConversation:
         self._connection = RtcConnection(self._clock)
         self._live: LiveConversation | None = None
         self._stopped = False
+        self._connected = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether the page has connected."""
+        return self._connected
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -77,7 +83,8 @@ class PageConversation:
     async def hold(self) -> None:
         """Hold the conversation until the user ends it or the page goes away."""
         try:
-            if await self._connection.connected(_CONNECT_NS):
+            self._connected = await self._connection.connected(_CONNECT_NS)
+            if self._connected:
                 await self._store()
         except (LiveEvalError, OSError) as error:
             await self._send({"type": "failed", "message": str(error)})
@@ -85,7 +92,11 @@ class PageConversation:
             _log.exception("a bug in live-eval")
             await self._send({"type": "failed", "message": "a bug in live-eval; the terminal shows more"})
         finally:
-            await self._connection.close(1000, "")
+            await self.leave()
+
+    async def leave(self) -> None:
+        """Close the connection to the page."""
+        await self._connection.close(1000, "")
 
     async def _store(self) -> None:
         """Converse, and end the run in whatever way the conversation ends."""
