@@ -8,6 +8,7 @@ origin is refused. What is served loads nothing from other hosts.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import TypeAlias
@@ -26,6 +27,8 @@ TOKEN_PARAMETER = "token"
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_HTTP_PORT = 80
+_HOST = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(?::(?P<port>\d+))?")
 _NEVER_CHANGES = ("GET", "HEAD")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -88,9 +91,11 @@ class Guard:
             host: The request's header ``Host``.
             port: The port that the request came to.
         """
-        name, _, number = host.rpartition(":")
-        if number != str(port):
+        named = _HOST.fullmatch(host)
+        # Browsers leave out the port that is HTTP's own.
+        if named is None or (named["port"] or str(_HTTP_PORT)) != str(port):
             return False
+        name = named["name"]
         if is_loopback(self._host.strip("[]")):
             return name in _LOCAL_NAMES
         # Only a name can be rebound to this address, a number cannot.

@@ -10,6 +10,10 @@ from live_eval.types import Secret
     ("bound", "host", "ours"),
     [
         ("127.0.0.1", "127.0.0.1:8770", True),
+        ("127.0.0.1", "127.0.0.1:8770:8770", False),
+        ("::1", "::1:8770", False),
+        ("::1", "[::1]", False),
+        ("127.0.0.1", "", False),
         ("127.0.0.1", "localhost:8770", True),
         ("::1", "[::1]:8770", True),
         ("127.0.0.1", "192.168.1.5:8770", False),
@@ -26,3 +30,18 @@ from live_eval.types import Secret
 )
 def test_only_a_name_that_cannot_be_rebound_is_ours(bound: str, host: str, ours: bool) -> None:
     assert Guard(Secret("token"), bound).serves(host, 8770) is ours
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "ours"),
+    [
+        ("127.0.0.1", "localhost", True),
+        ("127.0.0.1", "127.0.0.1:80", True),
+        ("127.0.0.1", "127.0.0.1:8770", False),
+        ("::1", "[::1]", True),
+        ("0.0.0.0", "192.168.1.5", True),
+        ("127.0.0.1", "evil.example", False),
+    ],
+)
+def test_browsers_leave_out_port_80(bound: str, host: str, ours: bool) -> None:
+    assert Guard(Secret("token"), bound).serves(host, 80) is ours
