@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from aiohttp import web
@@ -44,8 +45,18 @@ def application(folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = P
     return app
 
 
+class _Threads(ThreadPoolExecutor):
+    """Threads that the event loop does not wait for when it closes."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work, and return at once."""
+        super().shutdown(wait=False, cancel_futures=True)
+
+
 async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
     """Serve until SIGINT or SIGTERM.
+
+    Threads that still compute an answer then are not waited for; Python itself waits for them when it exits.
 
     Args:
         app: What `application` returned.
@@ -57,6 +68,7 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
         LiveEvalError: The address cannot be bound.
     """
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(_Threads(thread_name_prefix="studio"))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import signal
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -159,3 +165,38 @@ async def test_what_is_left_of_a_run_is_named_and_a_folder_of_runs_may_hold_an_a
     assert "run.sqlite" in rows["torn"]["problem"]
     async with studio(tmp_path / "good") as browser, browser.get("/api/runs") as answer:
         assert [row["name"] for row in await answer.json()] == ["good"]
+
+
+SLOW = """
+import sys, time
+from live_eval.cli import main
+from live_eval.studio import runs_api
+
+def listing(library):
+    print("computing", flush=True)
+    time.sleep(60)
+
+runs_api._listing = listing
+sys.argv[1:] = ["studio", sys.argv[1], "--port", "0", "--no-browser"]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_studio_ends_without_the_figures_that_it_still_computes(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", SLOW, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        link = urlsplit(process.stdout.readline().split()[-1])
+        with closing(http.client.HTTPConnection(link.netloc)) as client:
+            client.request("GET", f"{link.path}?{link.query}")
+            with client.getresponse() as welcome:
+                cookie = welcome.headers["Set-Cookie"].split(";")[0]
+            client.close()
+            client.request("GET", "/api/runs", headers={"Cookie": cookie})
+            assert process.stdout.readline() == "computing\n"
+            process.send_signal(number)
+            assert process.wait(timeout=30) == 0
