@@ -9,19 +9,21 @@ to one event loop; recordings are finished, timed and written in a thread of the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import gc
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.dialect import InputTranscript, ReplyText, StreamText
-from live_eval.errors import FailureKind, StoreError
+from live_eval.errors import FailureKind, LiveEvalError, StoreError
 from live_eval.live.echo_detection import LONGEST_NS, RATE_HZ, WINDOW_NS, EchoDetector
 from live_eval.live.microphone import Microphone, decibels
 from live_eval.live.played import PlayedSession
@@ -37,6 +39,7 @@ from live_eval.live.updates import (
     State,
     StateChanged,
     TranscriptPiece,
+    TurnFigures,
     TurnFinished,
     TurnKept,
     Update,
@@ -44,18 +47,20 @@ from live_eval.live.updates import (
 )
 from live_eval.profile.figures.waterfall import waterfall_of
 from live_eval.recording import RunWriter
-from live_eval.recording.record import LoggedMessage, TurnCapture
+from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord
 from live_eval.registry import load as load_object
 from live_eval.run.plan import Plan
 from live_eval.run.runner import running_endpoint
 from live_eval.run.session_attempt import unplayed_turns
 from live_eval.session import Session
-from live_eval.session.event_loop import LoopProbe, raise_priority, undisturbed
+from live_eval.session.event_loop import LoopProbe, describe, raise_priority, undisturbed
 from live_eval.session.speaker import EndpointEvent, EndpointPacket, Frame, Heard, ReplyEnded, Speaker
 from live_eval.transport import Transport
 from live_eval.types import Failure, TurnMode
 
 __all__ = ["LiveConversation"]
+
+_T = TypeVar("_T")
 
 _SECOND_NS = 1_000_000_000
 _TICK_NS = 20_000_000
@@ -117,16 +122,21 @@ class LiveConversation:
         )
         self._thread = ThreadPoolExecutor(1, "live-writer", raise_priority)
         self._news: asyncio.Queue[Update] = asyncio.Queue()
+        self._tasks = asyncio.TaskGroup()
         self._writes: set[asyncio.Task[None]] = set()
+        self._scores: set[asyncio.Task[None]] = set()
+        self._awaits_scores = False
         self._said = SaidAudio(plan.spec.input_rate_hz)
         self._reply = IncomingReply(sink)
         self._session: Session | None = None
         self._speaker: Observed | None = None
-        self._sessions = self._turns_before = 0
+        self._sessions = self._turns = self._turns_before = 0
         self._numbers: dict[int, int] = {}  # of turns, by when their first sample was spoken
+        self._shown: dict[int, TurnFigures] = {}  # by number
+        self._failing: Failure | None = None  # of the turn under way, as shown
         self._failure: Failure | None = None
         self._ready = self._continuous = False
-        self._broken: StoreError | None = None
+        self._broken: LiveEvalError | None = None
         self._again = asyncio.Event()
         self._stopping = False
         self._cases: PlayedSession | None = None  # of the session under way
@@ -159,12 +169,19 @@ class LiveConversation:
         self._microphone.end_utterance()
 
     def reconnect(self) -> None:
-        """Begin another session after one that has ended by itself."""
+        """Begin another session after one that has ended by itself; do nothing while one goes on."""
         self._again.set()
 
     def stop(self) -> None:
-        """End the conversation; `hold` returns once everything is stored."""
+        """End the conversation; `hold` returns once everything is stored and scored.
+
+        In `State.SCORING`, stop waiting for the scores.
+        """
         self._stopping = True
+        if self._awaits_scores and self._scorer is not None:
+            self._scorer.abandon()
+            for task in self._scores:
+                task.cancel()
         if self._speaker is not None:
             self._speaker.leave()
         self._again.set()
@@ -189,7 +206,7 @@ class LiveConversation:
         A session that ends by itself does not end it: `reconnect` begins another.
 
         Raises:
-            StoreError: A turn cannot be written; those before it are kept.
+            StoreError: A turn cannot be timed or written; those before it are kept.
             LiveEvalError: The endpoint cannot be launched.
         """
         try:
@@ -197,7 +214,7 @@ class LiveConversation:
             with undisturbed():
                 async with (
                     running_endpoint(self._plan, self._folder) as base_url,
-                    asyncio.TaskGroup() as tasks,
+                    self._tasks as tasks,
                 ):
                     probe = LoopProbe(self._clock)
                     watching = [tasks.create_task(probe.run()), tasks.create_task(self._watch())]
@@ -208,11 +225,11 @@ class LiveConversation:
                         if not self._stopping:
                             failure = self._failure or Failure(FailureKind.CLOSED, "the session has ended")
                             self._tell(StateChanged(State.DISCONNECTED, failure))
-                            await self._again.wait()
                             self._again.clear()
+                            await self._again.wait()
                     for task in watching:
                         task.cancel()
-                    await self._written()
+                    await self._stored()
         finally:
             await asyncio.to_thread(self._thread.shutdown)
             self._tell(StateChanged(State.ENDED))
@@ -228,10 +245,11 @@ class LiveConversation:
             if self._stopping:
                 return  # who stops has seen enough
             ended = self._failure or Failure(FailureKind.CLOSED, "the session ended before")
-            rest = session.jobs[len(self._numbers) - self._turns_before :]
+            rest = session.jobs[self._turns - self._turns_before :]
             for record in unplayed_turns(rest, 1, ended, self._clock) if rest else ():
-                await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.commit, record)
-                self._tell(TurnKept(record))
+                self._turns += 1
+                self._show(self._turns, record, self._clock.now_ns())
+                self._start(self._writes, self._keep_unplayed(record))
         self.stop()
 
     async def _hold_session(self, base_url: str, probe: LoopProbe, played: PlayedSession | None) -> None:
@@ -254,9 +272,10 @@ class LiveConversation:
             probe=probe,
         )
         self._sessions += 1
-        self._turns_before = len(self._numbers)
+        self._turns_before = self._turns
         self._reply = IncomingReply(self._sink)
-        self._failure, self._ready = None, False
+        self._failure = self._failing = None
+        self._ready = False
         if self._sessions > 1:
             self._tell(StateChanged(State.STARTING))
         self._cases = played
@@ -301,7 +320,7 @@ class LiveConversation:
                     case _:
                         pass
             case ReplyEnded(at_ns) if self._continuous:
-                self._reply_ended(at_ns)
+                self._look_at_turns(at_ns)
             case _:
                 pass
 
@@ -310,15 +329,16 @@ class LiveConversation:
         if capture.failure is not None:
             self._failure = capture.failure
         if capture.trace.t0_ns is not None:  # something was said
-            self._in_thread(self._turn(capture), log, None)
+            self._start(self._writes, self._keep(self._turn(capture), log, self._clock.now_ns()))
             self._said.forget(capture.trace.t0_ns)
 
-    def _reply_ended(self, ended_ns: int) -> None:
-        """Time, show and store the turns under way: a reply was heard to its end at `ended_ns`."""
+    def _look_at_turns(self, ended_ns: int) -> None:
+        """Time, show and store the turns under way: a reply, or a turn that failed, ended at `ended_ns`."""
 
         def take(capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
-            if capture.trace.voice_end_ns is not None and capture.wire:
-                self._in_thread(self._turn(capture), log, ended_ns)
+            spoken = capture.trace.voice_end_ns is not None
+            if spoken and (capture.wire or capture.failure is not None):
+                self._start(self._writes, self._keep(self._turn(capture), log, ended_ns))
 
         if self._session is not None:
             self._session.so_far(take)
@@ -326,7 +346,10 @@ class LiveConversation:
     def _turn(self, capture: TurnCapture) -> LiveTurn:
         trace = capture.trace
         assert trace.t0_ns is not None
-        number = self._numbers.setdefault(trace.t0_ns, len(self._numbers) + 1)
+        if trace.t0_ns not in self._numbers:
+            self._turns += 1
+            self._numbers[trace.t0_ns] = self._turns
+        number = self._numbers[trace.t0_ns]
         later = [t0_ns for t0_ns in self._numbers if t0_ns > trace.t0_ns]
         index = number - 1 - self._turns_before
         return LiveTurn(
@@ -339,36 +362,69 @@ class LiveConversation:
             job=self._cases.jobs[index] if self._cases is not None else None,
         )
 
-    def _in_thread(
-        self, turn: LiveTurn, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int | None
-    ) -> None:
-        """Time a turn in the writer's thread, show it if its reply has just ended, and store it."""
-        task = asyncio.create_task(self._keep(turn, log, ended_ns))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+    # -- Storing -----------------------------------------------------------------------------------------
 
-    async def _keep(
-        self, turn: LiveTurn, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int | None
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            record = await loop.run_in_executor(self._thread, lambda: self._store.record(turn, log()))
-            if ended_ns is not None and not self._store.has(turn, record):
-                parts = waterfall_of(record) or {}
-                after_ns = self._clock.now_ns() - ended_ns
-                self._tell(TurnFinished(turn.number, record, parts, after_ns))
-            if await loop.run_in_executor(self._thread, self._store.keep, turn, record):
+    def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        """Do something in a task of the conversation, kept among `tasks` until it is done."""
+        task = self._tasks.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _keep(self, turn: LiveTurn, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int) -> None:
+        """Time a turn in the writer's thread, show what is new of it, store it and let it be scored."""
+        with self._ending_if_broken(f"turn {turn.number}"):
+            record = await self._in_thread(lambda: self._store.record(turn, log()))
+            self._show(turn.number, record, ended_ns)
+            if await self._in_thread(lambda: self._store.keep(turn, record)):
                 self._tell(TurnKept(record))
                 if self._scorer is not None and record.failure is None:
-                    self._tell(await self._scorer.score(record.turn_id))
-        except StoreError as error:
+                    self._start(self._scores, self._score(self._scorer, record.turn_id))
+
+    async def _keep_unplayed(self, record: TurnRecord) -> None:
+        with self._ending_if_broken(record.turn_id):
+            await self._in_thread(lambda: self._writer.commit(record))
+            self._tell(TurnKept(record))
+
+    async def _score(self, scorer: QuickScorer, turn_id: str) -> None:
+        self._tell(await scorer.score(turn_id))
+
+    def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
+        """Show the figures of a turn, unless they have been shown as they are."""
+        after_ns = self._clock.now_ns() - ended_ns
+        finished = TurnFinished(number, record, waterfall_of(record) or {}, after_ns)
+        if self._shown.get(number) != finished.figures:
+            self._shown[number] = finished.figures
+            self._tell(finished)
+
+    @contextlib.contextmanager
+    def _ending_if_broken(self, what: str) -> Iterator[None]:
+        """End the conversation if a turn cannot be stored; `hold` then raises why."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, LiveEvalError):
+                cause = error
+                error = StoreError(f"{what} cannot be stored: {describe(cause)}")
+                error.__cause__ = cause
             self._broken = self._broken or error
             self.stop()
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _stored(self) -> None:
+        """Wait until every turn is stored, and scored unless `stop` is called meanwhile."""
+        while self._writes:
+            await asyncio.wait(self._writes)
+        if self._scores:
+            self._awaits_scores = True
+            self._tell(StateChanged(State.SCORING))
+            await asyncio.wait(self._scores)
 
     # -- From time to time -------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Look 50 times a second whether a reply has been heard to its end; report levels and echo."""
+        """Look 50 times a second whether a reply or a turn has ended; report levels and echo."""
         due_ns = self._clock.now_ns()
         levels_ns = echo_ns = due_ns
         while True:
@@ -376,9 +432,14 @@ class LiveConversation:
             await self._clock.sleep_until(due_ns)
             ended_ns = self._reply.ended(due_ns)
             if ended_ns is not None:
-                self._reply_ended(ended_ns)
+                self._look_at_turns(ended_ns)
                 if not gc.isenabled():
                     gc.collect()
+            failure = self._session.failure if self._session is not None else None
+            if failure != self._failing:
+                self._failing = failure
+                if failure is not None:
+                    self._look_at_turns(due_ns)
             if due_ns >= levels_ns:
                 self._report_levels(due_ns)
                 levels_ns = due_ns + _LEVELS_NS
@@ -398,7 +459,7 @@ class LiveConversation:
             return False
         pcm = [block for _, block in blocks]
         look = functools.partial(self._echo.look, pcm, self._device_hz, reply)
-        echo = await asyncio.get_running_loop().run_in_executor(self._thread, look)
+        echo = await self._in_thread(look)
         if echo is None:
             return False
         self._tell(EchoHeard(echo.delay_ns / 1e6, echo.correlation))
@@ -413,10 +474,6 @@ class LiveConversation:
         if xruns != self._xruns:
             self._xruns = xruns
             self._tell(xruns)
-
-    async def _written(self) -> None:
-        while self._writes:
-            await asyncio.wait(self._writes)
 
     def _tell(self, update: Update) -> None:
         self._news.put_nowait(update)

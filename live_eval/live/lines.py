@@ -114,5 +114,6 @@ _STATES = {
     State.STARTING: "connecting …",
     State.TALKING: "ready: speak",
     State.DISCONNECTED: "disconnected",
+    State.SCORING: "waiting for scores; q or Ctrl-C leaves them to `live-eval score`",
     State.ENDED: "ended",
 }

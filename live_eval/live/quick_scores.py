@@ -6,8 +6,10 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from live_eval.errors import LiveEvalError
@@ -17,6 +19,7 @@ from live_eval.recording import ScoreReader
 from live_eval.registry import installed_judges
 from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
 from live_eval.scoring.runner import score_run
+from live_eval.session.event_loop import describe
 
 __all__ = ["QuickScorer", "quick_judges"]
 
@@ -48,28 +51,45 @@ class QuickScorer:
     def __init__(self, run: Path, judges: Sequence[str]) -> None:
         self._run = run
         self._judges = tuple(judges)
+        processes = multiprocessing.get_context("spawn")
+        self._abandoned = processes.Event()
         self._process = ProcessPoolExecutor(
-            1, multiprocessing.get_context("spawn"), initializer=_give_way, initargs=(_NICENESS,)
+            1, processes, initializer=_give_way, initargs=(_NICENESS, self._abandoned)
         )
 
     async def score(self, turn_id: str) -> QuickScores:
         """Score a turn that has been stored, and others that have not been scored yet."""
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._process, _scores_of, self._run, self._judges, turn_id)
+            # In a thread: the first call starts the process, which takes a while.
+            scoring = await asyncio.to_thread(
+                lambda: self._process.submit(_scores_of, self._run, self._judges, turn_id)
+            )
+            return await asyncio.wrap_future(scoring)
         except BrokenExecutor:
             return QuickScores(turn_id, {}, {"scoring": "its process has died"})
+        except Exception as error:  # a bug in a judge or in live-eval costs the score, not the conversation
+            return QuickScores(turn_id, {}, {"scoring": describe(error)})
+
+    def abandon(self) -> None:
+        """End the process at once: the turn that it scores is not scored."""
+        self._abandoned.set()
 
     def close(self) -> None:
         """End the process, once it has scored its turn."""
         self._process.shutdown(cancel_futures=True)
 
 
-def _give_way(niceness: int) -> None:
+def _give_way(niceness: int, abandoned: Event) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the conversation, which ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(niceness)
+    threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()
+
+
+def _exit_once(abandoned: Event) -> None:
+    abandoned.wait()
+    os._exit(1)
 
 
 def _scores_of(run: Path, judges: Sequence[str], turn_id: str) -> QuickScores:

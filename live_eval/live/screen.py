@@ -86,7 +86,7 @@ class LiveScreen:
                 self._scores = update
             case StateChanged():
                 self._state = update.state
-                if update.failure is not None or update.state is State.DISCONNECTED:
+                if update.failure is not None or update.state in (State.DISCONNECTED, State.SCORING):
                     self._said.append((None, in_words(update)))
             case Xruns() | EchoHeard():
                 self._notes[type(update)] = in_words(update)

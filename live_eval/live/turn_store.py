@@ -119,22 +119,19 @@ class TurnStore:
             turn_index=turn.index,
         )
 
-    def has(self, turn: LiveTurn, record: TurnRecord) -> bool:
-        """Return whether a turn has been written as it is."""
-        return self._kept.get(turn.number) == _seen(record)
-
     def keep(self, turn: LiveTurn, record: TurnRecord) -> bool:
         """Write a turn, or write it again where something has come late; return whether it was written.
 
         Raises:
             StoreError: It cannot be written.
         """
-        if self.has(turn, record):
+        seen = _seen(record)
+        if self._kept.get(turn.number) == seen:
             return False
         if turn.job is None:
             self._write_user(record.case.audio_path, turn)
         self._writer.commit(record)
-        self._kept[turn.number] = _seen(record)
+        self._kept[turn.number] = seen
         return True
 
     def _write_user(self, path: Path, turn: LiveTurn) -> None:

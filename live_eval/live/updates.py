@@ -20,6 +20,7 @@ __all__ = [
     "State",
     "StateChanged",
     "TranscriptPiece",
+    "TurnFigures",
     "TurnFinished",
     "TurnKept",
     "Update",
@@ -43,8 +44,10 @@ class State(StrEnum):
     """The session is ready: the user may speak."""
     DISCONNECTED = "disconnected"
     """The session has ended by itself; `LiveConversation.reconnect` begins another."""
+    SCORING = "scoring"
+    """The conversation is over and stored, but not yet scored: `LiveConversation.stop` skips that."""
     ENDED = "ended"
-    """The conversation is over, and everything is stored."""
+    """The conversation is over, and nothing is under way any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +106,46 @@ class TranscriptPiece:
     final: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TurnFigures:
+    """What is shown of a turn, apart from how uncertain it is.
+
+    Args:
+        failure: Why the turn failed.
+        waterfall: As in `TurnFinished`.
+        voice_to_voice_ns: The latency of the reply; None where it has none.
+        barge_in_stop_ns: From the user's voice over the reply to the reply's last sound.
+    """
+
+    failure: Failure | None
+    waterfall: Mapping[str, int]
+    voice_to_voice_ns: int | None
+    barge_in_stop_ns: int | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TurnFinished:
-    """A reply has been heard to its end, or a turn has failed.
+    """A reply has been heard to its end, or a turn has failed. It comes again if its figures have changed.
 
     Args:
         number: The turn's number, from 1.
         record: The turn so far; what comes late may still be added to what is stored.
         waterfall: What each step added, in nanoseconds, by step; empty where the turn has no times.
-        after_ns: How long after the reply's end, as heard, the figures were there.
+        after_ns: How long after the end of the reply, as heard, or of the turn the figures were there.
     """
 
     number: int
     record: TurnRecord
     waterfall: Mapping[str, int]
     after_ns: int
+
+    @property
+    def figures(self) -> TurnFigures:
+        """What is shown of the turn."""
+        timing = self.record.timing
+        return TurnFigures(
+            self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
+        )
 
     @property
     def reply_steps(self) -> dict[str, int]:

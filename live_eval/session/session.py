@@ -29,7 +29,7 @@ from live_eval.session.surroundings import Surroundings
 from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
 from live_eval.session.turn import TurnState
 from live_eval.transport import Transport
-from live_eval.types import Modality, TurnMode
+from live_eval.types import Failure, Modality, TurnMode
 
 __all__ = ["OnTurn", "Session", "logged"]
 
@@ -240,6 +240,12 @@ class Session:
             self._release(0)
             return []
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the turn under way has failed; None if it has not, or before the first turn."""
+        timeline = self._timeline
+        return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
         """Hand over the turns that are still kept, as they are so far; `run` hands each over again."""

@@ -1,8 +1,9 @@
 """Conversations with a person at a microphone, over a real connection, without a sound card."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,10 +12,19 @@ import pytest
 from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, StoreError
 from live_eval.live import LiveConversation, SoundSide, State
 from live_eval.live.played import load_sessions
-from live_eval.live.updates import Levels, SpeechDetected, StateChanged, TurnFinished, TurnKept
+from live_eval.live.quick_scores import QuickScorer, quick_judges
+from live_eval.live.turn_store import TurnStore
+from live_eval.live.updates import (
+    Levels,
+    QuickScores,
+    SpeechDetected,
+    StateChanged,
+    TurnFinished,
+    TurnKept,
+)
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import Cadence
@@ -45,18 +55,22 @@ def silence(seconds: float) -> NDArray[np.int16]:
 
 @asynccontextmanager
 async def conversing(
-    folder: Path, speech: list[NDArray[np.int16]], *, mode: str | None = None, **settings: Any
+    folder: Path,
+    speech: list[NDArray[np.int16]],
+    *,
+    turns: Mapping[str, Any] | None = None,
+    scorer: QuickScorer | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[LiveConversation, Loudspeaker, Seen]]:
     """Talk to the reference endpoint; the run is stored once the context has ended."""
-    turns = {} if mode is None else {"mode": mode}
     seen = Seen()
     loudspeaker = Loudspeaker()
     async with reference(**settings) as address:
         endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
-        values = {"endpoint": endpoint, "turns": turns}
+        values = {"endpoint": endpoint, "turns": turns or {}}
         plan = await asyncio.to_thread(lambda: make_live_plan(validate(values)))
         writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
-        conversation = LiveConversation(plan, writer, loudspeaker, device_hz=RATE_HZ)
+        conversation = LiveConversation(plan, writer, loudspeaker, device_hz=RATE_HZ, scorer=scorer)
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(seen.follow(conversation))
             holding = tasks.create_task(conversation.hold())
@@ -101,11 +115,14 @@ async def test_what_was_said_is_kept_when_the_endpoint_goes_away_and_comes_back(
         _,
         seen,
     ):
+        await seen.until(SpeechDetected)
+        conversation.reconnect()  # means nothing while a session goes on
         await seen.until(TurnKept)
         (down,) = [update for update in seen.of(StateChanged) if update.failure]
         assert down.state is State.DISCONNECTED
         assert down.failure is not None
         assert down.failure.kind is FailureKind.CLOSED
+        assert seen.states[-1] is State.DISCONNECTED
         conversation.reconnect()
         await seen.until(TurnKept, 2)
     turns = await asyncio.to_thread(stored, folder)
@@ -119,7 +136,7 @@ async def test_a_voice_over_the_reply_stops_it_also_with_manual_turns(
     folder = tmp_path / "run"
     said = [silence(0.3), utterance, silence(1.5), utterance]
     settings: dict[str, Any] = {"reply_ms": 8_000, "cadence": Cadence.BURST}
-    async with conversing(folder, said, mode="manual", **settings) as (_, loudspeaker, seen):
+    async with conversing(folder, said, turns={"mode": "manual"}, **settings) as (_, loudspeaker, seen):
         await seen.until(TurnFinished)
     assert [update.barge_in for update in seen.of(SpeechDetected) if update.speaking] == [False, True]
     assert loudspeaker.drops
@@ -127,8 +144,59 @@ async def test_a_voice_over_the_reply_stops_it_also_with_manual_turns(
     (stopped,) = first.responses
     assert first.trace.barge_in_ns is not None
     assert stopped.interrupted_ns is not None
+    shown = [(update.number, update.figures) for update in seen.of(TurnFinished)]
+    assert all(earlier != later for earlier, later in pairwise(shown))
     assert 0 <= stopped.interrupted_ns - first.trace.barge_in_ns < 500 * MS
     assert first.timing.barge_in_stop.ns is not None, first.timing.barge_in_stop.reason
+
+
+async def test_a_turn_without_a_reply_is_shown_and_the_conversation_goes_on(
+    tmp_path: Path, utterance: Speech
+) -> None:
+    said = [silence(0.3), utterance[:RATE_HZ], silence(2), utterance[:RATE_HZ]]
+    settings: dict[str, Any] = {"reply_ms": 300, "faults": parse_faults("silent@turn=1")}
+    async with conversing(tmp_path / "run", said, turns={"reply_timeout": 0.5}, **settings) as (_, _, seen):
+        (failed,) = await seen.until(TurnFinished)
+        assert failed.record.failure is not None
+        assert failed.record.failure.kind is FailureKind.NO_RESPONSE
+        assert seen.states[-1] is State.TALKING
+        _, answered = await seen.until(TurnFinished, 2)
+    assert (answered.number, answered.record.failure) == (2, None)
+    assert [update.number for update in seen.of(TurnFinished)] == [1, 2]
+
+
+async def test_scores_are_waited_for_unless_it_is_stopped_again(tmp_path: Path, utterance: Speech) -> None:
+    folder = tmp_path / "run"
+    scorer = await asyncio.to_thread(lambda: QuickScorer(folder, quick_judges()))
+    async with conversing(folder, [silence(0.3), utterance[:RATE_HZ]], scorer=scorer, reply_ms=300) as (
+        conversation,
+        _,
+        seen,
+    ):
+        await seen.until(TurnKept)
+        conversation.stop()
+        await seen.until_state(State.SCORING)
+    assert seen.states[-2:] == [State.SCORING, State.ENDED]
+    assert not seen.of(QuickScores)
+    await asyncio.to_thread(scorer.close)
+    assert len(await asyncio.to_thread(stored, folder)) == 1
+
+
+async def test_a_turn_that_cannot_be_stored_ends_the_conversation_with_its_message(
+    tmp_path: Path, utterance: Speech, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> bool:
+        raise OSError("the disk is on fire")
+
+    monkeypatch.setattr(TurnStore, "keep", crash)
+    with pytest.raises(ExceptionGroup) as raised:
+        async with conversing(tmp_path / "run", [silence(0.3), utterance[:RATE_HZ]], reply_ms=300) as (
+            _,
+            _,
+            seen,
+        ):
+            await seen.until_state(State.ENDED)
+    assert raised.group_contains(StoreError, match="turn 1 cannot be stored: OSError: the disk is on fire")
 
 
 async def test_recordings_speak_in_the_users_place(tmp_path: Path) -> None:
@@ -136,7 +204,7 @@ async def test_recordings_speak_in_the_users_place(tmp_path: Path) -> None:
     async with reference(reply_ms=300) as address:
         values = {
             "endpoint": {"name": "reference", "base_url": f"ws://{address}/v1"},
-            "data": {"limit": 1},
+            "data": {"limit": 2},
             "turns": {"word_times": "off"},
         }
         plan = await asyncio.to_thread(lambda: make_plan(validate(values)))
@@ -147,8 +215,33 @@ async def test_recordings_speak_in_the_users_place(tmp_path: Path) -> None:
             tasks.create_task(seen.follow(conversation))
             await conversation.hold()
         await asyncio.to_thread(writer.end)
-    (turn,) = await asyncio.to_thread(stored, folder)
-    assert turn.failure is None
-    assert turn.turn_id == plan.jobs[0].turn_id
+    turns = await asyncio.to_thread(stored, folder)
+    assert [turn.failure for turn in turns] == [None, None]
+    assert [turn.turn_id for turn in turns] == [job.turn_id for job in plan.jobs]
     assert {side for side, _ in loudspeaker.played} == set(SoundSide)
-    assert len(seen.of(TurnFinished)) == 1
+    assert [(update.number, update.record.turn_id) for update in seen.of(TurnFinished)] == [
+        (number, job.turn_id) for number, job in enumerate(plan.jobs, 1)
+    ]
+
+
+async def test_recordings_that_nobody_answers_are_shown_as_failed(tmp_path: Path) -> None:
+    folder, seen = tmp_path / "run", Seen()
+    async with reference(reply_ms=300) as address:
+        values = {
+            "endpoint": {"name": "reference", "base_url": f"ws://{address}/nowhere"},
+            "data": {"limit": 2},
+            "turns": {"word_times": "off"},
+        }
+        plan = await asyncio.to_thread(lambda: make_plan(validate(values)))
+        sessions = await load_sessions(plan, lambda done, total: None)
+        writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
+        conversation = LiveConversation(plan, writer, Loudspeaker(), device_hz=RATE_HZ, played=sessions)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(seen.follow(conversation))
+            await conversation.hold()
+        await asyncio.to_thread(writer.end)
+    assert [(update.number, update.record.turn_id) for update in seen.of(TurnFinished)] == [
+        (number, job.turn_id) for number, job in enumerate(plan.jobs, 1)
+    ]
+    assert all(update.record.failure is not None for update in seen.of(TurnFinished))
+    assert len(await asyncio.to_thread(stored, folder)) == 2

@@ -68,6 +68,11 @@ class Seen:
             await self._news.wait_for(lambda: len(self.of(kind)) >= number)
         return self.of(kind)[:number]
 
+    async def until_state(self, state: State) -> None:
+        """Return once the conversation has been in a state."""
+        async with asyncio.timeout(20), self._news:
+            await self._news.wait_for(lambda: state in self.states)
+
     def of(self, kind: type[T]) -> list[T]:
         """Return the updates of a kind."""
         return [update for update in self.updates if isinstance(update, kind)]

@@ -36,6 +36,10 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
     [
         (StateChanged(State.TALKING), "ready: speak"),
         (
+            StateChanged(State.SCORING),
+            "waiting for scores; q or Ctrl-C leaves them to `live-eval score`",
+        ),
+        (
             StateChanged(State.DISCONNECTED, LOST),
             "disconnected: closed: the endpoint closed the connection",
         ),
