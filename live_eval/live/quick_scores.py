@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
@@ -84,6 +86,9 @@ def _give_way(niceness: int, abandoned: Event) -> None:
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(niceness)
+    with contextlib.suppress(ImportError):  # progress bars of judges would leave a semaphore in the system
+        tqdm = importlib.import_module("tqdm").tqdm
+        tqdm.set_lock(threading.RLock())
     threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()
 
 
