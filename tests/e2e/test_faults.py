@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.fault_matrix import DIALECTS, Cell, cells, measured, toxic_cells
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| `([^`]+)` \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
 

@@ -39,14 +39,13 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
 RATE = 24_000
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualSound]:
-    """A virtual microphone and loudspeaker, which the tests' programs use."""
+@contextlib.contextmanager
+def virtual_sound(folder: Path) -> Iterator[VirtualSound]:
+    """Give the tests' programs a virtual microphone and loudspeaker; skip where that is impossible."""
     try:
         import sounddevice  # noqa: F401  # loads PortAudio
     except (ImportError, OSError) as error:
         pytest.skip(f"needs the extra `mic` and PortAudio: {error}")
-    folder = tmp_path_factory.mktemp("pulse")
     try:
         with serve_virtual_sound(folder) as served_sound, pytest.MonkeyPatch.context() as patch:
             patch.setenv("LIVE_EVAL_DEVICES", str(folder / "devices.json"))
@@ -55,6 +54,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualSound]:
             yield served_sound
     except UsageError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualSound]:
+    with virtual_sound(tmp_path_factory.mktemp("pulse")) as served_sound:
+        yield served_sound
 
 
 class Talk:
@@ -227,9 +232,7 @@ def test_keys_mute_commit_reconnect_and_quit(sound: VirtualSound, tmp_path: Path
 def test_a_conversation_follows_its_loudspeaker_and_ends_when_there_is_no_device_left(tmp_path: Path) -> None:
     run, server = tmp_path / "run", tmp_path / "server"
     server.mkdir()
-    with serve_virtual_sound(server) as sound, pytest.MonkeyPatch.context() as patch:
-        for name, value in sound.environment.items():
-            patch.setenv(name, value)
+    with virtual_sound(server) as sound:
         talk = Talk("reference", "--out", run)
         talk.until("ready")
         time.sleep(1)
