@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from live_eval.audio import write_flac
@@ -11,21 +12,21 @@ from live_eval.reference.engine.signals import calibration_speech
 __all__ = ["write_speech"]
 
 _RATE_HZ = 24_000
-_RECORDINGS = 10
 
 
-def write_speech(folder: Path, speech_ms: int) -> Path:
-    """Write ten recordings of `speech_ms` whose end the calibrating endpoint recognises.
+def write_speech(folder: Path, lengths_ms: Iterable[int]) -> Path:
+    """Write recordings with speech of these lengths, whose end the calibrating endpoint recognises.
 
     Returns:
         The manifest.
     """
     rows = []
-    for number in range(_RECORDINGS):
+    for number, speech_ms in enumerate(lengths_ms):
         speech = calibration_speech(speech_ms, _RATE_HZ)
         write_flac(folder / f"{number}.flac", speech.audio.int16(), _RATE_HZ)
         end_ms = 1000 * speech.voice_end_sample / _RATE_HZ
-        rows.append({"audio": f"{number}.flac", "text": "-", "onset_ms": 0, "voice_end_ms": end_ms})
+        marks = {"onset_ms": 0, "voice_end_ms": end_ms, "words_end_ms": end_ms}
+        rows.append({"id": f"case-{number}", "audio": f"{number}.flac", "text": "ahem", **marks})
     path = folder / "speech.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return path

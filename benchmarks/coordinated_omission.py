@@ -81,7 +81,7 @@ def main() -> None:
     closed, opened = Arrivals(), Arrivals.parse(OPEN)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        write_speech(folder, 400)
+        write_speech(folder, [400] * 10)
         shared = CampaignPlan(turns=TURNS, sentinel_turns=0, config=validate({}))
         in_turn = run(campaign(folder, replace(shared, concurrency=(SESSIONS,), arrivals=closed)))
         due = run(campaign(folder, replace(shared, concurrency=(SESSIONS,), arrivals=opened)))

@@ -382,7 +382,7 @@ async def calls(folder: Path) -> None:
         address = process.base_url.replace("ws://", "http://", 1)
         values = {
             "endpoint": {"name": "openai-webrtc", "base_url": address},
-            "data": {"path": str(write_speech(folder, 3_000))},
+            "data": {"path": str(write_speech(folder, [3_000] * 10))},
             "turns": {"repeat": 2, "concurrency": 4, "retries": 0, "word_times": "off"},
             "impair": {"specs": [spec]},
         }

@@ -38,19 +38,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, NoReturn
 
-import soundfile
+from _recordings import write_speech
 
 from live_eval.cli import main as main_of_live_eval
 from live_eval.errors import StoreError
 from live_eval.recording import RUN_FILE, RunReader, ScoreReader, cassette_name
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.registry import judge
 from live_eval.registry import load as load_object
 from live_eval.text.wording import counted
 
 TURNS = 12
-RATE_HZ = 24_000
 JUDGES = ("bleu", "prosody")
 _MOST_KILLS = 4
 _COLLECTED_BETWEEN = 0.3  # how often ``runs gc`` comes before the resumption
@@ -220,7 +218,9 @@ class Harness:
         self._folder = folder
         self._base_url = base_url
         self._random = random.Random(seed)
-        self._manifest = _write_data(folder / "data")
+        data = folder / "data"
+        data.mkdir(parents=True)
+        self._manifest = write_speech(data, [200 + 20 * number for number in range(TURNS)])
         self._forks = Forks()
         self._capture_s = self._score_s = self._whole_s = 0.0
         self._expected = NOTHING
@@ -424,21 +424,6 @@ def _expected_files(out: Path) -> set[str]:
     wire = {f"wire/{cassette_name(turn.turn_id, turn.attempt)}" for turn in turns}
     own = {"run.sqlite", "scores.sqlite", "report.html"}
     return own | wire | {f"audio/{path.name}" for path in audio if path is not None}
-
-
-def _write_data(folder: Path) -> Path:
-    """Write recordings of 0.2 s and more, and their manifest."""
-    folder.mkdir(parents=True)
-    rows = []
-    for number in range(TURNS):
-        speech = calibration_speech(200 + 20 * number, RATE_HZ)
-        soundfile.write(folder / f"{number}.wav", speech.audio.int16(), RATE_HZ)
-        end_ms = speech.voice_end_sample * 1000 / RATE_HZ
-        marks = {"onset_ms": 0, "voice_end_ms": end_ms, "words_end_ms": end_ms}
-        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", **marks})
-    manifest = folder / "manifest.jsonl"
-    manifest.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return manifest
 
 
 @contextlib.contextmanager

@@ -121,7 +121,7 @@ def _has_token() -> bool:
 
 def _variables() -> dict[str, str]:
     """Return the environment variables that Ray gets where the user sets none."""
-    # Ray sends its token only where it is told to, but clusters that it starts ask for one.
+    # Ray sends its token only if this is set, but clusters that it starts ask for one.
     return {**_STARTED_HERE, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
 
 

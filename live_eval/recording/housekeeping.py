@@ -62,8 +62,8 @@ def leftovers(folder: Path) -> list[Path]:
     """
     if any(is_held(folder / name) for name in _LOCKS):
         return []
-    beside = [path for name in (*_LOCKS, *_LOGS) if os.path.lexists(path := folder / name)]
-    return sorted([*beside, *_orphans(folder)])
+    side_files = [path for name in (*_LOCKS, *_LOGS) if os.path.lexists(path := folder / name)]
+    return sorted([*side_files, *_orphans(folder)])
 
 
 def remove_leftovers(folder: Path) -> list[Path]:

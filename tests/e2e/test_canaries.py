@@ -22,13 +22,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 import pytest
-import soundfile
 
-from tests.support.canaries import CANARIES, Hanging, Refusing, Scan, serving_chat, serving_vendor
+from tests.support.canaries import (
+    CANARIES,
+    Hanging,
+    Refusing,
+    Scan,
+    serving_chat,
+    serving_vendor,
+    write_recordings,
+)
 
-RATE_HZ = 24_000
 RUNS = ("replies", "processes", "crashed", "setting", "refused", "sdp", "http", "gemini", "nobody", "no-tls")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -160,25 +165,12 @@ def _children(parent: int) -> list[int]:
         return []
 
 
-def recordings(folder: Path) -> Path:
-    rows = []
-    for number in range(2):
-        sound = 0.1 * np.sin(np.arange(RATE_HZ // 5) / (8 + number))
-        soundfile.write(folder / f"{number}.wav", sound, RATE_HZ)
-        rows.append(
-            {"id": str(number), "audio": f"{number}.wav", "text": "ahem", "topic": "x", "cue": "happy"}
-        )
-    data = folder / "speech.jsonl"
-    data.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return data
-
-
 def test_no_canary_gets_out_of_any_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     live_eval = Commands(folder)
     with ThreadPoolExecutor(2) as pool:
-        record(live_eval, pool, recordings(folder))
+        record(live_eval, pool, write_recordings(folder))
         assert '"process_died"' in live_eval("show", "crashed", "--json")
         studio = pool.submit(live_eval.studio)
         list(pool.map(lambda arguments: live_eval(*arguments), readers()))

@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 import pytest
-import soundfile
 from blockbuster import BlockBuster
 
 from live_eval.cli import main
-from tests.support.canaries import CANARIES, SHORT, Chat, Scan, serving_chat, serving_vendor
-
-RATE_HZ = 24_000
+from tests.support.canaries import CANARIES, SHORT, Chat, Scan, serving_chat, serving_vendor, write_recordings
 
 
 @pytest.fixture
@@ -50,15 +46,7 @@ def test_no_canary_gets_out(
     blockbuster.deactivate()  # it takes the terminal, behind our stream, for a file
     monkeypatch.setenv("CANARY_KEY", CANARIES["key"])
     monkeypatch.setenv("CANARY_LLM_KEY", CANARIES["llm-key"])
-    rows = []
-    for number in range(2):
-        sound = 0.1 * np.sin(np.arange(RATE_HZ // 5) / (8 + number))
-        soundfile.write(tmp_path / f"{number}.wav", sound, RATE_HZ)
-        rows.append(
-            {"id": str(number), "audio": f"{number}.wav", "text": "ahem", "topic": "x", "cue": "happy"}
-        )
-    speech = tmp_path / "speech.jsonl"
-    speech.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    speech = write_recordings(tmp_path)
     out = tmp_path / "run"
     tools = {
         "type": "mcp",

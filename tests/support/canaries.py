@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import soundfile
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
@@ -36,6 +37,7 @@ __all__ = [
     "Vendor",
     "serving_chat",
     "serving_vendor",
+    "write_recordings",
 ]
 
 RATE_HZ = 24_000
@@ -283,3 +285,17 @@ def _leaks(where: str, data: bytes) -> list[str]:
             needles = {inner, json.dumps(spelling)[1:-1].encode(), html.escape(spelling).encode()}
             found += [f"{name} in {where} as {one!r}" for one in needles if one in data]
     return found
+
+
+def write_recordings(folder: Path) -> Path:
+    """Write two recordings of 0.2 s and return their manifest."""
+    rows = []
+    for number in range(2):
+        sound = 0.1 * np.sin(np.arange(RATE_HZ // 5) / (8 + number))
+        soundfile.write(folder / f"{number}.wav", sound, RATE_HZ)
+        rows.append(
+            {"id": str(number), "audio": f"{number}.wav", "text": "ahem", "topic": "x", "cue": "happy"}
+        )
+    manifest = folder / "speech.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return manifest

@@ -95,9 +95,11 @@ def write_run(path: Path, *, slower_ms: float = 0.0, finished: bool = True) -> P
                 judgement = Failed(HOSTILE)
             if number != 4:
                 scores.put("bleu", "1", turn, judgement)
-        lacks = "lacks the key GEMINI_API_KEY"
-        scores.put_all("ves", "1", {a_case(number).case_id: Unscored(lacks) for number in range(2 * SCRIPTS)})
-        scores.cannot_run("ves", "1", lacks)
+        reason = "needs the key GEMINI_API_KEY"
+        scores.put_all(
+            "ves", "1", {a_case(number).case_id: Unscored(reason) for number in range(2 * SCRIPTS)}
+        )
+        scores.cannot_run("ves", "1", reason)
     return path
 
 

@@ -28,7 +28,7 @@ def test_the_turns(summary: RunSummary) -> None:
     assert summary.warnings == {"unknown_event": 1}
     assert summary.premature == 1
     assert summary.uncertain == 3
-    assert summary.could_not_run == {"ves": "lacks the key GEMINI_API_KEY"}
+    assert summary.could_not_run == {"ves": "needs the key GEMINI_API_KEY"}
 
 
 def test_percentiles_rest_on_captured_turns_with_a_certain_end_of_speech(summary: RunSummary) -> None:
@@ -86,7 +86,7 @@ def test_a_judge_that_could_not_run_has_no_number(summary: RunSummary) -> None:
     ves = summary.scores["ves"]
     assert ves.mean.value is None
     assert (ves.n, ves.n_unscored, ves.n_failed) == (0, 24, 0)
-    assert ves.reasons == {"lacks the key GEMINI_API_KEY": 22, "the turn failed": 2}
+    assert ves.reasons == {"needs the key GEMINI_API_KEY": 22, "the turn failed": 2}
 
 
 def test_groups_partition_the_turns_on_each_level(summary: RunSummary) -> None:

@@ -60,7 +60,7 @@ def test_show_prints_what_matters(run_folder: Path) -> None:
         "retried attempts: rate_limited 1",
         "voice to voice",
         "1 turn with a lag above 20 ms",
-        "ves could not run: lacks the key GEMINI_API_KEY",
+        "ves could not run: needs the key GEMINI_API_KEY",
         "dnsmos.ovrl",
     ):
         assert told in text

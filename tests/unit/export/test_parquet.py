@@ -51,7 +51,7 @@ def test_a_parquet_file_holds_the_rows_with_missing_values_as_null(run_folder: P
     assert failed[0]["latency_ms.first_byte"] is None
     assert failed[0]["latency_reason.first_byte"] == "no response"
     assert {row["scores.ves"] for row in rows} == {None}
-    assert rows[0]["score_reason.ves"] == "lacks the key GEMINI_API_KEY"
+    assert rows[0]["score_reason.ves"] == "needs the key GEMINI_API_KEY"
 
 
 def test_a_column_keeps_its_type_without_a_value(file: Path) -> None:

@@ -39,7 +39,7 @@ def test_one_row_for_each_turn_failed_ones_included(run_folder: Path) -> None:
     assert list(first["latency_ms"]) == list(LATENCIES)  # type: ignore[call-overload]
     assert first["latency_reason"]["barge_in_stop"] == "the user did not speak over the reply"  # type: ignore[index]
     assert first["scores"] == {"bleu": 0.0, "dnsmos.ovrl": 3.0, "dnsmos.sig": 4.0, "ves": None}
-    assert first["score_reason"]["ves"] == "lacks the key GEMINI_API_KEY"  # type: ignore[index]
+    assert first["score_reason"]["ves"] == "needs the key GEMINI_API_KEY"  # type: ignore[index]
     assert first["case"]["cue"]["coarse"] == "paralinguistic"  # type: ignore[index]
     assert first["usage"] == {"input_tokens": 100, "output_tokens": 50}
     silent = rows[5]

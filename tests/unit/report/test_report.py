@@ -123,7 +123,7 @@ def test_every_turn_is_there_with_what_is_known_of_it(page: Page) -> None:
     latencies = {name: value for name, value, _ in first["latencies"]}  # type: ignore[attr-defined]
     assert latencies["voice to voice"] == pytest.approx(480, abs=0.1)
     scores = {score[0]: score[1:] for score in first["scores"]}  # type: ignore[attr-defined]
-    assert scores["ves"][2] == "lacks the key GEMINI_API_KEY"
+    assert scores["ves"][2] == "needs the key GEMINI_API_KEY"
     envelope = first["envelope"]
     assert isinstance(envelope, dict)
     user = np.frombuffer(base64.b64decode(envelope["user"]), np.uint8)
@@ -135,7 +135,7 @@ def test_every_turn_is_there_with_what_is_known_of_it(page: Page) -> None:
 def test_the_page_says_what_matters(page: Page) -> None:
     for told in (
         "22 of 24",
-        "ves could not run: lacks the key GEMINI_API_KEY. Nothing stands in for it.",
+        "ves could not run: needs the key GEMINI_API_KEY. Nothing stands in for it.",
         "voice to voice",
         "Sound of 24 of 24 recorded turns is in this page",
         "What the figures mean",
@@ -502,7 +502,7 @@ def test_markdown_has_the_tables_and_no_markup_of_an_endpoint(
     text = report(str(run_folder), str(slower_run_folder), "--format", "md")
     assert "# first and second" in text
     assert "22 of 24 turns captured, 2 failed." in text
-    assert "**ves** could not run: lacks the key GEMINI\\_API\\_KEY" in text
+    assert "**ves** could not run: needs the key GEMINI\\_API\\_KEY" in text
     for lines in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines.splitlines()}
         assert len(widths) == 1

@@ -62,7 +62,7 @@ def run(tmp_path: Path) -> Path:
                     values = {"c1": 4.0, "c2": 4.0, "c3": 4.0, "c4": 1.0 + number}
                     detail = {"model": "mine", "answered_by": "mine-2026"}
                     scores.put("rubric", "1+mine@here", case.case_id, Scored(values, detail))
-                    scores.put("ves", "1", case.case_id, Unscored("lacks the key GEMINI_API_KEY"))
+                    scores.put("ves", "1", case.case_id, Unscored("needs the key GEMINI_API_KEY"))
         writer.end(finished=False)
     return path
 
