@@ -1,10 +1,12 @@
-"""Hostile clients: how much memory the reference endpoint holds under each, and whether it still answers.
+"""Hostile clients: how much memory our servers hold under each, and whether they still answer others.
 
-The endpoint is a process of its own (`live-eval endpoint --calibrate`), a new one for each attack, which
-lasts `SECONDS`. Printed for each: how often the client did what it does, the peak of the endpoint's resident
-memory beyond that at its start, and how long another client waits for `/healthz` in the middle of the attack.
+The servers are `live-eval endpoint --calibrate`, `live-eval studio`, and the proxy of `live-eval impair`: a
+process of its own, a new one for each attack, which lasts `SECONDS`; that of 100,000 connections until all
+are made. Printed for each: how often the client did what it does, the peak of the server's resident memory
+beyond that at its start, and how long another client waits for an answer in the middle of the attack. What
+must be refused and was not is counted as admitted.
 
-``python benchmarks/hostile_clients.py half_open`` runs one of them; ``--list`` lists them.
+``python benchmarks/hostile_clients.py studio.half_open`` runs one of them; ``--list`` lists them.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import resource
+import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from urllib.parse import urlsplit
 
+from _hostile import ANYWHERE, Attack, Attacker, connection_attempts, forget, handshake, message, text
 from _peak_memory import peak_mb
 from websockets.frames import Frame, Opcode
 
@@ -31,122 +35,14 @@ from live_eval.reference.server.process import ReferenceProcess
 AIM_MB = 400
 """Most memory beyond that at the start."""
 SECONDS = 12.0
+MOST_S = 300.0  # for an attack that ends by itself
 ANSWER_S = 10.0
 MIB = 1 << 20
 MASKED = 0x80
 PATH = "/v1/realtime?model=m"
 
 
-class Attacker:
-    """A client of the endpoint that counts what it does."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.count = 0
-
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a TCP connection."""
-        return await asyncio.open_connection("127.0.0.1", self.port)
-
-    async def session(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a session of OpenAI's protocol."""
-        reader, writer = await self.connect()
-        writer.write(handshake(PATH))
-        await reader.readuntil(b"\r\n\r\n")
-        return reader, writer
-
-    async def send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
-        """Send bytes and count them as one deed."""
-        writer.write(data)
-        await writer.drain()
-        self.count += 1
-
-    async def again(self, data: bytes, *, reads: bool = True) -> None:
-        """Send the same bytes in one session after the other, as long as each lasts."""
-        while True:
-            reader, writer = await self.session()
-            reading = asyncio.create_task(forget(reader)) if reads else None
-            with contextlib.suppress(OSError):
-                while not writer.is_closing():
-                    await self.send(writer, data)
-            writer.transport.abort()
-            if reading is not None:
-                await reading
-
-    async def post(self, path: str, kind: str, body: bytes) -> bytes:
-        """Send a request and return the beginning of the answer."""
-        reader, writer = await self.connect()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        with contextlib.suppress(OSError):
-            await self.send(writer, head.encode() + body)
-        with contextlib.suppress(OSError):
-            return await reader.read(200)
-        return b""
-
-
-Attack = Callable[[Attacker], Coroutine[Any, Any, None]]
-
-
-async def forget(reader: asyncio.StreamReader) -> None:
-    with contextlib.suppress(OSError):
-        while await reader.read(MIB):
-            pass
-
-
-def handshake(path: str) -> bytes:
-    key = base64.b64encode(os.urandom(16)).decode()
-    return (
-        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n"
-    ).encode()
-
-
-def message(**fields: object) -> bytes:
-    return Frame(Opcode.TEXT, json.dumps(fields).encode()).serialize(mask=True)
-
-
-def text(data: bytes) -> bytes:
-    return Frame(Opcode.TEXT, data).serialize(mask=True)
-
-
-# -- Connections ---------------------------------------------------------------------------------------
-
-
-async def half_open(attacker: Attacker) -> None:
-    """Connect, send half a request, and wait."""
-    held = []
-    while True:
-        with contextlib.suppress(OSError):
-            _, writer = await attacker.connect()
-            held.append(writer)
-            await attacker.send(writer, b"GET / HTTP/1.1\r\nHost:")
-        if len(held) > 3_000:
-            held.pop(0).transport.abort()
-
-
-async def slow_headers(attacker: Attacker) -> None:
-    """Send a header a second on a thousand connections."""
-    writers = [(await attacker.connect())[1] for _ in range(1_000)]
-    for writer in writers:
-        writer.write(b"GET / HTTP/1.1\r\n")
-    while True:
-        for writer in writers:
-            with contextlib.suppress(OSError):
-                await attacker.send(writer, b"X: y\r\n")
-        await asyncio.sleep(1)
-
-
-async def long_headers(attacker: Attacker) -> None:
-    """Send headers without end."""
-    while True:
-        _, writer = await attacker.connect()
-        with contextlib.suppress(OSError):
-            writer.write(b"GET / HTTP/1.1\r\n")
-            while not writer.is_closing():
-                await attacker.send(writer, b"X: " + b"y" * 4_000 + b"\r\n")
-        writer.transport.abort()
+# -- Sessions of the endpoint -----------------------------------------------------------------------------
 
 
 async def refused_handshakes(attacker: Attacker) -> None:
@@ -308,8 +204,8 @@ async def many_secrets(attacker: Attacker) -> None:
         await attacker.post("/v1/realtime/client_secrets", "application/json", body)
 
 
-async def slow_body(attacker: Attacker) -> None:
-    """Begin a thousand requests, and never send their bodies."""
+async def slow_offers(attacker: Attacker) -> None:
+    """Begin a thousand offers, and never send their bodies."""
     held = []
     head = b"POST /v1/realtime/calls HTTP/1.1\r\nHost: x\r\nContent-Type: application/sdp\r\n"
     head += b"Content-Length: 999\r\n\r\n"
@@ -320,10 +216,133 @@ async def slow_body(attacker: Attacker) -> None:
     await asyncio.sleep(SECONDS)
 
 
-ATTACKS: tuple[Attack, ...] = (
-    half_open,
-    slow_headers,
-    long_headers,
+# -- The proxy -------------------------------------------------------------------------------------------
+
+
+async def endless_answers(attacker: Attacker) -> None:
+    """Ask the endpoint behind the proxy for answers without end, and never read them."""
+    held = []
+    while True:
+        _, writer = await attacker.connect()
+        await attacker.send(writer, attacker.request.replace(b" / ", b" /endless ") + b"\r\n")
+        held.append(writer)
+        await asyncio.sleep(0.05)
+        if len(held) > 100:
+            held.pop(0).transport.abort()
+
+
+async def unsent_requests(attacker: Attacker) -> None:
+    """Send without end what the endpoint behind the proxy never reads."""
+
+    async def send() -> None:
+        _, writer = await attacker.connect()
+        writer.write(attacker.request.replace(b" / ", b" /deaf ") + b"\r\n")
+        with contextlib.suppress(OSError):
+            while True:
+                await attacker.send(writer, b"x" * MIB)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(100):
+            tasks.create_task(send())
+
+
+@contextlib.asynccontextmanager
+async def behind_the_proxy() -> AsyncIterator[int]:
+    """Serve an endpoint that answers everything, some things without end; yield its port."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def met(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+            while b" /endless " in head:
+                writer.write(bytes(MIB))
+                await writer.drain()
+            if b" /deaf " in head:
+                await asyncio.sleep(MOST_S)
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(met, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        for task in tasks:
+            task.cancel()
+
+
+# -- The servers -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server under attack.
+
+    Args:
+        process_id: Its process.
+        port: Its port.
+        request: The head of a request that it answers with status 200, without the empty line.
+        probe: The head of a request that it refuses from strangers.
+    """
+
+    process_id: int
+    port: int
+    request: bytes
+    probe: bytes
+
+
+@contextlib.asynccontextmanager
+async def command(*arguments: str) -> AsyncIterator[tuple[int, str]]:
+    """Run a command of live-eval; yield its process id and the first line that it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "live_eval", *arguments), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield process.pid, (await process.stdout.readline()).decode()
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def endpoint(folder: Path) -> AsyncIterator[Server]:
+    async with ReferenceProcess(log_folder=folder, calibrate=True) as process:
+        port = urlsplit(process.origin).port
+        assert port is not None
+        head = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        yield Server(process.process_id, port, head, handshake(PATH).removesuffix(b"\r\n"))
+
+
+@contextlib.asynccontextmanager
+async def studio(folder: Path) -> AsyncIterator[Server]:
+    async with command("studio", str(folder), "--no-browser", "--port", "0") as (process_id, line):
+        link = urlsplit(line.partition(" ")[2].strip())
+        assert link.port is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+        writer.write(f"GET /?{link.query} HTTP/1.1\r\nHost: {link.netloc}\r\n\r\n".encode())
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        cookie = SimpleCookie(answer.decode().partition("Set-Cookie: ")[2].partition("\r\n")[0])
+        (name, value), *_ = ((name, found.value) for name, found in cookie.items())
+        head = f"GET /api/runs HTTP/1.1\r\nHost: {link.netloc}\r\nCookie: {name}={value}\r\n".encode()
+        yield Server(process_id, link.port, head, head)
+
+
+@contextlib.asynccontextmanager
+async def proxy(folder: Path) -> AsyncIterator[Server]:
+    head = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    async with behind_the_proxy() as behind:
+        to = ("--to", f"http://127.0.0.1:{behind}", "--listen", "0", "--json")
+        async with command("impair", "delay=1ms", *to) as (process_id, line):
+            port = urlsplit(json.loads(line)["url"]).port
+            assert port is not None
+            yield Server(process_id, port, head, head)
+
+
+SESSIONS: tuple[Attack, ...] = (
     refused_handshakes,
     many_sessions,
     huge_message,
@@ -345,17 +364,27 @@ ATTACKS: tuple[Attack, ...] = (
     long_offer,
     many_offers,
     many_secrets,
-    slow_body,
+    slow_offers,
 )
+SERVERS: dict[Callable[[Path], contextlib.AbstractAsyncContextManager[Server]], tuple[Attack, ...]] = {
+    endpoint: (*ANYWHERE, *SESSIONS),
+    studio: ANYWHERE,
+    proxy: (*ANYWHERE, endless_answers, unsent_requests),
+}
+KNOWN = {
+    f"{server.__name__}.{attack.__name__}": (server, attack)
+    for server, attacks in SERVERS.items()
+    for attack in attacks
+}
 
 
-async def waited_s(port: int) -> float | None:
+async def waited_s(server: Server) -> float | None:
     """Return how long another client waits for an answer; None if it waits in vain."""
     began_s = time.monotonic()
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(server.request + b"Connection: close\r\n\r\n")
             answer = await reader.read(100)
             writer.close()
             if b" 200 " in answer:
@@ -363,36 +392,35 @@ async def waited_s(port: int) -> float | None:
     return None
 
 
-async def under(attack: Attack, folder: Path) -> tuple[int, float, float | None]:
-    """Return how often an attack did what it does, the endpoint's memory, and how long another waited."""
-    async with ReferenceProcess(log_folder=folder, calibrate=True) as process:
-        port = urlsplit(process.origin).port
-        assert port is not None
-        before_mb = peak_mb(process.process_id)
-        attacker = Attacker(port)
-        task = asyncio.create_task(attack(attacker))
-        await asyncio.sleep(SECONDS / 2)
-        waiting_s = await waited_s(port)
-        await asyncio.wait((task,), timeout=SECONDS / 2)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError, EOFError):
-            await task
-        return attacker.count, peak_mb(process.process_id) - before_mb, waiting_s
+async def under(server: Server, attack: Attack) -> tuple[Attacker, float, float | None]:
+    """Attack; return the attacker, how much memory the server held, and how long another client waited."""
+    before_mb = peak_mb(server.process_id)
+    attacker = Attacker(server.port, server.request, server.probe)
+    task = asyncio.create_task(attack(attacker))
+    await asyncio.sleep(SECONDS / 2)
+    waiting_s = await waited_s(server)
+    await asyncio.wait((task,), timeout=MOST_S if attack is connection_attempts else SECONDS / 2)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, OSError, EOFError):
+        await task
+    return attacker, peak_mb(server.process_id) - before_mb, waiting_s
 
 
 async def main(names: list[str]) -> None:
-    known = {attack.__name__: attack for attack in ATTACKS}
-    worst_mb, unanswered = 0.0, 0
-    for attack in [known[name] for name in names] or ATTACKS:
+    worst_mb, unanswered, admitted = 0.0, 0, 0
+    for name in names or KNOWN:
+        serve, attack = KNOWN[name]
         with TemporaryDirectory() as folder:
-            count, beyond_mb, waiting_s = await under(attack, Path(folder))
+            async with serve(Path(folder)) as server:
+                attacker, beyond_mb, waiting_s = await under(server, attack)
         worst_mb = max(worst_mb, beyond_mb)
         unanswered += waiting_s is None
+        admitted += attacker.admitted
         said = "no answer" if waiting_s is None else f"{1_000 * waiting_s:7.0f} ms"
-        print(f"{attack.__name__:20} {count:9} times  +{beyond_mb:6.0f} MB  {said}", flush=True)
+        print(f"{name:30} {attacker.count:9} times  +{beyond_mb:6.0f} MB  {said}", flush=True)
     print(
         f"hostile clients: at most {worst_mb:.0f} MB beyond the start, aim {AIM_MB}; "
-        f"unanswered: {unanswered}, aim 0"
+        f"unanswered: {unanswered}, admitted: {admitted}, aim 0"
     )
 
 
@@ -400,12 +428,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="the clients; all of them if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="SERVER.ATTACK; all of them if none is named"
+    )
     parser.add_argument("--list", action="store_true", help="list the clients")
     chosen = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if chosen.list:
-        print("\n".join(attack.__name__ for attack in ATTACKS))
+        print("\n".join(KNOWN))
     else:
         asyncio.run(main(chosen.names))

@@ -15,7 +15,15 @@ from tempfile import TemporaryDirectory
 from live_eval.reference.faults.catalogue import FAULTS
 from live_eval.reference.faults.script import parse_faults
 from live_eval.session.event_loop import run
-from tests.support.fault_matrix import DIALECTS, Cell, cells, measured, table, toxic_cells
+from tests.support.fault_matrix import (
+    DIALECTS,
+    TOXIC_DIALECTS,
+    Cell,
+    cells,
+    measured,
+    table,
+    toxic_cells,
+)
 
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 
@@ -33,8 +41,8 @@ def main() -> None:
         toxic = run(measured(list(toxic_cells()), Path(folder) / "toxic", at_a_time=4))
     order = {cell: place for place, cell in enumerate(cells())}
     found.sort(key=lambda cell: order[cell.fault, cell.dialect])
-    write(Path("docs/faults.md"), found)
-    write(Path("docs/impair.md"), toxic)
+    write(Path("docs/faults.md"), table(found))
+    write(Path("docs/impair.md"), table(toxic, TOXIC_DIALECTS))
     for cell in found:
         (fault,) = parse_faults(cell.fault)
         if str(fault) == str(parse_faults(fault.name.value)):
@@ -43,10 +51,10 @@ def main() -> None:
                 print(f"{cell.dialect} {cell.fault}: expected {expected}, but {cell.kind}: {cell.message}")
 
 
-def write(page: Path, found: list[Cell]) -> None:
+def write(page: Path, rows: str) -> None:
     """Replace the table of a page."""
     head, _, rest = page.read_text("utf-8").partition(BEGIN)
-    page.write_text(f"{head}{BEGIN}{table(found)}\n{rest[rest.index(END) :]}", "utf-8")
+    page.write_text(f"{head}{BEGIN}{rows}\n{rest[rest.index(END) :]}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
+from weakref import WeakSet
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
-from live_eval.clients.transports._http_errors import Address, is_loopback, system_tls
+from live_eval.clients.transports._http_errors import Address, system_tls
+from live_eval.clock import Clock
 from live_eval.errors import ConnectError, FailureKind
+from live_eval.impair import Impairment
+from live_eval.sockets.hosts import is_loopback
+from live_eval.sockets.impaired import ImpairedStream
 
 __all__ = ["failure_of", "http_session", "read_body"]
 
 _BODY_BYTES = 1 << 20
 
 
-async def http_session(address: Address) -> aiohttp.ClientSession:
+async def http_session(
+    address: Address, clock: Clock, impairment: Impairment | None = None
+) -> aiohttp.ClientSession:
     """Return a session for requests to an address; the caller closes it.
 
     Proxies of the environment are used, but not for this machine itself.
+
+    Args:
+        address: Where the requests go.
+        clock: Delivers late what an impairment delays.
+        impairment: What is done to the bytes of each connection once it is open; None for nothing.
     """
     tls = await asyncio.to_thread(system_tls) if address.secure else True
+    if impairment is None:
+        connector = aiohttp.TCPConnector(ssl=tls)
+    else:
+        connector = _ImpairedConnector(impairment, clock, ssl=tls)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=tls),
+        connector=connector,
         timeout=aiohttp.ClientTimeout(total=None),
         trust_env=not is_loopback(address.host),
         raise_for_status=False,
@@ -71,6 +89,34 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
             FailureKind.HANDSHAKE, f"expected an HTTP answer; the client says: {error.message}"
         )
     return address.failure(FailureKind.CONNECT_FAILED, f"{type(error).__name__}: {error}")
+
+
+class _ImpairedConnector(aiohttp.TCPConnector):
+    """Damages the bytes of its connections, inside TLS as those of a WebSocket."""
+
+    def __init__(self, impairment: Impairment, clock: Clock, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._impairment = impairment
+        self._clock = clock
+        self._streams: WeakSet[ImpairedStream] = WeakSet()
+
+    async def close(self, *, abort_ssl: bool = False) -> None:
+        """Close all connections, without waiting for what is under way."""
+        for stream in self._streams:
+            stream.abort()
+        await super().close(abort_ssl=abort_ssl)
+
+    async def _create_connection(self, *args: Any) -> ResponseHandler:
+        # What a connector of one's own overrides, as `aiohttp.UnixConnector` does.
+        protocol = await super()._create_connection(*args)
+        transport = protocol.transport
+        if transport is not None:  # else it has ended already
+            impaired = ImpairedStream(protocol, self._impairment, self._clock)
+            transport.set_protocol(impaired)
+            impaired.connection_made(transport)
+            impaired.begin()
+            self._streams.add(impaired)
+        return protocol
 
 
 def _as_os_error(error: Exception) -> OSError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import re
 import socket
 import ssl
@@ -20,7 +19,7 @@ from live_eval.clients.toolkit import Fields, hide_secrets
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 
-__all__ = ["Address", "is_loopback", "retry_after_s", "system_tls"]
+__all__ = ["Address", "retry_after_s", "system_tls"]
 
 _BODY_CHARACTERS = 300
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -167,16 +166,6 @@ class Address:
 def system_tls() -> ssl.SSLContext:
     """Return TLS settings with the system's trust store, read once: it takes tens of milliseconds."""
     return ssl.create_default_context()
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def retry_after_s(value: str | None, wall_ns: int) -> float | None:

@@ -18,6 +18,7 @@ from live_eval.clients.transports._http_errors import Address
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.impair import Impairment
 from live_eval.transport import Arrival
 
 __all__ = ["EventStream", "HttpTransport"]
@@ -34,10 +35,12 @@ class HttpTransport:
 
     Args:
         clock: Stamps arrivals.
+        impairment: What is done to the bytes of each connection once it is open; None for nothing.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
         self._clock = clock
+        self._impairment = impairment
         self._http: aiohttp.ClientSession | None = None
         self._worker: asyncio.Task[None] | None = None
         self._requests: asyncio.Queue[Message] = asyncio.Queue()
@@ -64,7 +67,7 @@ class HttpTransport:
             ConnectError: The URL or a header is not valid.
         """
         address = Address(dial, ("https", "http"))
-        self._http = await http_session(address)
+        self._http = await http_session(address, self._clock, self._impairment)
         self._worker = asyncio.create_task(self._work(self._http, address, dial, timeout_s))
 
     async def send(self, message: Message) -> None:

@@ -23,7 +23,7 @@ from live_eval.clients.transports._webrtc_track import UserTrack
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
-from live_eval.impair import Impairment
+from live_eval.impair import ImpairedLayer, Impairment
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.impaired import ImpairedDatagrams
 from live_eval.sockets.stamps import ArrivalStamps
@@ -46,12 +46,14 @@ class WebRtcTransport:
 
     Args:
         clock: Stamps arrivals.
-        impairment: What is done to its datagrams once it is set up; None for nothing.
+        impairment: What is done to the requests that set it up, and to its datagrams from then on; None for
+            nothing.
     """
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
         self._clock = clock
         self._damage = ImpairedDatagrams(impairment, clock) if impairment is not None else None
+        self._on_signalling = impairment.on(ImpairedLayer.SIGNALLING) if impairment is not None else None
         self._setup_ns: dict[str, int] = {}
         self._step = "offer"
         self._step_ns = 0
@@ -179,7 +181,7 @@ class WebRtcTransport:
             await connection.setLocalDescription()
         self._stepped("offer", "answer")
         offer = connection.localDescription.sdp
-        async with await http_session(address) as http:
+        async with await http_session(address, self._clock, self._on_signalling) as http:
             signaller = Signaller(http, address, dial, self._clock)
             answer = await signaller.offer(offer)
             self._stepped("answer", "ice")

@@ -29,13 +29,14 @@ from websockets.proxy import Proxy, get_proxy, parse_proxy
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
-from live_eval.clients.transports._http_errors import Address, is_loopback, system_tls
+from live_eval.clients.transports._http_errors import Address, system_tls
 from live_eval.clients.transports._websocket_connection import WebSocketConnection
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.impair import Impairment
 from live_eval.sockets.framing import WebSocketFraming
+from live_eval.sockets.hosts import is_loopback
 from live_eval.sockets.impaired import ImpairedStream
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport, StreamTransport, encrypted

@@ -189,7 +189,8 @@ def command(
         return
     from live_eval.reference import REFERENCE
     from live_eval.reference.emulation import address, emulated_clients
-    from live_eval.reference.server.app import Endpoint, is_loopback, serve
+    from live_eval.reference.server.app import Endpoint, serve
+    from live_eval.sockets.hosts import is_loopback
 
     settings = ReferenceSettings(**timing, faults=parse_faults(fault, fault_seed))
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 import click
@@ -9,29 +11,48 @@ import click
 from live_eval.cli import _options
 from live_eval.cli._listing import print_listing
 from live_eval.errors import UsageError
-from live_eval.impair import PARAMETERS, ImpairmentParameter, ValueUnit, parse
+from live_eval.impair import PARAMETERS, Impairment, ImpairmentParameter, ValueUnit, parse
 
 __all__ = ["command"]
 
+_PORT = 8766
 _COLUMNS = {"name": "name", "on": "damages", "value": "value", "help": "what it means"}
 
 
 @click.command()
 @click.argument("specs", nargs=-1, metavar="[SPEC]…")
 @click.option("--list", "lists", is_flag=True, help="List every impairment with its unit, bounds and source.")
+@click.option("--to", "url", metavar="URL", help="Serve as a proxy of this endpoint: scheme, host and port.")
+@click.option(
+    "--listen",
+    "port",
+    type=click.IntRange(0, 65_535),
+    help=f"Port of the proxy, on 127.0.0.1; 0 picks a free one. Default: {_PORT}.",
+)
 @_options.seed_option
 @_options.json_option
-def command(specs: tuple[str, ...], lists: bool, seed: int, as_json: bool) -> None:
-    """List impairments, or check one and print its canonical form.
+def command(
+    specs: tuple[str, ...], lists: bool, url: str | None, port: int | None, seed: int, as_json: bool
+) -> None:
+    """List impairments, check one and print its canonical form, or serve a proxy that impairs.
 
     SPEC is NAME=VALUE,NAME=VALUE…, as `--impair` of run, latency and duplex takes it. A network parameter
     holds for both directions; up. or down. before its name sets one: down.loss=5%.
+
+    With --to, any client of that HTTP or WebSocket endpoint can be impaired: give it the printed URL in place
+    of the endpoint's. Ctrl-C stops the proxy.
     """
     if lists == bool(specs):
-        raise UsageError("expected --list, or impairments to check")
+        raise UsageError("expected --list, or impairments")
+    if lists and url is not None:
+        raise UsageError("--to needs impairments, not --list")
+    if port is not None and url is None:
+        raise UsageError("--listen needs --to")
     if specs:
         impairment = parse(specs, seed)
-        if as_json:
+        if url is not None:
+            _serve(url, impairment, _PORT if port is None else port, as_json=as_json)
+        elif as_json:
             _options.print_json(impairment.as_json())
         else:
             click.echo(str(impairment))
@@ -42,6 +63,30 @@ def command(specs: tuple[str, ...], lists: bool, seed: int, as_json: bool) -> No
         return
     shown = [row | {"on": ", ".join(row["layers"]), "value": _value(row)} for row in rows]
     print_listing(shown, _COLUMNS, as_json=False)
+
+
+def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> None:
+    """Serve a proxy until SIGINT or SIGTERM."""
+    import asyncio
+    import signal
+
+    from live_eval.clock import SystemClock
+    from live_eval.session.event_loop import run
+    from live_eval.sockets.impairing_proxy import ImpairingProxy
+
+    async def serve() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        async with ImpairingProxy(url, impairment, SystemClock(), port=port) as proxy:
+            if as_json:
+                click.echo(json.dumps(impairment.as_json() | {"url": proxy.origin, "to": url}))
+            else:
+                click.echo(f"proxy: {proxy.origin} for {url}, with {impairment}")
+            sys.stdout.flush()
+            await stop.wait()
+
+    run(serve())
 
 
 def _row(parameter: ImpairmentParameter) -> dict[str, Any]:

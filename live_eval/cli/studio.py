@@ -41,8 +41,8 @@ def command(folders: tuple[Path, ...], port: int, host: str, no_browser: bool) -
     import webbrowser
     from urllib.parse import urlencode
 
-    from live_eval.reference.server.authentication import is_loopback
     from live_eval.session.event_loop import run
+    from live_eval.sockets.hosts import is_loopback
     from live_eval.studio.application import application, serve
     from live_eval.studio.security import TOKEN_PARAMETER, Guard
     from live_eval.types import Secret

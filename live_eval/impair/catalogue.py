@@ -17,8 +17,12 @@ class ImpairedLayer(StrEnum):
     """The user's sound, before it is sent."""
     WEBSOCKET = "websocket"
     """The byte stream of a WebSocket."""
+    HTTP = "http"
+    """The byte stream of requests and their answers."""
     WEBRTC = "webrtc"
     """The datagrams of a WebRTC connection."""
+    SIGNALLING = "signalling"
+    """The byte stream of the requests that set a WebRTC connection up."""
 
 
 class ValueUnit(StrEnum):
@@ -75,7 +79,8 @@ QUEUE_MS = 200.0
 """Default of `queue`."""
 _AUDIO = (ImpairedLayer.AUDIO,)
 _RTC = (ImpairedLayer.WEBRTC,)
-_STREAM = (ImpairedLayer.WEBSOCKET,)
+_STREAM = (ImpairedLayer.WEBSOCKET, ImpairedLayer.HTTP)
+_ANY_STREAM = (*_STREAM, ImpairedLayer.SIGNALLING)
 _GILBERT = "Gilbert 1960, parametrised as in WebRTC's SimulatedNetwork"
 _NETEM = "as in Linux's netem"
 _TOXIPROXY = "toxiproxy's {}"
@@ -148,7 +153,7 @@ _ALL = (
         low=1,
         high=1_000_000,
         help="capacity of the link in each direction; on WebRTC 28 bytes of IPv4 and UDP headers count with "
-        "each packet, on a WebSocket the bytes of the stream count",
+        "each packet, elsewhere the bytes of the stream count",
     ),
     ImpairmentParameter(
         name="queue",
@@ -178,7 +183,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="chunk",
-        layers=_STREAM,
+        layers=_ANY_STREAM,
         unit=ValueUnit.BYTES,
         low=1,
         high=1_000_000,
@@ -187,7 +192,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="gap",
-        layers=_STREAM,
+        layers=_ANY_STREAM,
         unit=ValueUnit.MILLISECONDS,
         high=10_000,
         needs="chunk",
@@ -196,7 +201,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="limit",
-        layers=_STREAM,
+        layers=_ANY_STREAM,
         unit=ValueUnit.BYTES,
         low=1,
         high=1_000_000_000,
@@ -205,7 +210,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="timeout",
-        layers=_STREAM,
+        layers=_ANY_STREAM,
         unit=ValueUnit.MILLISECONDS,
         high=600_000,
         help="nothing passes, and the connection is closed after this time",
@@ -213,7 +218,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="reset",
-        layers=_STREAM,
+        layers=_ANY_STREAM,
         unit=ValueUnit.MILLISECONDS,
         high=600_000,
         help="the connection is reset, in both directions, after this time",
@@ -221,7 +226,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="slow_close",
-        layers=_STREAM,
+        layers=_ANY_STREAM,
         unit=ValueUnit.MILLISECONDS,
         high=600_000,
         help="the end of the stream arrives so much later than its last byte",

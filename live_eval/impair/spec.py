@@ -30,12 +30,12 @@ _FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
     ValueUnit.BYTES: {"b": 1, "kb": 1_000},
     ValueUnit.PACKETS: {"": 1},
 }
+_TCP_REPAIRS = "TCP repairs what the network does to its packets, so it shows as stalls: stall=300ms,every=5s"
 _WHY_NOT: Mapping[str, str] = {
-    ImpairedLayer.WEBSOCKET: "TCP repairs what the network does to its packets, so on a WebSocket it shows "
-    "as stalls: stall=300ms,every=5s",
-    ImpairedLayer.WEBRTC: "WebRTC sends datagrams and no stream of bytes: use loss, delay or jitter",
+    "websocket": _TCP_REPAIRS,
+    "http": _TCP_REPAIRS,
+    "webrtc": "WebRTC sends datagrams and no stream of bytes: use loss, delay or jitter",
 }
-_NO_TRAFFIC = "a request and its answer have no traffic to damage: only audio impairments apply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,11 @@ class Impairment:
         digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return replace(self, seed=int.from_bytes(digest, "big"))
 
+    def on(self, layer: ImpairedLayer) -> Impairment:
+        """Return the part of it that damages a layer, with the same seed."""
+        kept = {key: value for key, value in self.values.items() if layer in _parameter(key).layers}
+        return replace(self, values=kept)
+
     def number(self, name: str, direction: str = "") -> float | None:
         """Return the value of a numeric parameter, of one direction where it is one of the network."""
         value = self.values.get(_key(name, direction))
@@ -102,12 +107,12 @@ class Impairment:
         Raises:
             UsageError: It damages what that transport does not have; the message names the parameter.
         """
+        layers = {ImpairedLayer(kind), *((ImpairedLayer.SIGNALLING,) if kind == "webrtc" else ())}
         for key in self.values:
             parameter = _parameter(key)
-            if not parameter.on_network or kind in parameter.layers:
-                continue
-            why = _WHY_NOT.get(kind, _NO_TRAFFIC)
-            raise UsageError(f"impairment {parameter.name!r}: not possible over {kind}: {why}")
+            if parameter.on_network and not layers.intersection(parameter.layers):
+                why = _WHY_NOT[kind]
+                raise UsageError(f"impairment {parameter.name!r}: not possible over {kind}: {why}")
         if kind == "http" and "echo" in self.values:
             raise UsageError("impairment 'echo': not possible over http: no audio is sent during a reply")
 

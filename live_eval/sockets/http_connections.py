@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -54,6 +54,22 @@ class Connections:
             if connection in self._idle_since_ns:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
+    def make_room(self, open_now: Sequence[RequestHandler]) -> bool:
+        """Close the connection that has kept the server waiting for a request for longest.
+
+        Args:
+            open_now: The server's connections, the oldest first.
+
+        Returns:
+            Whether there was one.
+        """
+        for connection in open_now:
+            waits = connection not in self._answered and not _is_receiving(connection)
+            if waits and connection.transport is not None:
+                connection.force_close()
+                return True
+        return False
+
     async def watch(self, server: web.Server) -> None:
         """Close connections that keep the server waiting for a request, until cancelled.
 
@@ -80,18 +96,21 @@ def _is_receiving(connection: RequestHandler) -> bool:
 
 
 class LimitedSite(web.BaseSite):
-    """Listens on a TCP port, and closes connections beyond a limit at once.
+    """Listens on a TCP port; beyond a limit, a new connection displaces one that sends no request.
 
     Args:
         runner: The application's runner, set up.
         host: Address to bind.
         port: Port to bind; 0 picks a free one.
-        most: Most connections at a time.
+        most: Most connections at a time; where all are being answered, further ones are closed at once.
+        connections: The server's connections.
     """
 
-    def __init__(self, runner: web.BaseRunner, host: str, port: int, *, most: int) -> None:
+    def __init__(
+        self, runner: web.BaseRunner, host: str, port: int, *, most: int, connections: Connections
+    ) -> None:
         super().__init__(runner)
-        self._host, self._port, self._most = host, port, most
+        self._host, self._port, self._most, self._connections = host, port, most, connections
 
     @property
     def name(self) -> str:
@@ -111,7 +130,8 @@ class LimitedSite(web.BaseSite):
     def _protocol(self) -> asyncio.BaseProtocol:
         server = self._runner.server
         assert server is not None
-        return _Refusal() if len(server.connections) >= self._most else server()
+        open_now = server.connections
+        return server() if len(open_now) < self._most or self._connections.make_room(open_now) else _Refusal()
 
 
 class _Refusal(asyncio.Protocol):

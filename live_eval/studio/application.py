@@ -78,7 +78,7 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
     await runner.setup()
     try:
         try:
-            await LimitedSite(runner, host, port, most=_MOST_CONNECTIONS).start()
+            await LimitedSite(runner, host, port, most=_MOST_CONNECTIONS, connections=connections).start()
         except OSError as error:
             raise LiveEvalError(
                 f"cannot listen on {host} port {port}: {error.strerror or error}; --port 0 picks a free port"

@@ -8,14 +8,12 @@ origin is refused. What is served loads nothing from other hosts.
 from __future__ import annotations
 
 import hmac
-import re
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from typing import TypeAlias
 
 from aiohttp import web
 
-from live_eval.reference.server.authentication import is_loopback
+from live_eval.sockets.hosts import host_of, is_address, is_loopback
 from live_eval.studio.answers import refusal
 from live_eval.types import Secret
 
@@ -26,9 +24,8 @@ TOKEN_PARAMETER = "token"
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 _HTTP_PORT = 80
-_HOST = re.compile(r"(?P<name>\[[^]]*\]|[^:]*)(?::(?P<port>\d+))?")
 _NEVER_CHANGES = ("GET", "HEAD")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -58,7 +55,7 @@ class Guard:
 
     def __init__(self, token: Secret, host: str = "127.0.0.1") -> None:
         self._token = token.reveal().encode()
-        self._host = f"[{host}]" if ":" in host else host
+        self._host = host
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
@@ -91,15 +88,15 @@ class Guard:
             host: The request's header ``Host``.
             port: The port that the request came to.
         """
-        named = _HOST.fullmatch(host)
+        named = host_of(host)
         # Browsers leave out the port that is HTTP's own.
-        if named is None or (named["port"] or str(_HTTP_PORT)) != str(port):
+        if named is None or (named[1] or _HTTP_PORT) != port:
             return False
-        name = named["name"]
-        if is_loopback(self._host.strip("[]")):
+        name = named[0]
+        if is_loopback(self._host):
             return name in _LOCAL_NAMES
         # Only a name can be rebound to this address, a number cannot.
-        return name in (*_LOCAL_NAMES, self._host) or _is_number(name.strip("[]"))
+        return name in (*_LOCAL_NAMES, self._host) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
         """Keep the token of the link in a cookie and take it out of the browser's address."""
@@ -113,14 +110,6 @@ class Guard:
     def _knows(self, given: str) -> bool:
         # Headers are decoded as UTF-8 with surrogate escapes.
         return hmac.compare_digest(given.encode(errors="surrogatepass"), self._token)
-
-
-def _is_number(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _port_of(request: web.Request) -> int:

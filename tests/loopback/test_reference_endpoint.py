@@ -28,7 +28,6 @@ from live_eval.reference.responders.responder import (
     Responder,
     ScriptReplier,
 )
-from live_eval.reference.server.app import is_loopback
 from live_eval.reference.truth import TrueTurn, read_truth
 from live_eval.speech.synthesis import Voice
 from live_eval.types import Secret
@@ -269,12 +268,27 @@ async def test_pages_of_this_machine_are_welcome() -> None:
         assert (await event(socket))["session"]["model"] == "live-eval-reference"
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("example.org", False)],
-)
-def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
-    assert is_loopback(host) is expected
+async def test_a_name_rebound_to_this_machine_is_kept_out() -> None:
+    async with reference(calibrate=True) as address:
+        port = address.partition(":")[2]
+        found = {}
+        for host in ("evil.example", f"evil.example:{port}", f"localhost.evil.example:{port}"):
+            async with (
+                aiohttp.ClientSession() as browser,
+                browser.get(f"http://{address}/v1/realtime", headers={"Host": host}) as answer,
+            ):
+                found[host] = answer.status, (await answer.json())["error"]["code"]
+    assert set(found.values()) == {(403, "host")}
+
+
+async def test_a_client_with_a_token_may_use_any_name() -> None:
+    headers = {"Host": "voice.example", "Authorization": "Bearer right"}
+    async with (
+        reference(calibrate=True, token="right") as address,
+        aiohttp.ClientSession(headers=headers) as client,
+        client.get(f"http://{address}/v1/realtime") as answer,
+    ):
+        assert answer.status == 426
 
 
 async def test_health_and_wrong_requests() -> None:

@@ -4,9 +4,12 @@ import asyncio
 import contextlib
 
 import pytest
+from aiohttp import ClientSession
+from aiortc import RTCPeerConnection
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from live_eval.sockets.connection_rate import ConnectionRate
 from tests.support.serving import reference
 
 
@@ -25,16 +28,69 @@ async def test_sessions_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyP
             assert "session.created" in str(await again.recv())
 
 
-async def test_connections_beyond_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_connection_displaces_one_that_sends_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.reference.server.site.MOST_CONNECTIONS", 3)
-    async with reference() as address:
+    async with reference() as address, connect(f"ws://{address}/v1/realtime?model=m") as session:
         host, port = address.split(":")
-        held = [await asyncio.open_connection(host, port) for _ in range(5)]
-        for reader, _ in held[3:]:
+        held = [await asyncio.open_connection(host, port) for _ in range(6)]
+        for reader, _ in held[:4]:
             assert await reader.read() == b""
-        held[0][1].write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert b"200 OK" in await held[0][0].readline()
+        held[5][1].write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200 OK" in await held[5][0].readline()
+        assert "session.created" in str(await session.recv())
         for _, writer in held:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+
+async def test_where_all_connections_are_sessions_a_further_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("live_eval.reference.server.site.MOST_CONNECTIONS", 2)
+    async with reference() as address, contextlib.AsyncExitStack() as held:
+        for _ in range(2):
+            session = await held.enter_async_context(connect(f"ws://{address}/v1/realtime?model=m"))
+            await session.recv()
+        host, port = address.split(":")
+        reader, writer = await asyncio.open_connection(host, port)
+        assert (await reader.read()).startswith(b"HTTP/1.1 429 ")
+        writer.close()
+
+
+async def test_new_connections_of_another_machine_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Strict(ConnectionRate):
+        def admits(self, address: str, at_ns: int) -> bool:
+            return super().admits(address.replace("127.", "10."), at_ns)
+
+    monkeypatch.setattr("live_eval.reference.server.site.ConnectionRate", Strict)
+    monkeypatch.setattr("live_eval.reference.server.site._NEW_AT_ONCE", 2)
+    monkeypatch.setattr("live_eval.reference.server.site._NEW_PER_S", 0.1)
+    async with reference() as address:
+        url = f"ws://{address}/v1/realtime?model=m"
+        for _ in range(2):
+            async with connect(url):
+                pass
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(url)
+    assert refused.value.response.status_code == 429
+    assert refused.value.response.headers["Retry-After"] == "1"
+
+
+async def test_handshakes_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.reference.server.app._MOST_HANDSHAKES", 2)
+    peer = RTCPeerConnection()
+    peer.addTransceiver("audio")
+    peer.createDataChannel("oai-events")
+    await peer.setLocalDescription(await peer.createOffer())
+    offer, kind = peer.localDescription.sdp, {"Content-Type": "application/sdp"}
+    async with reference() as address, ClientSession(headers=kind) as client:
+        statuses = []
+        for _ in range(3):  # none of them ever connects
+            async with client.post(f"http://{address}/v1/realtime/calls", data=offer) as answer:
+                statuses.append(answer.status)
+        assert statuses == [201, 201, 429]
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"ws://{address}/v1/realtime?model=m")
+        assert refused.value.response.status_code == 429
+    await peer.close()

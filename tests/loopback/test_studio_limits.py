@@ -52,15 +52,15 @@ async def test_a_client_that_never_ends_its_headers_is_disconnected(
         writer.close()
 
 
-async def test_connections_beyond_the_limit_are_closed(
+async def test_a_new_connection_displaces_one_that_sends_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(studio, "_MOST_CONNECTIONS", 3)
     async with served(tmp_path) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-        for reader, _ in held[3:]:
+        for reader, _ in held[:2]:
             assert await reader.read() == b""
-        held[0][1].write(REQUEST % port + b"\r\n")
-        assert b"401" in await held[0][0].readline()
+        held[4][1].write(REQUEST % port + b"\r\n")
+        assert b"401" in await held[4][0].readline()
         for _, writer in held:
             writer.close()

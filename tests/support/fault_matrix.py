@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +30,14 @@ from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.run.stop_signals import StopSignals
+from tests.support.chat import chat_endpoint
 from tests.support.serving import reference
 
 DIALECTS = FAULTS[FaultName.REFUSE].dialects
 """Every dialect that the endpoint speaks."""
+CHAT = "openai-chat-audio"
+TOXIC_DIALECTS = (*DIALECTS, CHAT)
+"""Those, and one over HTTP: every transport is among them."""
 
 _VARIANTS: dict[FaultName, Sequence[str]] = {
     FaultName.REFUSE: ("refuse:3s",),
@@ -110,7 +114,7 @@ def cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
                     yield text, dialect
 
 
-def toxic_cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
+def toxic_cells(dialects: Iterable[str] = TOXIC_DIALECTS) -> Iterator[tuple[str, str]]:
     """Yield every toxic with every dialect whose transport can have it."""
     for spec in TOXICS:
         for dialect in dialects:
@@ -150,13 +154,22 @@ async def meet(fault: str, dialect: str, folder: Path, impairment: str = "") -> 
     faults = parse_faults(once)
     async with AsyncExitStack() as stack:
         settings: dict[str, Any] = {"calibrate": True, "reply_ms": 600, "delay_ms": 50, "faults": faults}
-        host, _, port = (await stack.enter_async_context(reference(**settings))).partition(":")
+        if dialect == CHAT:
+            place = f"http://{await stack.enter_async_context(chat_endpoint())}/v1"
+        else:
+            host, _, port = (await stack.enter_async_context(reference(**settings))).partition(":")
+            secure = faults.has(FaultName.TLS)
+            place = await asyncio.to_thread(address, dialect, host, int(port), secure=secure)
         await stack.enter_async_context(asyncio.timeout(_CELL_S))
-        place = await asyncio.to_thread(address, dialect, host, int(port), secure=faults.has(FaultName.TLS))
         config: dict[str, Any] = {
             "endpoint": {"name": dialect, "base_url": place, "transcription_model": "none"},
             "data": {"path": str(manifest)},
-            "turns": {"retries": _RETRIES, "word_times": "off", **_LIMITS},
+            "turns": {
+                "mode": client(dialect).turn_modes[0],
+                "retries": _RETRIES,
+                "word_times": "off",
+                **_LIMITS,
+            },
             "impair": {"specs": [impairment] if impairment else []},
         }
         plan, writer = await asyncio.to_thread(_begun, config, folder / "run")
@@ -212,13 +225,18 @@ async def measured(chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time
     return [task.result() for task in found]
 
 
-def table(found: Sequence[Cell]) -> str:
-    """Return cells as a table in Markdown: a row for each fault and result."""
+def table(found: Sequence[Cell], of: Collection[str] = DIALECTS) -> str:
+    """Return cells as a table in Markdown: a row for each fault and result.
+
+    Args:
+        found: The cells.
+        of: All the dialects that there are.
+    """
     lines = ["| injected | dialects | first attempt, retried, outcome |", "|---|---|---|"]
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in found:
         rows.setdefault((cell.fault, str(cell)), []).append(cell.dialect)
     for (fault, result), dialects in rows.items():
-        whole = len(dialects) == len(DIALECTS)
+        whole = len(dialects) == len(of)
         lines.append(f"| `{fault}` | {'all' if whole else ', '.join(dialects)} | {result} |")
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from live_eval.reference.server.app import Endpoint
 from live_eval.reference.server.site import StampedSite
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TruthFile
+from live_eval.sockets.http_connections import Connections
 from live_eval.types import Secret
 
 NO_RECOGNISER = "there is no recogniser in this test"
@@ -31,6 +32,7 @@ async def listening(
     tls: ssl.SSLContext | None = None,
     patience_s: float = 0.1,
     door: FaultyDoor | None = None,
+    connections: Connections | None = None,
 ) -> AsyncIterator[str]:
     """Serve an application and yield its host and port.
 
@@ -39,10 +41,11 @@ async def listening(
         tls: Its certificate; plain HTTP if None.
         patience_s: How long open connections may take to close at the end.
         door: Faults of new connections.
+        connections: The application's connections, where it knows them.
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
     await runner.setup()
-    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock(), door)
+    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock(), door, connections=connections)
     await (plain if tls is None else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)).start()
     try:
         yield f"127.0.0.1:{runner.addresses[0][1]}"
@@ -77,7 +80,9 @@ async def reference(
     )
     probe = asyncio.create_task(endpoint.probe.run())  # without it the truth has no error bar
     try:
-        async with listening(endpoint.application(), patience_s=1, door=endpoint.door) as address:
+        async with listening(
+            endpoint.application(), patience_s=1, door=endpoint.door, connections=endpoint.connections
+        ) as address:
             yield address
     finally:
         probe.cancel()

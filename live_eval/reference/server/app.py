@@ -10,7 +10,7 @@ import os
 import secrets
 import signal
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -30,7 +30,7 @@ from live_eval.reference.protocols.gemini import SessionStore
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
-from live_eval.reference.server.authentication import RefusedError, authenticate, is_loopback, refused
+from live_eval.reference.server.authentication import RefusedError, authenticate, refused
 from live_eval.reference.server.connection import Channel, ServerSession, packer
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.routes import MODEL, ROUTES, Route, SessionRequest
@@ -44,7 +44,7 @@ from live_eval.sockets.http_connections import Connections
 from live_eval.sockets.stream import StampedTransport
 from live_eval.types import Secret
 
-__all__ = ["MODEL", "Endpoint", "is_loopback", "serve"]
+__all__ = ["MODEL", "Endpoint", "serve"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ _log = logging.getLogger(__name__)
 _MAX_BODY_BYTES = 256 * 1024
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
+_MOST_HANDSHAKES = 512  # more than any run opens sessions at once
 _CLOSE_TIMEOUT_S = 2.0
 _WAIT = {"Retry-After": "1"}
 # Encoding one takes the interpreter from the sessions under way.
@@ -91,6 +92,7 @@ class Endpoint:
         self._schedule = FaultSchedule()
         self._door = FaultyDoor(settings.faults, self._schedule)
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._handshakes = 0
         self._open: set[web.WebSocketResponse[bool]] = set()
         self._fixed_replies: dict[tuple[Hashable, ...], WireReply] = {}
         self._webrtc_sessions = WebRtcSessions(self)
@@ -176,6 +178,22 @@ class Endpoint:
         script = self._schedule.of_session(settings.faults)
         return replace(settings, faults=script), await meet_request(request, script, self.clock)
 
+    @contextlib.contextmanager
+    def handshake(self) -> Iterator[None]:
+        """Count a handshake that goes on meanwhile: a session that has been asked for and is not open yet.
+
+        Raises:
+            RefusedError: There are too many.
+        """
+        if self._handshakes >= _MOST_HANDSHAKES:
+            message = f"Expected at most {_MOST_HANDSHAKES} handshakes at a time."
+            raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
+        self._handshakes += 1
+        try:
+            yield
+        finally:
+            self._handshakes -= 1
+
     def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
         """Return the engine of a new session."""
         session_id = f"sess_{secrets.token_hex(8)}"
@@ -215,7 +233,9 @@ class Endpoint:
         refusal: CloseConnection | None = None
         settings = self._settings
         try:
-            settings, answer = await self.begin(request, self.admit(request, route.parameters))
+            admitted = self.admit(request, route.parameters)
+            with self.handshake():
+                settings, answer = await self.begin(request, admitted)
             if answer is not None:
                 return answer
         except RefusedError as error:
@@ -315,7 +335,9 @@ async def serve(
     runner = web.AppRunner(endpoint.application(), access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
     await runner.setup()
     try:
-        site = StampedSite(runner, host, port, endpoint.clock, endpoint.door)
+        site = StampedSite(
+            runner, host, port, endpoint.clock, endpoint.door, connections=endpoint.connections
+        )
         try:
             await site.start()
         except OSError as error:

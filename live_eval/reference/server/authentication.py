@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import web
 
 from live_eval.errors import LiveEvalError
+from live_eval.sockets.hosts import is_local_page, is_rebound
 from live_eval.types import Secret
 
-__all__ = ["KEY_PARAMETER", "RefusedError", "authenticate", "is_loopback", "refused"]
+__all__ = ["KEY_PARAMETER", "RefusedError", "authenticate", "refused"]
 
 KEY_PARAMETER = "key"
 """URL parameter for the key, in Gemini's clients."""
@@ -35,18 +34,11 @@ class RefusedError(LiveEvalError):
         self.headers = {**_HEADERS.get(status, {}), **(headers or {})}
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reachable only from this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def authenticate(request: web.Request, token: Secret | None) -> None:
     """Check that a client has the token, in any place that a dialect uses.
 
-    If it is None, everyone is admitted except web pages from other origins.
+    If it is None, everyone is admitted except web pages: those from other origins, and those whose site's
+    name has been rebound to this machine.
 
     Raises:
         RefusedError: The client is not admitted.
@@ -60,8 +52,14 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         return
     # A web page from another origin, open in this machine's browser, must not use a server without a token.
     origin = request.headers.get("Origin")
-    if origin is not None and not _is_local_page(origin):
+    if origin is not None and not is_local_page(origin):
         raise RefusedError(403, "origin", "Web pages from other origins need a token.")
+    host = request.headers.get("Host", "")
+    if is_rebound(host):
+        message = (
+            f"Expected localhost or an IP address as the host, not {host[:100]!r}: other names need a token."
+        )
+        raise RefusedError(403, "host", message)
 
 
 def refused(refusal: RefusedError) -> web.Response:
@@ -81,10 +79,3 @@ def _presented(request: web.Request) -> list[str]:
     found = [given.strip()] if scheme.lower() == _BEARER else []
     found += [request.headers[name] for name in _KEY_HEADERS if name in request.headers]
     return [*found, *request.query.getall(KEY_PARAMETER, [])]
-
-
-def _is_local_page(origin: str) -> bool:
-    try:
-        return is_loopback(urlsplit(origin).hostname or "")
-    except ValueError:
-        return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,18 +178,24 @@ class WebRtcSessions:
         faults = protocol.engine.settings.faults
         if faults.has(FaultName.REFUSE_SDP):
             raise OfferError("this endpoint refuses the offer on purpose")
-        connection = RtcConnection(self._host.clock, faults)
-        answer = await connection.answer(offer)
-        self._connections[call_id] = connection
-        task = asyncio.create_task(self._hold(call_id, connection, protocol))
+        with ExitStack() as handshake:
+            handshake.enter_context(self._host.handshake())
+            connection = RtcConnection(self._host.clock, faults)
+            answer = await connection.answer(offer)
+            self._connections[call_id] = connection
+            task = asyncio.create_task(self._hold(call_id, connection, protocol, handshake.pop_all()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return answer
 
-    async def _hold(self, call_id: str, connection: RtcConnection, protocol: ServerProtocol) -> None:
+    async def _hold(
+        self, call_id: str, connection: RtcConnection, protocol: ServerProtocol, handshake: ExitStack
+    ) -> None:
         with self._collector.session(lambda: True):  # the endpoint cannot know when a client measures
             try:
-                if await connection.connected(_CONNECT_NS):
+                with handshake:
+                    connected = await connection.connected(_CONNECT_NS)
+                if connected:
                     await self._host.hold(connection, protocol, SessionAudio(connection, protocol.playback))
             finally:
                 await connection.close(_GOING_AWAY, "the session is over")

@@ -16,7 +16,9 @@ from aiohttp import WSMsgType, web
 from live_eval.clock import Clock
 from live_eval.reference.faults.accept import FaultyDoor
 from live_eval.reference.faults.accept import reset as make_reset
+from live_eval.sockets.connection_rate import ConnectionRate
 from live_eval.sockets.framing import WebSocketFraming
+from live_eval.sockets.http_connections import Connections
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport
 from live_eval.transport import Arrival
@@ -27,7 +29,14 @@ _BACKLOG = 1_024
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_S = 1.0
 MOST_CONNECTIONS = 4_096
-"""Most connections at a time, sessions and requests together; further ones are closed at once."""
+"""Most connections at a time, sessions and requests together."""
+_NEW_PER_S = 100.0  # of one other machine
+_NEW_AT_ONCE = 1_000
+_TOO_MANY = b'{"error":{"type":"requests","code":"rate_limit_exceeded","message":"Too many connections."}}'
+_REFUSAL = (
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(_TOO_MANY), _TOO_MANY)
+)
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +50,23 @@ class StampedSite(web.BaseSite):
         port: Port to bind; 0 picks a free one.
         clock: Stamps arrivals where the kernel does not.
         door: Faults of new connections, or None.
+        connections: The application's connections: beyond the most at a time, a new one displaces one that
+            sends no request. None to refuse it.
     """
 
     def __init__(
-        self, runner: web.BaseRunner, host: str, port: int, clock: Clock, door: FaultyDoor | None = None
+        self,
+        runner: web.BaseRunner,
+        host: str,
+        port: int,
+        clock: Clock,
+        door: FaultyDoor | None = None,
+        *,
+        connections: Connections | None = None,
     ) -> None:
         super().__init__(runner)
         self._host, self._port, self._clock, self._door = host, port, clock, door
+        self._connections = connections
 
     @property
     def name(self) -> str:
@@ -76,7 +95,9 @@ class StampedSite(web.BaseSite):
             raise
         if self._door is not None:
             await self._door.prepare()
-        self._server = cast(asyncio.Server, _Listener(listening, server, self._clock, self._door))
+        self._server = cast(
+            asyncio.Server, _Listener(listening, server, self._clock, self._door, self._connections)
+        )
 
 
 def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
@@ -98,11 +119,18 @@ class _Listener:
     """Sockets that listen, one for each address; as much of `asyncio.Server` as a site uses."""
 
     def __init__(
-        self, listening: list[socket.socket], server: web.Server, clock: Clock, door: FaultyDoor | None
+        self,
+        listening: list[socket.socket],
+        server: web.Server,
+        clock: Clock,
+        door: FaultyDoor | None,
+        connections: Connections | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._server = server
         self._clock = clock
+        self._connections = connections
+        self._rate = ConnectionRate(per_s=_NEW_PER_S, burst=_NEW_AT_ONCE)
         self._receive = self._serve if door is None else functools.partial(door.receive, serve=self._serve)
         self.sockets = listening
         opens_s = 0.0 if door is None else door.opens_s
@@ -123,11 +151,11 @@ class _Listener:
     def _accept(self, listening: socket.socket) -> None:
         try:
             while True:
-                sock, _ = listening.accept()
-                if len(self._server.connections) >= MOST_CONNECTIONS:
-                    sock.close()
-                    continue
-                self._receive(sock)
+                sock, peer = listening.accept()
+                if self._rate.admits(peer[0], self._clock.now_ns()) and self._has_room():
+                    self._receive(sock)
+                else:
+                    _refuse(sock)
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
@@ -136,6 +164,12 @@ class _Listener:
             _log.warning("cannot accept a connection now: %s", error)
             self._loop.remove_reader(listening.fileno())
             self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
+
+    def _has_room(self) -> bool:
+        open_now = self._server.connections
+        if len(open_now) < MOST_CONNECTIONS:
+            return True
+        return self._connections is not None and self._connections.make_room(open_now)
 
     def _serve(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):  # it may be gone already
@@ -149,6 +183,14 @@ class _Listener:
     def _listen(self, listening: socket.socket) -> None:
         if listening in self.sockets:
             self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+
+def _refuse(sock: socket.socket) -> None:
+    """Answer a new connection with status 429 and close it, without waiting for its request."""
+    with contextlib.suppress(OSError), sock:
+        sock.setblocking(False)
+        sock.send(_REFUSAL)
+        sock.shutdown(socket.SHUT_WR)
 
 
 class SocketChannel:

@@ -75,7 +75,7 @@ def test_only_usage_errors_come_out(text: str) -> None:
     [
         ("loss=1%", "websocket", "TCP repairs"),
         ("stall=1s,every=9s", "webrtc", "sends datagrams"),
-        ("delay=1ms", "http", "no traffic to damage"),
+        ("loss=1%", "http", "TCP repairs"),
         ("bandwidth=64kbps,queue=1s", "websocket", "'queue': not possible over websocket"),
     ],
 )

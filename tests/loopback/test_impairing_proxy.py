@@ -1,0 +1,208 @@
+"""The impairing proxy between clients that know nothing of it and real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import sys
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import trustme
+from aiohttp import WSMsgType, web
+from click.testing import CliRunner
+
+from live_eval.cli import cli
+from live_eval.clock import SystemClock
+from live_eval.errors import UsageError
+from live_eval.impair import parse
+from live_eval.sockets.impairing_proxy import ImpairingProxy
+from tests.support.serving import listening
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    """Echo a body, or the messages of a WebSocket; say which host was asked."""
+    if request.headers.get("Upgrade"):
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            if message.type is WSMsgType.TEXT:
+                await socket.send_str(message.data)
+        return socket
+    return web.Response(body=await request.read(), headers={"X-Host": request.headers["Host"]})
+
+
+@contextlib.asynccontextmanager
+async def proxied(spec: str, *, tls: bool = False) -> AsyncIterator[tuple[ImpairingProxy, str]]:
+    """A proxy of an echoing server, and the server's own host and port."""
+    application = web.Application(client_max_size=8 << 20)
+    application.router.add_route("*", "/v1/echo", echo)
+    theirs = ours = None
+    if tls:
+        authority, theirs, ours = (
+            trustme.CA(),
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+            ssl.create_default_context(),
+        )
+        authority.issue_cert("localhost").configure_cert(theirs)
+        authority.configure_trust(ours)
+    async with listening(application, tls=theirs) as address:
+        port = address.partition(":")[2]
+        url = f"https://localhost:{port}" if tls else f"ws://{address}"
+        async with ImpairingProxy(url, parse(spec), SystemClock(), tls=ours) as proxy:
+            yield proxy, url.partition("//")[2]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_request_passes_late_and_in_the_endpoints_name(tls: bool) -> None:
+    clock = SystemClock()
+    async with proxied("delay=100ms", tls=tls) as (proxy, authority), aiohttp.ClientSession() as client:
+        for body in (b"", b"x" * 1_000_000):  # the second one is a connection of its own
+            began_ns = clock.now_ns()
+            async with client.post(f"{proxy.origin}/v1/echo", data=body) as answer:
+                assert await answer.read() == body
+                assert answer.headers["X-Host"] == authority
+            assert clock.now_ns() - began_ns >= 200_000_000
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_websocket_passes_late(tls: bool) -> None:
+    clock = SystemClock()
+    async with (
+        proxied("delay=50ms", tls=tls) as (proxy, _),
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{proxy.origin}/v1/echo") as socket,
+    ):
+        for text in ("one", "two"):
+            began_ns = clock.now_ns()
+            await socket.send_str(text)
+            assert await socket.receive_str() == text
+            assert clock.now_ns() - began_ns >= 100_000_000
+
+
+@pytest.mark.parametrize("spec", ["down.limit=100B", "timeout=100ms", "reset=0ms", "up.limit=50B"])
+async def test_a_line_that_breaks_breaks_for_the_client(spec: str) -> None:
+    async with proxied(spec) as (proxy, _), aiohttp.ClientSession() as client:
+        with pytest.raises(aiohttp.ClientError):
+            async with asyncio.timeout(5), client.get(f"{proxy.origin}/v1/echo") as answer:
+                await answer.read()
+
+
+async def test_a_slow_line_holds_the_client_up_and_not_in_memory() -> None:
+    async with proxied("bandwidth=80kbps") as (proxy, _):
+        host, port = proxy.origin.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                while True:
+                    writer.write(bytes(1 << 16))
+                    await writer.drain()
+                    sent += 1 << 16
+        assert sent < 20 << 20  # what sockets and the proxy hold
+        writer.transport.abort()
+
+
+async def said(proxy: ImpairingProxy, request: bytes) -> bytes:
+    host, port = proxy.origin.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request)
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+REQUEST = b"GET /v1/echo HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (REQUEST.replace(b"localhost", b"evil.example") + b"\r\n", b"403"),
+        (b"GET /v1/echo HTTP/1.1\r\n\r\n", b"403"),
+        (REQUEST + b"Host: localhost\r\n\r\n", b"403"),
+        (REQUEST + b"Origin: http://evil.example\r\n\r\n", b"403"),
+        (REQUEST + b"Origin: http://localhost:3000\r\n\r\n", b"200"),
+        (b"CONNECT api.example:443 HTTP/1.1\r\nHost: api.example\r\n\r\n", b"400"),
+        (b"GET http://api.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+        (REQUEST + b" folded\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\r\n\r\n", b"400"),
+        (REQUEST + b"X: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
+    ],
+)
+async def test_requests_that_a_proxy_must_not_pass_on_are_refused(request_: bytes, status: bytes) -> None:
+    async with proxied("delay=1ms") as (proxy, _):
+        answer = await said(proxy, request_)
+    assert answer.split()[1] == status
+
+
+async def test_an_endpoint_out_of_reach_is_named() -> None:
+    async with ImpairingProxy("http://127.0.0.1:9", parse("delay=1ms"), SystemClock()) as proxy:
+        answer = await said(proxy, REQUEST + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"127.0.0.1:9 cannot be reached" in answer
+
+
+async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_CONNECTIONS", 3)
+    async with proxied("delay=1ms") as (proxy, _):
+        host, port = proxy.origin.removeprefix("http://").split(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
+        assert (await said(proxy, REQUEST + b"\r\n")).split()[1] == b"200"
+        async with asyncio.timeout(5):
+            assert await silent[0][0].read() == b""
+        for _, writer in silent:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "spec", "said"),
+    [
+        ("ftp://x", "delay=1ms", "expected a URL like"),
+        ("http://me:hush@x", "delay=1ms", "not 'x'"),
+        ("http://x/v1", "delay=1ms", "without a path"),
+        ("http://x:99999", "delay=1ms", "expected a URL like"),
+        ("http://x", "loss=5%", "TCP repairs"),
+        ("http://x", "delay=1ms,noise=10dB", "user's sound"),
+    ],
+)
+def test_what_cannot_be_a_proxy_is_refused(url: str, spec: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        ImpairingProxy(url, parse(spec), SystemClock())
+
+
+@pytest.mark.slow
+async def test_the_command_serves_until_it_is_terminated() -> None:
+    application = web.Application()
+    application.router.add_route("*", "/v1/echo", echo)
+    async with listening(application) as address:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "live_eval", "impair", "delay=1ms", "--to", f"http://{address}"),
+            *("--listen", "0", "--json"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        printed = json.loads(await process.stdout.readline())
+        async with aiohttp.ClientSession() as client, client.get(f"{printed['url']}/v1/echo") as answer:
+            assert answer.headers["X-Host"] == address
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert printed["spec"] == "delay=1ms"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--list", "--to", "http://x"],
+        ["delay=1ms", "--listen", "0"],
+        ["--to", "http://x"],
+        ["noise=3dB", "--to", "http://x"],
+    ],
+)
+def test_arguments_of_the_command_that_contradict_each_other_are_refused(arguments: list[str]) -> None:
+    assert CliRunner().invoke(cli, ["impair", *arguments]).exit_code != 0

@@ -1,0 +1,41 @@
+"""Which hosts mean this machine."""
+
+import pytest
+
+from live_eval.sockets.hosts import host_of, is_loopback, is_rebound
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *((local, True) for local in ("127.0.0.1", "127.8.8.8", "::1", "localhost", "a.localhost")),
+        *((other, False) for other in ("0.0.0.0", "example.org", "localhost.example.org", "10.0.0.1", "")),
+    ],
+)
+def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("localhost", ("localhost", None)),
+        ("127.0.0.1:8765", ("127.0.0.1", 8765)),
+        ("[::1]:80", ("::1", 80)),
+        *((wrong, None) for wrong in ("", ":80", "a:b", "a:80:80", "[::1", "::1", "a:")),
+    ],
+)
+def test_a_host_header_is_read(header: str, expected: tuple[str, int | None] | None) -> None:
+    assert host_of(header) == expected
+
+
+@pytest.mark.parametrize("header", ["localhost:1", "127.0.0.1", "[::1]:2", "192.168.0.4:80", "a.localhost"])
+def test_names_of_this_machine_and_numbers_are_not_rebound(header: str) -> None:
+    assert not is_rebound(header)
+
+
+@pytest.mark.parametrize(
+    "header", ["", "evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example"]
+)
+def test_other_names_may_be_rebound(header: str) -> None:
+    assert is_rebound(header)
