@@ -26,7 +26,7 @@ VIRTUAL_SOUND := apt-get install libportaudio2 pulseaudio pulseaudio-utils libas
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live-demo test test-slow lint lock licences sbom wheel-test format strangers virtual-sound e2e e2e-short fuzz bench clean
+.PHONY: help demo live-demo test test-slow lint lock licences sbom wheel-test format strangers virtual-sound e2e e2e-short fuzz soak bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -135,6 +135,10 @@ e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.
 
 fuzz: .venv/fuzz ## Fuzz dialects, parsers and the studio for SECONDS (10) each, or only TARGETS="openai wav".
 	@$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(or $(SECONDS),10)
+
+soak: .venv/local ## Hold SESSIONS (50) at a time for HOURS (0.5): memory, open files and lag over time.
+	@$(BIN)/python benchmarks/soak.py reference --sessions $(or $(SESSIONS),50) --hours $(or $(HOURS),0.5) \
+	  --out build/soak-$$(date +%Y%m%d-%H%M).csv
 
 bench: .venv/bench ## Run the benchmarks; each ends with one line: its figure and its aim.
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

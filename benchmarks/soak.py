@@ -1,34 +1,42 @@
-"""Memory, file handles, lag and pauses of the garbage collector over a long run, on WebSocket and on WebRTC.
+"""Memory, open files, lag and pauses of the garbage collector over a long run, on WebSocket and on WebRTC.
 
 The turns are held by `live_eval.run.runner` as in any run, against the reference endpoint in a process of its
 own. The figure is how much the resident memory of our process grows for each turn over the last half, when
-caches are full: the slope of a line through it. The first and the last tenth of the turns are compared: open
-files, how late frames left, and how long the endpoint, which answers after `DELAY_MS`, seemed to take. The
-collector's pauses follow, and the memory of the endpoint.
+caches are full: the slope of a line through it. Next to it, over time: our memory and the endpoint's, open
+files, how late frames left, and how long the endpoint, which answers after `DELAY_MS`, seemed to take.
 
 Without options, 2,000 short turns on each transport. ``python benchmarks/soak.py openai-webrtc --turns 500``
 soaks one of them with fewer turns. ``python benchmarks/soak.py reference --sessions 50 --minutes 30`` holds
-50 sessions for about half an hour, with turns of ordinary length.
+50 sessions for about half an hour, with turns of ordinary length. Ctrl-C ends a soak early and shows it
+so far. The exit status is 1 if a turn failed, a file stayed open, or memory grew by more than `AIM_KB`.
+
+A turn takes 23 kB of the temporary folder (11 GB in eight hours with 50 sessions): the run's database stays
+until the end, audio is removed as it comes.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import csv
 import gc
+import itertools
 import json
 import os
+import threading
 import time
+from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 from urllib.parse import urlsplit
 
 import numpy as np
 import soundfile
 
-from live_eval.recording import RunWriter
+from live_eval.clock import SystemClock
+from live_eval.recording import AUDIO_FOLDER, RunWriter
 from live_eval.recording.record import TurnRecord
 from live_eval.reference.emulation import address, emulation_of
 from live_eval.reference.engine.signals import calibration_speech
@@ -44,83 +52,175 @@ SESSIONS = {"reference": 40, "openai-webrtc": 10}
 DELAY_MS = 50
 SHORT_MS, ORDINARY_MS = 250, 2_500  # of speech, and of the reply
 SETUP_S = 0.6  # of a session and the rest of its turn beyond the speech, about
-EVERY = 100
+LONGEST_INTERVAL_S = 60.0  # between two lines
+LINES = 20  # of a soak too short for such intervals
+PARTS = 10  # of the table at the end
+KEPT_AUDIO_S = 60.0
 AIM_KB = 2.0  # what allocators keep: the number of objects does not grow
 PAGE_KB = 4
 
 
-class Reading(NamedTuple):
-    """What is noted after a turn."""
+class Span(NamedTuple):
+    """What the turns of some span of time showed; the names are the columns of the table."""
 
-    ours_kb: int
-    its_kb: int
+    seconds: float
+    turns: int
+    failed: int
+    lagging: int
+    ours_mb: float
+    endpoint_mb: float
     files: int
-    late_ms: float
-    first_byte_ms: float
+    late_p50_ms: float
+    late_p99_ms: float
+    first_byte_p50_ms: float
+    first_byte_p99_ms: float
+
+
+TABLE_HEAD = (
+    "     time   turns failed flagged    memory  endpoint files       latest frame first_byte - delay"
+)
+
+
+def row(span: Span) -> str:
+    """Return a row of the table; percentiles are the 50th and the 99th."""
+    minutes, seconds = divmod(round(span.seconds), 60)
+    time_taken = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    return (
+        f"{time_taken:>9} {span.turns:7} {span.failed:6} {span.lagging:7} {span.ours_mb:6.1f} MB "
+        f"{span.endpoint_mb:6.1f} MB {span.files:5} {span.late_p50_ms:6.2f} {span.late_p99_ms:8.2f} ms "
+        f"{span.first_byte_p50_ms:6.2f} {span.first_byte_p99_ms:8.2f} ms"
+    )
 
 
 class Watch(SilentObserver):
-    """An observer that notes memory, open files and lag as the turns come in."""
+    """An observer that notes memory, open files and lag as the turns come in, and prints a row now and then.
 
-    def __init__(self, endpoint_id: int, every: int) -> None:
-        self._endpoint_id = str(endpoint_id)
-        self._every = every
-        self.failed = self.lagging = 0
-        self.readings: list[Reading] = []
+    It keeps 24 bytes of a turn; `failed` has a 1 for each that failed.
+
+    Args:
+        endpoint: Its name.
+        interval_s: Between two rows.
+        table: Where the rows go too, as CSV; None for nowhere.
+    """
+
+    def __init__(self, endpoint: str, interval_s: float, table: TextIO | None) -> None:
+        self._endpoint, self._process_id = endpoint, 0
+        self._interval_s = interval_s
+        self._table = csv.writer(table) if table is not None else None
+        self._flush = table.flush if table is not None else lambda: None
+        self._begun_s = time.monotonic()
+        self._printed = 0  # turns
+        self._due_s = interval_s
+        self._at_s, self._late_ms, self._first_byte_ms = array("f"), array("f"), array("f")
+        self._ours_kb, self._its_kb, self._files = array("i"), array("i"), array("H")
+        self.failed, self._lagging = array("b"), array("b")
+
+    def __len__(self) -> int:
+        return len(self._at_s)
+
+    def begin(self, process_id: int) -> None:
+        """Start the time, with the endpoint in a process of its own."""
+        self._process_id = process_id
+        self._begun_s = time.monotonic()
+        print(TABLE_HEAD, flush=True)
 
     def turn(self, record: TurnRecord) -> None:
         """A turn is in the store."""
-        self.failed += record.failure is not None
-        self.lagging += record.timing.flagged
         trace, first_byte_ns = record.trace, record.timing.first_byte.ns
         late_ns = trace.frame_sent_ns - trace.frame_deadline_ns
-        self.readings.append(
-            Reading(
-                _resident_kb("self"),
-                _resident_kb(self._endpoint_id),
-                len(os.listdir("/proc/self/fd")),
-                float(late_ns.max(initial=0)) / 1e6,
-                np.nan if first_byte_ns is None else first_byte_ns / 1e6,
-            )
-        )
-        if len(self.readings) % self._every == 0:
-            last = self.readings[-1]
-            print(
-                f"  {len(self.readings):6} turns: {last.ours_kb / 1024:6.1f} MB, "
-                f"endpoint {last.its_kb / 1024:6.1f} MB, {last.files} open files",
-                flush=True,
-            )
+        at_s = time.monotonic() - self._begun_s
+        self._at_s.append(at_s)
+        self._late_ms.append(float(late_ns.max(initial=0)) / 1e6)
+        self._first_byte_ms.append(np.nan if first_byte_ns is None else first_byte_ns / 1e6 - DELAY_MS)
+        self._ours_kb.append(_resident_kb("self"))
+        self._its_kb.append(_resident_kb(str(self._process_id)))
+        self._files.append(open_files())
+        self.failed.append(record.failure is not None)
+        self._lagging.append(record.timing.flagged)
+        if at_s >= self._due_s:
+            self.print_rest()
+            self._due_s = at_s + self._interval_s
+
+    def print_rest(self) -> None:
+        """Print a row of the turns since the last one, if there are any."""
+        if self._printed == len(self):
+            return
+        span = self.span(self._printed, len(self))
+        self._printed = len(self)
+        print(row(span), flush=True)
+        if self._table is not None:
+            figures = [value if isinstance(value, int) else round(value, 3) for value in span]
+            self._table.writerow([self._endpoint, *figures])
+            self._flush()
 
     @property
     def growth_kb(self) -> float:
         """Kilobytes for each turn, over the last half."""
-        ours = np.asarray([reading.ours_kb for reading in self.readings])[len(self.readings) // 2 :]
+        ours = np.array(self._ours_kb[len(self) // 2 :])
         return float(np.polyfit(np.arange(len(ours)), ours, 1)[0])
 
-    def tenths(self) -> Iterator[str]:
-        """Yield a line for the first tenth of the turns, and one for the last."""
-        tenth = max(1, len(self.readings) // 10)
-        for name, some in (("first", self.readings[:tenth]), ("last", self.readings[-tenth:])):
-            late, first_byte = (
-                _percentiles([each.late_ms for each in some]),
-                _percentiles([each.first_byte_ms - DELAY_MS for each in some]),
-            )
-            files = max(each.files for each in some)
-            yield (
-                f"  {name} tenth: at most {files} open files; latest frame of a turn {late} ms; "
-                f"first_byte - {DELAY_MS} {first_byte} ms (p50 / p99)"
-            )
+    def span(self, begin: int, end: int) -> Span:
+        """Return what some turns showed: memory after the last of them, and the most files."""
+        late = np.percentile(np.array(self._late_ms[begin:end]), (50, 99))
+        first_byte = np.array(self._first_byte_ms[begin:end])
+        heard = first_byte[~np.isnan(first_byte)]
+        first = np.percentile(heard, (50, 99)) if len(heard) else (np.nan, np.nan)
+        return Span(
+            self._at_s[end - 1],
+            end,
+            sum(self.failed[begin:end]),
+            sum(self._lagging[begin:end]),
+            self._ours_kb[end - 1] / 1024,
+            self._its_kb[end - 1] / 1024,
+            max(self._files[begin:end]),
+            float(late[0]), float(late[1]), float(first[0]), float(first[1]),
+        )  # fmt: skip
+
+    def parts(self) -> Iterator[Span]:
+        """Yield what each of `PARTS` equal parts of the soak showed."""
+        edges = np.unique(np.linspace(0, len(self), PARTS + 1).astype(int)).tolist()
+        for begin, end in itertools.pairwise(edges):
+            yield self.span(begin, end)
 
 
-def _percentiles(values: Sequence[float]) -> str:
-    return " / ".join(f"{value:.2f}" for value in np.nanpercentile(values, (50, 99)))
+def open_files() -> int:
+    """Return how many files and sockets this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def settle() -> None:
+    """Run an event loop: the first opens a pipe of the process, the next closes the timer of the last one."""
+    clock = SystemClock()
+    run(clock.run_at(clock.now_ns(), int))
+    gc.collect()
 
 
 def _resident_kb(process: str) -> int:
     return int(Path("/proc", process, "statm").read_text().split()[1]) * PAGE_KB
 
 
-@contextmanager
+@contextlib.contextmanager
+def removing_audio(folder: Path) -> Iterator[None]:
+    """Remove audio that is a minute old, in a thread, so that a long soak fills no disk."""
+    ended = threading.Event()
+
+    def remove() -> None:
+        while not ended.wait(KEPT_AUDIO_S / 4):
+            before = time.time() - KEPT_AUDIO_S
+            for path in folder.glob("*.flac"):
+                if path.stat().st_mtime < before:
+                    path.unlink()
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextlib.contextmanager
 def pauses() -> Iterator[list[float]]:
     """Collect how long the full collections take, in milliseconds."""
     found: list[float] = []
@@ -140,14 +240,15 @@ def pauses() -> Iterator[list[float]]:
         gc.callbacks.remove(told)
 
 
-async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder: Path) -> Watch:
+async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder: Path, watch: Watch) -> bool:
+    """Hold the turns; return whether somebody ended the soak before its end."""
     spec = client(endpoint)
     lossy = emulation_of(endpoint).lossy_input
     speech = calibration_speech(speech_ms, spec.input_rate_hz, spec.frame_ms, lossy=lossy)
     soundfile.write(folder / "speech.wav", speech.audio.int16(), spec.input_rate_hz)
     end_ms = speech.voice_end_sample * 1000 / spec.input_rate_hz
-    row = {"id": "speech", "audio": "speech.wav", "text": "ahem", "onset_ms": 0, "voice_end_ms": end_ms}
-    (folder / "data.jsonl").write_text(json.dumps(row), "utf-8")
+    entry = {"id": "speech", "audio": "speech.wav", "text": "ahem", "onset_ms": 0, "voice_end_ms": end_ms}
+    (folder / "data.jsonl").write_text(json.dumps(entry), "utf-8")
     async with ReferenceProcess(calibrate=True, log_folder=folder) as process:
         port = urlsplit(process.origin).port or 0
         behaviour = f"delay_ms={DELAY_MS}&reply_ms={speech_ms}&cadence=burst"
@@ -163,45 +264,86 @@ async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder:
                 }
             )
         )
-        watch = Watch(process.process_id, max(EVERY, turns // 30))
         with RunWriter.create(folder / "run", plan.manifest()) as writer:
-            await play(plan, writer, folder / "run", watch)
-    return watch
+            watch.begin(process.process_id)
+            with removing_audio(folder / "run" / AUDIO_FOLDER):
+                outcome = await play(plan, writer, folder / "run", watch)
+    watch.print_rest()
+    return outcome.interrupted
 
 
-def main() -> None:
+def report(endpoint: str, watch: Watch, left: int, took_s: float, full_ms: Sequence[float]) -> None:
+    """Print what a soak showed.
+
+    Args:
+        endpoint: Its name.
+        watch: Of the soak.
+        left: Files that it left open.
+        took_s: How long it took.
+        full_ms: The full collections.
+    """
+    total = watch.span(0, len(watch))
+    print(f"\n{endpoint}, by tenths of its turns:\n{TABLE_HEAD}")
+    print("\n".join(map(row, watch.parts())))
+    print(
+        f"{took_s:.0f} s; {total.turns} turns: {total.failed} failed, {total.lagging} flagged for lag; "
+        f"{left} files left open"
+    )
+    if full_ms:
+        print(
+            f"{len(full_ms)} full collections: p50 {np.median(full_ms):.1f}, longest {max(full_ms):.1f} ms, "
+            f"{sum(full_ms) / took_s / 10:.2f} % of the time"
+        )
+
+
+def main() -> int:
+    """Return the exit status: 0 if nothing failed, grew or stayed open."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("endpoints", nargs="*", default=list(SESSIONS), metavar="ENDPOINT")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--minutes", type=float, help="instead of --turns, about so long")
+    parser.add_argument("--hours", type=float, help="the same in hours")
     parser.add_argument("--sessions", type=int, help="at a time; default: 40, on WebRTC 10")
+    parser.add_argument("--out", type=Path, help="write the rows to this file too, as CSV, as they come")
     arguments = parser.parse_args()
-    growth = {}
-    for endpoint in arguments.endpoints:
-        sessions = arguments.sessions or SESSIONS.get(endpoint, 10)
-        turns, speech_ms = arguments.turns, SHORT_MS
-        if arguments.minutes:
-            speech_ms = ORDINARY_MS
-            turns = round(arguments.minutes * 60 * sessions / (SETUP_S + speech_ms / 1000))
-        print(f"{endpoint}: {turns} turns, {sessions} at a time")
-        begun = time.monotonic()
-        with TemporaryDirectory(prefix="live-eval-soak-") as folder, pauses() as found:
-            watch = run(soak(endpoint, turns, sessions, speech_ms, Path(folder)))
-        took = time.monotonic() - begun
-        print(f"  {took:.0f} s; {watch.failed} failed, {watch.lagging} flagged for lag")
-        for line in watch.tenths():
-            print(line)
-        if found:
-            print(
-                f"  {len(found)} full collections: p50 {np.median(found):.1f}, longest {max(found):.1f} ms, "
-                f"{sum(found) / took / 10:.2f} % of the time"
-            )
-        growth[endpoint] = watch.growth_kb
+    minutes = arguments.minutes or (arguments.hours or 0) * 60
+    settle()
+    growth, sound = {}, True
+    with contextlib.ExitStack() as stack:
+        table = None
+        if arguments.out is not None:
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            table = stack.enter_context(arguments.out.open("w", newline="", encoding="utf-8"))
+            csv.writer(table).writerow(["endpoint", *Span._fields])
+            print(f"every row goes to {arguments.out} too")
+        for endpoint in arguments.endpoints:
+            sessions = arguments.sessions or SESSIONS.get(endpoint, 10)
+            speech_ms = ORDINARY_MS if minutes else SHORT_MS
+            turn_s = SETUP_S + speech_ms / 1000
+            turns = round(minutes * 60 * sessions / turn_s) if minutes else arguments.turns
+            expected_s = turns * turn_s / sessions
+            print(f"{endpoint}: {turns} turns, {sessions} at a time, about {expected_s / 60:.1f} min")
+            watch = Watch(endpoint, min(LONGEST_INTERVAL_S, expected_s / LINES), table)
+            files, begun_s = open_files(), time.monotonic()
+            with TemporaryDirectory(prefix="live-eval-soak-") as folder, pauses() as full_ms:
+                interrupted = run(soak(endpoint, turns, sessions, speech_ms, Path(folder), watch))
+            if len(watch) < PARTS:
+                print(f"interrupted after {len(watch)} turns: nothing to show")
+                return 1
+            settle()
+            left = open_files() - files
+            report(endpoint, watch, left, time.monotonic() - begun_s, full_ms)
+            growth[endpoint] = watch.growth_kb
+            sound &= not sum(watch.failed) and left <= 0 and watch.growth_kb <= AIM_KB
+            if interrupted:
+                print("interrupted")
+                break
     figures = ", ".join(f"{endpoint} {kb:+.2f}" for endpoint, kb in growth.items())
     print(f"soak: {figures} KB a turn over the last half (aim <= {AIM_KB:g})")
+    return 0 if sound else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -190,6 +190,9 @@ def _timetable() -> _Timetable:
         return timetable
     timetable = _timetables.get(loop)
     if timetable is None:
+        # What is left in the timetable of a closed loop refers to the loop, and so keeps both.
+        for closed in [each for each in _timetables if each.is_closed()]:
+            del _timetables[closed]
         timetable = _timetables[loop] = _Timetable()
     _last = weakref.ref(loop), weakref.ref(timetable)
     return timetable

@@ -35,6 +35,12 @@ CycloneDX document.
 
 **Not for commercial use** marks what restricts use to research or evaluation.
 """
+KALDIIO = """
+`kaldiio` says nothing of its licence in its metadata; the file that it installs allows evaluation only.
+It comes with `funasr`, which reads files of Kaldi with it. `emoalign`, the only judge that uses `funasr`,
+neither needs nor loads it: `pip uninstall kaldiio` after installing the extra `emotion`, or let uv leave it
+out (`override-dependencies = ["kaldiio; sys_platform == 'never'"]` in `[tool.uv]`).
+"""
 DATA = """
 ## Data sets
 
@@ -117,6 +123,7 @@ def page() -> str:
     parts = [HEAD, "\n## Packages\n\n| package | licence | brought by |\n|---|---|---|\n"]
     brought = sorted(packages().items())
     parts.append(rows((name, licence(name), f"extra `{by}`" if by else "base") for name, by in brought))
+    parts.append(KALDIIO)
     parts.append("\n## Weights\n\n| judge | licence | weights |\n|---|---|---|\n")
     for spec in sorted(installed_judges(), key=lambda spec: spec.name):
         fetched = {each.name: each for option in spec.options for each in option.weights}

@@ -1,6 +1,10 @@
 import asyncio
 import contextlib
+import gc
 import itertools
+import os
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -210,3 +214,19 @@ async def test_what_an_action_raises_is_raised_where_it_is_awaited() -> None:
     with pytest.raises(KeyError, match="wrong"):
         await clock.run_at(clock.now_ns(), fail)
     await clock.sleep_until(clock.now_ns() + 1_000_000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's timers are Linux's")
+def test_closed_loops_keep_no_timer_open() -> None:
+    async def give_up() -> None:
+        sleeper = asyncio.ensure_future(SystemClock().sleep_until(time.monotonic_ns() + 10**12))
+        await asyncio.sleep(0)
+        sleeper.cancel()
+
+    def open_after(loops: int) -> int:
+        for _ in range(loops):
+            asyncio.run(give_up())
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    assert open_after(1) == open_after(4)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +100,11 @@ def test_reads_the_classes_of_the_model(folder: Path, tmp_path: Path) -> None:
     few = emotion2vec_folder(tmp_path, tokens=("生气/angry", "<unk>"), **SMALL)
     with pytest.raises(JudgeError, match="disgusted, fearful, happy, neutral, sad, surprised"):
         EmoAlign(weights=str(few))
+
+
+def test_kaldiio_is_never_loaded(folder: Path) -> None:
+    Emotion2vec(folder, CPU)
+    assert "kaldiio" not in sys.modules  # its licence allows evaluation only
 
 
 def test_funasr_leaves_the_log_alone(folder: Path) -> None:

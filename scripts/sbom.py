@@ -1,0 +1,81 @@
+"""Write build/sbom.cdx.json: what live-eval and its extras install, with versions and licences, as CycloneDX.
+
+Versions come from the environment that runs this, so install every extra first. Development tools are left
+out. The scope of a package is "required" if everybody gets it, "optional" if an extra brings it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from licences import READ, RESTRICTED, ROOT, normal, packages
+
+FILE = ROOT / "build" / "sbom.cdx.json"
+
+
+def environment() -> dict[str, Any]:
+    """Return the document of everything that is installed here."""
+    command = [
+        Path(sys.executable).with_name("cyclonedx-py"),
+        "environment",
+        "--pyproject",
+        ROOT / "pyproject.toml",
+    ]
+    how = ["--mc-type", "library", "--spec-version", "1.6", "--output-reproducible", "--no-validate"]
+    done = subprocess.run([*command, *how, sys.executable], check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def shipped(document: dict[str, Any], brought: dict[str, str]) -> dict[str, Any]:
+    """Return the document with only what users install.
+
+    Args:
+        document: Of an environment.
+        brought: The packages, each with the extra that brings it; empty for the base.
+    """
+    components = []
+    for component in document["components"]:
+        name = normal(component["name"])
+        if name not in brought:
+            continue
+        extra = brought[name]
+        component["scope"] = "optional" if extra else "required"
+        if extra:
+            component.setdefault("properties", []).append({"name": "live-eval:extra", "value": extra})
+        if name in READ:
+            known = "name" if RESTRICTED.search(READ[name]) else "id"
+            component["licenses"] = [{"license": {known: READ[name]}}]
+        components.append(component)
+    kept = {component["bom-ref"] for component in components}
+    root = document["metadata"]["component"]["bom-ref"]
+    dependencies = [
+        {**each, "dependsOn": [ref for ref in each.get("dependsOn", []) if ref in kept]}
+        for each in document["dependencies"]
+        if each["ref"] in kept | {root}
+    ]
+    return {**document, "components": components, "dependencies": dependencies}
+
+
+def main() -> int:
+    """Return the exit status: 1 if the document is not what CycloneDX's schema asks for."""
+    document = shipped(environment(), packages())
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    if wrong is not None:
+        print(f"expected a CycloneDX 1.6 document: {wrong}", file=sys.stderr)
+        return 1
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(text + "\n", "utf-8")
+    print(f"{FILE.relative_to(ROOT)}: {len(document['components'])} packages")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
