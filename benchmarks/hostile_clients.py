@@ -207,7 +207,7 @@ async def many_secrets(attacker: Attacker) -> None:
 async def slow_offers(attacker: Attacker) -> None:
     """Begin a thousand offers, and never send their bodies."""
     held = []
-    head = b"POST /v1/realtime/calls HTTP/1.1\r\nHost: x\r\nContent-Type: application/sdp\r\n"
+    head = b"POST /v1/realtime/calls HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/sdp\r\n"
     head += b"Content-Length: 999\r\n\r\n"
     for _ in range(1_000):
         _, writer = await attacker.connect()

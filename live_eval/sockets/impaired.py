@@ -19,42 +19,14 @@ from live_eval.impair import Impairment
 from live_eval.impair.packets import PacketPath, is_damaged, is_media
 from live_eval.impair.streams import StreamPath
 from live_eval.sockets.datagrams import StampedDatagram
+from live_eval.sockets.delays import DelayedBytes, DelayLine
 from live_eval.sockets.stamps import Stamp
 from live_eval.sockets.stream import StreamTransport
 from live_eval.types import StampKind
 
 __all__ = ["ImpairedDatagrams", "ImpairedStream"]
 
-_MOST_ARRIVING_BYTES = 16 << 20  # more stay in the kernel until some of them are delivered
-_MOST_ARRIVING_PIECES = 10_000
-
-
-class _DelayLine:
-    """Calls actions when they are due, those of one moment in the order in which they were given."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._waiting: set[asyncio.Task[None]] = set()
-
-    def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`; at once if that has passed and nothing waits."""
-        if not self._waiting and due_ns <= self._clock.now_ns():
-            action()
-            return
-        task = asyncio.get_running_loop().create_task(self._clock.run_at(due_ns, action))
-        self._waiting.add(task)
-        task.add_done_callback(self._done)
-
-    def close(self) -> None:
-        """Drop what waits."""
-        for task in self._waiting:
-            task.cancel()
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._waiting.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            context = {"message": "delivery of delayed traffic failed", "exception": error, "task": task}
-            task.get_loop().call_exception_handler(context)
+_MOST_ARRIVING_BYTES = 16 << 20  # the rest stays in the kernel
 
 
 class ImpairedDatagrams:
@@ -68,7 +40,7 @@ class ImpairedDatagrams:
     def __init__(self, impairment: Impairment, clock: Clock) -> None:
         self._clock = clock
         self._up, self._down = PacketPath(impairment, "up"), PacketPath(impairment, "down")
-        self._leaving, self._arriving = _DelayLine(clock), _DelayLine(clock)
+        self._leaving, self._arriving = DelayLine(clock), DelayLine(clock)
         self._begun = False
 
     def begin(self) -> None:
@@ -102,15 +74,14 @@ class ImpairedDatagrams:
 class ImpairedStream(StreamTransport, asyncio.Protocol):
     """A stream whose bytes arrive and leave late, between a stream and the protocol that uses it.
 
-    It passes everything on as it is until `begin`. What arrives is read only as far as a few megabytes are
-    under way.
+    It passes everything on as it is until `begin`.
 
     Args:
         protocol: Is given what arrives.
         impairment: What is done to the stream, with the session's seed.
         clock: Delivers what is late, and stamps what arrives where the stream below does not.
-        most_unsent_bytes: At how many waiting bytes the protocol is to pause; None to let them wait without
-            limit, so that a slow line never holds up the pacer.
+        window_bytes: How many bytes may be under way in each direction, as TCP's window. None for 16 MiB of
+            what arrives, and no limit on what we send, so that a slow line never holds up the pacer.
     """
 
     def __init__(
@@ -119,33 +90,35 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         impairment: Impairment,
         clock: Clock,
         *,
-        most_unsent_bytes: int | None = None,
+        window_bytes: int | None = None,
     ) -> None:
         super().__init__()
         self._protocol = protocol
         self._impairment = impairment
         self._clock = clock
-        self._most_unsent_bytes = most_unsent_bytes
+        self._most_leaving = window_bytes
+        self._most_arriving = _MOST_ARRIVING_BYTES if window_bytes is None else window_bytes
         self._lower: asyncio.Transport  # from `connection_made` on
-        self._up: StreamPath | None = None
-        self._down: StreamPath | None = None
-        self._leaving, self._arriving, self._ending = _DelayLine(clock), _DelayLine(clock), _DelayLine(clock)
-        self._left_ns = self._arrived_ns = 0
-        self._unsent = 0
-        self._too_much_waits: set[str] = set()
-        self._arriving_bytes = self._arriving_pieces = 0
-        self._full = self._protocol_paused = False  # the reasons not to read
-        self._was_reset = False
+        self._leaving: DelayedBytes | None = None
+        self._arriving: DelayedBytes | None = None
+        self._ending = DelayLine(clock)
         self._ends_ns: int | None = None
+        self._too_much_waits: set[str] = set()  # reasons not to write
+        self._full = self._protocol_paused = False  # reasons not to read
+        self._was_reset = False
+        self._slow_end = False
         self._stamp: Stamp | None = None
 
     def begin(self) -> None:
         """Damage what travels from now on: the connection has been set up."""
         now_ns = self._clock.now_ns()
-        paths = [StreamPath(self._impairment, each, now_ns) for each in ("up", "down")]
-        self._up, self._down = paths
-        for path in paths:
-            self._end_with(path)
+        up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
+        self._leaving = DelayedBytes(up, self._clock, self._leave, self._end_at)
+        self._arriving = DelayedBytes(down, self._clock, self._deliver, self._end_at)
+        self._slow_end = down.closes_later_ns > 0
+        for path in (up, down):
+            if path.ends_ns is not None:
+                self._end_at(path.ends_ns)
             if path.resets_ns is not None:
                 self._ending.put(path.resets_ns, self._reset)
 
@@ -163,19 +136,11 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes that arrived."""
-        if self._down is None:
+        if self._arriving is None:
             self._protocol.data_received(data)
             return
-        at_ns, kind = self._stamp_below
-        begin = 0
-        for due_ns, end in self._down.push(len(data), at_ns):
-            self._arriving_bytes += end - begin
-            self._arriving_pieces += 1
-            deliver = functools.partial(self._deliver, data[begin:end], Stamp(due_ns, kind))
-            self._arriving.put(due_ns, deliver)
-            begin, self._arrived_ns = end, due_ns
-        self._end_with(self._down)
-        if self._arriving_bytes > _MOST_ARRIVING_BYTES or self._arriving_pieces > _MOST_ARRIVING_PIECES:
+        self._arriving.put(data, self._stamp_below)
+        if self._arriving.size > self._most_arriving and not self._full:
             self._full = True
             self._lower.pause_reading()
 
@@ -185,19 +150,23 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         Returns:
             Whether the stream below stays open until we close it.
         """
-        slow_ns = self._slow_ns(self._down)
-        if slow_ns:
-            self._arrived_ns = max(self._arrived_ns, self._clock.now_ns()) + slow_ns
-        self._arriving.put(self._arrived_ns, self._end)
-        return slow_ns > 0 and self._lower.can_write_eof()  # TLS ends in both directions at once
+        if self._arriving is None:
+            self._protocol.eof_received()
+            return False
+        self._arriving.then(self._end, closes=True)
+        return self._slow_end and self._lower.can_write_eof()  # TLS ends in both directions at once
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass the end of the connection on, after what arrived before it."""
-        self._leaving.close()
         self._ending.close()
         if self._was_reset:
             exc = ConnectionResetError(errno.ECONNRESET, "the impairment reset the connection")
-        self._arriving.put(self._arrived_ns, functools.partial(self._lose, exc))
+        if self._leaving is not None:
+            self._leaving.close()
+        if self._arriving is None:
+            self._lose(exc)
+        else:
+            self._arriving.then(functools.partial(self._lose, exc))
 
     def pause_writing(self) -> None:
         """Pass on that too much waits to be sent."""
@@ -226,43 +195,32 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return Stamp(self._clock.now_ns(), StampKind.USER)
 
     def _deliver(self, data: bytes, stamp: Stamp) -> None:
+        assert self._arriving is not None
         self._stamp = stamp
-        self._arriving_bytes -= len(data)
-        self._arriving_pieces -= 1
         self._protocol.data_received(data)
-        if (
-            self._full
-            and self._arriving_bytes <= _MOST_ARRIVING_BYTES // 2
-            and self._arriving_pieces <= _MOST_ARRIVING_PIECES // 2
-        ):
+        if self._full and self._arriving.size <= self._most_arriving // 2:
             self._full = False
             if not self._protocol_paused and not self._lower.is_closing():
                 self._lower.resume_reading()
 
     def _end(self) -> None:
-        if not self._protocol.eof_received() and self._slow_ns(self._down):
+        if not self._protocol.eof_received() and self._slow_end:
             self.close()
 
-    def _end_with(self, path: StreamPath) -> None:
-        """Close the connection when a direction of it says so."""
-        if path.ends_ns is not None and self._ends_ns is None:
-            self._ends_ns = path.ends_ns
-            self._ending.put(path.ends_ns, self._lower.close)
+    def _end_at(self, at_ns: int) -> None:
+        """Close the connection when a direction of it says so; the first one counts."""
+        if self._ends_ns is None:
+            self._ends_ns = at_ns
+            self._ending.put(at_ns, self._lower.close)
 
     def _reset(self) -> None:
         """Reset the connection, for both sides, unless it has ended."""
-        if self._lower.is_closing():
-            return
-        sock = self._lower.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._arriving.close()
-        self._arrived_ns = 0
-        self._was_reset = True
-        self._lower.abort()
-
-    @staticmethod
-    def _slow_ns(path: StreamPath | None) -> int:
-        return 0 if path is None else path.closes_later_ns
+        if not self._lower.is_closing():
+            sock = self._lower.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._was_reset = True
+            self._drop()
+            self._lower.abort()
 
     def _lose(self, exc: Exception | None) -> None:
         protocol, self._protocol = self._protocol, asyncio.Protocol()
@@ -272,22 +230,17 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
-        if self._up is None:
+        if self._leaving is None:
             self._lower.write(data)
             return
-        begin, whole = 0, bytes(data)
-        for due_ns, end in self._up.push(len(whole), self._clock.now_ns()):
-            self._unsent += end - begin
-            self._leaving.put(due_ns, functools.partial(self._leave, whole[begin:end]))
-            begin, self._left_ns = end, due_ns
-        self._end_with(self._up)
-        if self._most_unsent_bytes is not None and self._unsent > self._most_unsent_bytes:
+        self._leaving.put(bytes(data), Stamp(self._clock.now_ns(), StampKind.USER))
+        if self._most_leaving is not None and self._leaving.size > self._most_leaving:
             self._hold_up("here")
 
-    def _leave(self, data: bytes) -> None:
-        self._unsent -= len(data)
+    def _leave(self, data: bytes, _stamp: Stamp) -> None:
+        assert self._leaving is not None
         self._lower.write(data)
-        if self._most_unsent_bytes is not None and self._unsent <= self._most_unsent_bytes // 2:
+        if self._most_leaving is not None and self._leaving.size <= self._most_leaving // 2:
             self._let_go_on("here")
 
     def _hold_up(self, where: str) -> None:
@@ -309,11 +262,15 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def write_eof(self) -> None:
         """End our direction once all is sent."""
-        self._leaving.put(self._leaves_ns, self._lower.write_eof)
+        if self._leaving is None:
+            self._lower.write_eof()
+        else:
+            self._leaving.then(self._lower.write_eof, closes=True)
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes wait to be sent."""
-        return self._unsent + self._lower.get_write_buffer_size()
+        waiting = self._leaving.size if self._leaving is not None else 0
+        return waiting + self._lower.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return what the stream below knows."""
@@ -325,18 +282,19 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def close(self) -> None:
         """Close once all is sent."""
-        self._leaving.put(self._leaves_ns, self._lower.close)
-
-    @property
-    def _leaves_ns(self) -> int:
-        """When the end of our direction leaves."""
-        slow_ns = self._slow_ns(self._up)
-        return max(self._left_ns, self._clock.now_ns()) + slow_ns if slow_ns else self._left_ns
+        if self._leaving is None:
+            self._lower.close()
+        else:
+            self._leaving.then(self._lower.close, closes=True)
 
     def abort(self) -> None:
         """Close at once; what is under way is dropped."""
-        self._leaving.close()
-        self._arriving.close()
         self._ending.close()
-        self._arrived_ns = 0
+        self._drop()
         self._lower.abort()
+
+    def _drop(self) -> None:
+        """Drop what is under way."""
+        for direction in (self._leaving, self._arriving):
+            if direction is not None:
+                direction.close()

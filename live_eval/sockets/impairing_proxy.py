@@ -33,9 +33,8 @@ _TLS = ("https", "wss")
 _HEAD_ENDS = b"\r\n\r\n"
 _MOST_HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 64 << 10
-_MOST_UNSENT_BYTES = 1 << 20
-_MOST_CONNECTIONS = 512
-"""Fewer than a process may usually open files: each has two."""
+_WINDOW_BYTES = 512 << 10
+_MOST_CONNECTIONS = 256
 _CONNECT_S = 30.0
 _CLOSE_S = 2.0
 _REQUEST = re.compile(rb"[A-Z]+ /\S* HTTP/1\.[01]")
@@ -162,7 +161,7 @@ class ImpairingProxy:
             protocol,
             self._impairment.for_session(name),
             self._clock,
-            most_unsent_bytes=_MOST_UNSENT_BYTES,
+            window_bytes=_WINDOW_BYTES,
         )
         try:
             async with asyncio.timeout(_CONNECT_S):

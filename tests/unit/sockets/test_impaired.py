@@ -28,6 +28,7 @@ class Lower(StreamTransport):
         self._clock = clock
         self.written: list[tuple[int, bytes]] = []
         self.aborted = self.closed = False
+        self.reading = True
         self.stamp = Stamp(clock.now_ns(), StampKind.KERNEL)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -45,12 +46,22 @@ class Lower(StreamTransport):
     def get_write_buffer_size(self) -> int:
         return 0
 
+    def can_write_eof(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
 
 class Upper(asyncio.Protocol):
     """Keeps what it is given, with the stream's stamp."""
 
     def __init__(self) -> None:
         self.got: list[tuple[int, bytes | str]] = []
+        self.writing = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, ImpairedStream)
@@ -65,10 +76,18 @@ class Upper(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.got.append((self.stream.stamp.at_ns, "lost"))
 
+    def pause_writing(self) -> None:
+        assert self.writing
+        self.writing = False
 
-def stream(spec: str) -> tuple[FakeClock, Lower, ImpairedStream, Upper]:
+    def resume_writing(self) -> None:
+        assert not self.writing
+        self.writing = True
+
+
+def stream(spec: str, window: int | None = None) -> tuple[FakeClock, Lower, ImpairedStream, Upper]:
     clock, upper = FakeClock(0), Upper()
-    lower, impaired = Lower(clock), ImpairedStream(upper, parse(spec), clock)
+    lower, impaired = Lower(clock), ImpairedStream(upper, parse(spec), clock, window_bytes=window)
     impaired.connection_made(lower)
     return clock, lower, impaired, upper
 
@@ -121,6 +140,56 @@ async def test_an_abort_drops_what_is_under_way() -> None:
     assert lower.aborted
     assert not lower.written
     assert [what for _, what in upper.got] == ["lost"]
+
+
+async def test_the_smallest_pieces_take_no_more_tasks_than_one() -> None:
+    clock, lower, impaired, _ = stream("chunk=1B,gap=1ms")
+    impaired.begin()
+    before = len(asyncio.all_tasks())
+    impaired.write(b"x" * 100_000)
+    assert len(asyncio.all_tasks()) <= before + 1
+    await clock.sleep_until(50 * MS + 1)
+    assert lower.written == [(number * MS, b"x") for number in range(51)]
+    assert impaired.get_write_buffer_size() == 100_000 - 51
+
+
+async def test_no_more_is_under_way_than_the_window() -> None:
+    clock, lower, impaired, upper = stream("delay=10ms", window=100)
+    impaired.begin()
+    for at_ms in range(3):
+        arrive(lower, impaired, at_ms * MS, bytes(50))
+        impaired.write(bytes(50))
+    assert not lower.reading
+    assert not upper.writing
+    impaired.pause_writing()  # the stream below is full too
+    await clock.sleep_until(30 * MS)
+    assert lower.reading
+    assert not upper.writing
+    impaired.resume_writing()
+    assert upper.writing
+
+
+async def test_a_protocol_that_wants_no_more_is_obeyed_when_the_window_opens() -> None:
+    clock, lower, impaired, _ = stream("delay=10ms", window=100)
+    impaired.begin()
+    arrive(lower, impaired, 0, bytes(200))
+    impaired.pause_reading()
+    await clock.sleep_until(30 * MS)
+    assert not lower.reading
+    impaired.resume_reading()
+    assert lower.reading
+
+
+async def test_a_slow_end_comes_late_and_its_loss_after_it() -> None:
+    clock, lower, impaired, upper = stream("down.slow_close=50ms")
+    impaired.begin()
+    arrive(lower, impaired, 0, b"bye")
+    impaired.eof_received()
+    impaired.connection_lost(None)
+    await clock.sleep_until(40 * MS)
+    assert [what for _, what in upper.got] == [b"bye"]
+    await clock.sleep_until(60 * MS)
+    assert [what for _, what in upper.got] == [b"bye", "end", "lost"]
 
 
 def datagram(data: bytes, at_ns: int) -> StampedDatagram:

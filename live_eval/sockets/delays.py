@@ -1,0 +1,155 @@
+"""Actions and bytes that are due later, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from live_eval.clock import Clock
+from live_eval.impair.streams import StreamPath
+from live_eval.sockets.stamps import Stamp
+
+__all__ = ["DelayLine", "DelayedBytes"]
+
+
+class DelayLine:
+    """Calls actions when they are due, those of one moment in the order in which they were given."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def put(self, due_ns: int, action: Callable[[], None]) -> None:
+        """Call an action at `due_ns`; at once if that has passed and nothing waits."""
+        if not self._waiting and due_ns <= self._clock.now_ns():
+            action()
+            return
+        task = asyncio.get_running_loop().create_task(self._clock.run_at(due_ns, action))
+        self._waiting.add(task)
+        task.add_done_callback(self._done)
+
+    def close(self) -> None:
+        """Drop what waits."""
+        for task in self._waiting:
+            task.cancel()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._waiting.discard(task)
+        _report(task)
+
+
+class DelayedBytes:
+    """The bytes of one direction of a stream, each piece delivered when it is due, and what follows them.
+
+    A piece is cut off when the one before it has been delivered, so that however small the pieces are, no
+    more waits than the bytes.
+
+    Args:
+        path: Says when they are due.
+        clock: Delivers them.
+        deliver: Is given each piece, with the stamp of its delivery.
+        ends: Is told when the connection ends because of what was put in.
+    """
+
+    def __init__(
+        self,
+        path: StreamPath,
+        clock: Clock,
+        deliver: Callable[[bytes, Stamp], None],
+        ends: Callable[[int], None],
+    ) -> None:
+        self._path, self._clock, self._deliver, self._ends = path, clock, deliver, ends
+        self._entries: deque[Iterator[tuple[int, Callable[[], None]]]] = deque()
+        self._head: tuple[int, Callable[[], None]] | None = None
+        self._task: asyncio.Task[None] | None = None  # waits until the head is due
+        self._delivering = False
+        self._latest_ns = 0  # when the last byte was delivered
+        self.size = 0
+        """How many bytes wait."""
+
+    def put(self, data: bytes, stamp: Stamp) -> None:
+        """Take bytes that were sent, or without the damage received, at a stamp."""
+        self.size += len(data)
+        self._add(self._pieces(data, stamp))
+
+    def then(self, action: Callable[[], None], *, closes: bool = False) -> None:
+        """Call an action once all before it has been delivered.
+
+        Args:
+            action: The action.
+            closes: Whether it is the end of the stream, which may come later than the last byte.
+        """
+        self._add(self._end(action, self._clock.now_ns(), self._path.closes_later_ns if closes else 0))
+
+    def close(self) -> None:
+        """Drop what waits."""
+        self._entries.clear()
+        self._head = None
+        self.size = 0
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _add(self, entry: Iterator[tuple[int, Callable[[], None]]]) -> None:
+        self._entries.append(entry)
+        if self._task is None and not self._delivering:
+            self._go_on()
+
+    def _pieces(self, data: bytes, stamp: Stamp) -> Iterator[tuple[int, Callable[[], None]]]:
+        begin = 0
+        for due_ns, end in self._path.push(len(data), stamp.at_ns):
+            yield due_ns, functools.partial(self._pass_on, data[begin:end], Stamp(due_ns, stamp.kind))
+            begin = end
+        self.size -= len(data) - begin
+        if self._path.ends_ns is not None:
+            self._ends(self._path.ends_ns)
+
+    def _end(
+        self, action: Callable[[], None], at_ns: int, later_ns: int
+    ) -> Iterator[tuple[int, Callable[[], None]]]:
+        yield max(self._latest_ns, at_ns) + later_ns if later_ns else self._latest_ns, action
+
+    def _pass_on(self, data: bytes, stamp: Stamp) -> None:
+        self.size -= len(data)
+        self._latest_ns = stamp.at_ns
+        self._deliver(data, stamp)
+
+    def _go_on(self) -> None:
+        """Deliver what is due, and wait for the next."""
+        self._task, self._delivering = None, True
+        try:
+            while self._advance() and self._head is not None:
+                due_ns, action = self._head
+                if due_ns > self._clock.now_ns():
+                    self._task = asyncio.get_running_loop().create_task(
+                        self._clock.run_at(due_ns, self._go_on)
+                    )
+                    self._task.add_done_callback(self._done)
+                    return
+                self._head = None
+                action()
+        finally:
+            self._delivering = False
+
+    def _advance(self) -> bool:
+        """Return whether something waits; if so, its first part is the head."""
+        while self._head is None and self._entries:
+            self._head = next(self._entries[0], None)
+            if self._head is None and self._entries:
+                self._entries.popleft()
+        return self._head is not None
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if _report(task) and self._task is None:
+            self._go_on()
+
+
+def _report(task: asyncio.Task[None]) -> bool:
+    """Report the error of a task that has ended, and return whether there was one."""
+    if task.cancelled() or (error := task.exception()) is None:
+        return False
+    context = {"message": "delivery of delayed traffic failed", "exception": error, "task": task}
+    task.get_loop().call_exception_handler(context)
+    return True
