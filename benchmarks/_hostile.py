@@ -83,7 +83,8 @@ class Attacker:
     async def post(self, path: str, kind: str, body: bytes) -> bytes:
         """Send a request and return the beginning of the answer."""
         reader, writer = await self.connect()
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        about = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{about}"
         with contextlib.suppress(OSError):
             await self.send(writer, head.encode() + body)
         with contextlib.suppress(OSError):

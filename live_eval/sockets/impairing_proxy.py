@@ -36,7 +36,8 @@ _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
 _MOST_CONNECTIONS = 256
 _CONNECT_S = 30.0
-_CLOSE_S = 2.0
+_CLOSE_S = 30.0
+_REFUSE_S = 2.0
 _REQUEST = re.compile(rb"[A-Z]+ /\S* HTTP/1\.[01]")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\Z")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
@@ -144,11 +145,8 @@ class ImpairingProxy:
     @property
     def _authority(self) -> str:
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return (
-            host
-            if self._to_port == _PORTS["https" if self._secure else "http"]
-            else f"{host}:{self._to_port}"
-        )
+        usual = _PORTS["https" if self._secure else "http"]
+        return host if self._to_port == usual else f"{host}:{self._to_port}"
 
     async def _pass_on(
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
@@ -157,12 +155,8 @@ class ImpairingProxy:
         loop = asyncio.get_running_loop()
         theirs = asyncio.StreamReader(_PIECE_BYTES)
         protocol = asyncio.StreamReaderProtocol(theirs)
-        stream = ImpairedStream(
-            protocol,
-            self._impairment.for_session(name),
-            self._clock,
-            window_bytes=_WINDOW_BYTES,
-        )
+        impairment = self._impairment.for_session(name)
+        stream = ImpairedStream(protocol, impairment, self._clock, window_bytes=_WINDOW_BYTES)
         try:
             async with asyncio.timeout(_CONNECT_S):
                 await loop.create_connection(lambda: stream, self._host, self._to_port, ssl=self._tls)
@@ -246,7 +240,7 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, re
     with contextlib.suppress(OSError, TimeoutError):
         writer.write(head.encode() + body)
         writer.write_eof()
-        async with asyncio.timeout(_CLOSE_S):
+        async with asyncio.timeout(_REFUSE_S):
             while await reader.read(_PIECE_BYTES):
                 pass
 

@@ -67,6 +67,21 @@ async def test_a_connection_that_receives_a_file_is_not_closed() -> None:
     watch.cancel()
 
 
+async def test_room_is_made_by_the_oldest_that_is_not_being_answered() -> None:
+    connections: Any = Connections(FakeClock())
+    answered, old, new = Connection(), Connection(), Connection()
+
+    async def answer(_: Any) -> web.Response:
+        assert connections.make_room([answered, old, new])
+        assert (answered.open, old.open, new.open) == (True, False, True)
+        assert not connections.make_room([answered])
+        return web.Response()
+
+    await connections.middleware(SimpleNamespace(protocol=answered), answer)
+    assert connections.make_room([answered, new])
+    assert not answered.open
+
+
 async def test_a_client_that_leaves_before_it_is_answered_is_no_fault() -> None:
     async def gone(_: Any) -> web.Response:
         raise ConnectionResetError("Cannot write to closing transport")
