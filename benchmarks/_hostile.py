@@ -16,7 +16,7 @@ from typing import Any
 
 from websockets.frames import Frame, Opcode
 
-__all__ = ["ANYWHERE", "Attack", "Attacker", "forget", "handshake", "message", "text"]
+__all__ = ["ANYWHERE", "Attack", "Attacker", "forget", "handshake", "message", "path_escape", "text"]
 
 MIB = 1 << 20
 ATTEMPTS = 100_000
@@ -172,7 +172,7 @@ async def connection_attempts(attacker: Attacker) -> None:
                 sock.send(b"GET / HTTP/1.1\r\nHost:")
                 attacker.count += 1
             held.append(sock)
-            if len(held) > 2_000:
+            if len(held) > 5_000:
                 held.popleft().close()
 
     async with asyncio.TaskGroup() as tasks:

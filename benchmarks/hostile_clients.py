@@ -26,7 +26,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-from _hostile import ANYWHERE, Attack, Attacker, connection_attempts, forget, handshake, message, text
+from _hostile import (
+    ANYWHERE,
+    Attack,
+    Attacker,
+    connection_attempts,
+    forget,
+    handshake,
+    message,
+    path_escape,
+    text,
+)
 from _peak_memory import peak_mb
 from websockets.frames import Frame, Opcode
 
@@ -369,7 +379,7 @@ SESSIONS: tuple[Attack, ...] = (
 SERVERS: dict[Callable[[Path], contextlib.AbstractAsyncContextManager[Server]], tuple[Attack, ...]] = {
     endpoint: (*ANYWHERE, *SESSIONS),
     studio: ANYWHERE,
-    proxy: (*ANYWHERE, endless_answers, unsent_requests),
+    proxy: (*(each for each in ANYWHERE if each is not path_escape), endless_answers, unsent_requests),
 }
 KNOWN = {
     f"{server.__name__}.{attack.__name__}": (server, attack)
