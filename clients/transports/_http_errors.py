@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
 from urllib.parse import SplitResult, unquote_plus, urlsplit
@@ -145,7 +146,7 @@ class Address:
             parts.append(f"{_HINTS[status]} the base URL: the path {path!r} was asked for")
         if kind is None and status >= _SERVER_ERROR:
             kind = FailureKind.UNAVAILABLE
-        wait_s = retry_after_s(headers.get("Retry-After"), wall_ns)
+        wait_s = retry_after_s(headers.get("Retry-After"), wall_ns, headers.get("Date"))
         return self.failure(
             kind or _STATUSES.get(status, otherwise),
             "; ".join(part for part in parts if part),
@@ -168,12 +169,13 @@ def system_tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def retry_after_s(value: str | None, wall_ns: int) -> float | None:
+def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> float | None:
     """Return the seconds that `Retry-After` asks to wait (RFC 9110, 10.2.3: seconds or a date).
 
     Args:
         value: The header; None where there is none.
         wall_ns: Now, in nanoseconds since the Unix epoch.
+        date: The answer's `Date`, which counts instead of `wall_ns`: the clock here may be wrong.
 
     >>> retry_after_s("2", 0)
     2.0
@@ -183,9 +185,13 @@ def retry_after_s(value: str | None, wall_ns: int) -> float | None:
     if _SECONDS.fullmatch(value.strip()):
         return float(value)  # infinite for hundreds of digits, which is longer than anyone waits
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - wall_ns / 1e9)
+        until_s = parsedate_to_datetime(value).timestamp()
     except (ValueError, OverflowError):
         return None
+    now_s = wall_ns / 1e9
+    with suppress(ValueError, OverflowError):
+        now_s = parsedate_to_datetime(date).timestamp() if date is not None else now_s
+    return max(0.0, until_s - now_s)
 
 
 def _told(body: bytes) -> tuple[FailureKind | None, str]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
+from live_eval.text.files import private_file
 
 __all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
 
@@ -241,7 +242,7 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16")
     part = path.with_name(path.name + ".part")
     try:
-        part.write_bytes(encoded.getbuffer())
+        private_file(part).write_bytes(encoded.getbuffer())
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from typing import IO, Any, TypeAlias
 import click
 
 from live_eval.errors import UsageError
+from live_eval.text.files import private_opener
 
 __all__ = [
     "PROCESSES",
@@ -165,7 +166,7 @@ def output_option(default: str, *aliases: str) -> Decorator:
 
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
-    """Open a file or standard output for text, without translating line endings.
+    """Open a file or standard output for text, without translating line endings; a new file is private.
 
     Raises:
         UsageError: The file cannot be written.
@@ -174,7 +175,7 @@ def open_output(output: Path) -> Iterator[IO[str]]:
         yield sys.stdout
         return
     try:
-        with output.open("w", encoding="utf-8", newline="") as file:
+        with open(output, "w", encoding="utf-8", newline="", opener=private_opener) as file:
             yield file
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +27,7 @@ from live_eval.live.terminal import Screen, converse, key_help
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig, validate
+from live_eval.run.stop_signals import close_lost_terminal, stop_signals
 from live_eval.session.event_loop import run as run_loop
 from live_eval.types import TurnMode
 
@@ -119,8 +119,13 @@ async def _converse(
     conversation: LiveConversation, card: SoundCard, screen: Screen, *, manual: bool, half_duplex: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, conversation.stop)
+
+    def stop() -> None:
+        close_lost_terminal()
+        conversation.stop()
+
+    for number in stop_signals():
+        loop.add_signal_handler(number, stop)
     await converse(conversation, card, screen, manual=manual, half_duplex=half_duplex)
 
 

@@ -58,6 +58,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     plan = make_plan(config)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
+    stop.last_words = f"Interrupted. To continue, {go_on}"
     ended = _ended(plan, config)
     if ended is not None:
         click.echo("note: every turn is recorded; scoring what has no score yet", err=True)
@@ -73,7 +74,7 @@ def _run(runfile: Path | None, **flags: Any) -> None:
             except KeyboardInterrupt:  # the second signal
                 outcome = RunOutcome(captured=0, failed=0, interrupted=True)
     if outcome.interrupted:
-        click.echo(f"Interrupted. To continue, {go_on}", err=True)
+        click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
     if outcome.unreachable:
         recorded = outcome.captured + outcome.failed
@@ -83,10 +84,11 @@ def _run(runfile: Path | None, **flags: Any) -> None:
             err=True,
         )
         sys.exit(FAILED)
+    stop.last_words = f"Interrupted. All turns are recorded; to score them: live-eval score {out}"
     try:
         _score(config, out, cluster)
     except KeyboardInterrupt:
-        click.echo(f"Interrupted. All turns are recorded; to score them: live-eval score {out}", err=True)
+        click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
     with RunReader.open(out) as run:
         print_summary(run)

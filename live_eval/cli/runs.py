@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from live_eval.cli import FAILED, _options
-from live_eval.errors import LiveEvalError, StoreError, UsageError
+from live_eval.errors import AudioError, LiveEvalError, StoreError, UsageError
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
     from live_eval.studio.library import ListedFolder
+    from live_eval.types import Case
 
 __all__ = ["command"]
 
@@ -64,7 +66,8 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     """Delete runs and campaigns: turns, audio, scores, judges' answers, cassettes and reports.
 
-    Files in RUNS that live-eval did not write stay there. A run that is being written is refused.
+    Also the cached speech boundaries of recordings that no other run next to them has played. Files in RUNS
+    that live-eval did not write stay there. A run that is being written is refused.
     """
     chosen = [each for run in runs for each in [_one(run)]]
     for each in chosen:
@@ -73,6 +76,7 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
         click.echo(f"{each.path}: {each.kind}{turns}, {facts['bytes'] / 1e6:.1f} MB")
     if not yes:
         click.confirm(f"Delete {counted(len(chosen), 'folder')} for good?", abort=True)
+    boundaries = _boundaries_of(chosen)
     for each in chosen:
         left = _deleted(each)
         if left:
@@ -80,6 +84,8 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
             click.echo(f"note: {each.path} stays: {names} was not written by live-eval", err=True)
         for page in sorted(each.path.parent.glob(f"*{glob.escape(each.path.name)}*.html")):
             click.echo(f"note: {_shown(page)} may hold its audio: delete it too", err=True)
+    for path in boundaries:
+        path.unlink(missing_ok=True)
 
 
 @command.command("gc")
@@ -139,6 +145,32 @@ def _one(folder: Path) -> ListedFolder:
     if not found:
         raise UsageError(f"{folder}: expected the folder of a run or of a campaign")
     return found[0]
+
+
+def _boundaries_of(chosen: Sequence[ListedFolder]) -> list[Path]:
+    """Return the cached boundaries of the recordings that only these folders have played."""
+    from live_eval.speech.boundaries import BoundaryCache
+
+    others = [each for each in _found(list({each.path.parent for each in chosen})) if each not in chosen]
+    shared = {case.audio_path for case in _cases(others)}
+    cache = BoundaryCache()
+    entries: list[Path] = []
+    for case in {case.audio_path: case for case in _cases(chosen)}.values():
+        if case.audio_path not in shared:
+            with contextlib.suppress(AudioError):  # the recording is gone
+                entries += cache.entries(case)
+    return entries
+
+
+def _cases(folders: Iterable[ListedFolder]) -> Iterator[Case]:
+    """Yield the cases that runs have played, campaigns' runs included; skip what cannot be read."""
+    from live_eval.recording import RUN_FILE, RunReader
+
+    for each in folders:
+        for file in [*each.path.glob(RUN_FILE), *each.path.glob(f"*/{RUN_FILE}")]:
+            with contextlib.suppress(StoreError), RunReader.open(file.parent) as run:
+                for head in run.heads():
+                    yield head.case
 
 
 def _facts(each: ListedFolder) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from live_eval.cli._cluster import connected_to, judging_on, ray_flag
 from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import ScoringProgress
+from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import judge_options
 from live_eval.scoring.runner import score_run
 
@@ -51,6 +52,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
 
     Exit status: 0; 3 if a judge failed on a turn, or one named in --judges could not run; 2 for wrong usage.
     """
+    click.get_current_context().with_resource(StopSignals())
     table = judges_table(run, flags)
     options = judge_options(table)
     with (

@@ -13,6 +13,7 @@ from typing import Any
 
 from live_eval.cluster.nodes import Node, named
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.run.stop_signals import STOP_SIGNALS
 
 __all__ = ["AUTO", "Cluster", "connected", "said"]
 
@@ -156,8 +157,7 @@ def _check(address: str) -> None:
 @contextlib.contextmanager
 def _signals_kept() -> Iterator[None]:
     """Restore the handlers of signals, which Ray replaces."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         yield
     finally:

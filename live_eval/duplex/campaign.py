@@ -179,7 +179,8 @@ class DuplexCampaign:
         """Play one run."""
         folder = self.folder / name
         writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
-        run = _Run(plan, writer, folder, self._facts, base_url, observer, stop)
+        reached = name == IMPAIRED  # the clean run is over, and it ends where nothing could be reached
+        run = _Run(plan, writer, folder, self._facts, base_url, observer, stop, reached=reached)
         ended: DuplexOutcome | None = None
         try:
             ended = await run.play(name)
@@ -223,6 +224,8 @@ class _Run:
         base_url: str,
         observer: DuplexObserver,
         stop: StopSignals | None,
+        *,
+        reached: bool,
     ) -> None:
         self._plan = plan
         self._writer = writer
@@ -232,6 +235,7 @@ class _Run:
         self._observer = observer
         self._stop = stop
         self._last: dict[str, PlayedTrial] = {}
+        self._reached = reached
 
     async def play(self, name: str) -> DuplexOutcome:
         """Play the first sentinel, then every trial, then those again that were void."""
@@ -256,8 +260,15 @@ class _Run:
         """Play what of these turns has not been played yet, and read the trials so far."""
         plan = replace(self._plan, jobs=tuple(jobs))
         outcome = await play(
-            plan, self._writer, self._folder, self._observer, base_url=self._base_url, stop=self._stop
+            plan,
+            self._writer,
+            self._folder,
+            self._observer,
+            base_url=self._base_url,
+            stop=self._stop,
+            reached=self._reached,
         )
+        self._reached = outcome.reached
         trials = await asyncio.to_thread(read_trials, self._folder, self._facts)
         self._last = {trial.facts.trial_id: trial for trial in trials}  # the last playing of each
         failed = [trial.judgement.reason for trial in trials if trial.outcome is Outcome.FAILED]

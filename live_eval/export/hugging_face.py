@@ -17,7 +17,7 @@ from live_eval.export.arrow import needed, record_batches, turn_schema
 from live_eval.export.columns import TurnColumn
 from live_eval.export.table import TurnTable
 from live_eval.recording import is_own_file, part_of, text_of
-from live_eval.text.files import private_folder
+from live_eval.text.files import private_file, private_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ def write_dataset(table: TurnTable, folder: Path) -> int:
     parquet = needed("pyarrow.parquet")
     schema = _schema(table)
     data = private_folder(private_folder(folder) / "data")
-    paths = (data / f"{SPLIT}-{number:05}.parquet" for number in itertools.count())
+    paths = (private_file(data / f"{SPLIT}-{number:05}.parquet") for number in itertools.count())
     writer = parquet.ParquetWriter(next(paths), schema)
     turns = size = 0
     try:

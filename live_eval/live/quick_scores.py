@@ -19,6 +19,7 @@ from live_eval.judging import JudgeKind, Need, score_name
 from live_eval.live.updates import QuickScores
 from live_eval.recording import ScoreReader
 from live_eval.registry import installed_judges
+from live_eval.run.stop_signals import STOP_SIGNALS
 from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
 from live_eval.scoring.runner import score_run
 from live_eval.session.event_loop import describe
@@ -82,7 +83,7 @@ class QuickScorer:
 
 
 def _give_way(niceness: int, abandoned: Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the conversation, which ends this process
+    for number in STOP_SIGNALS:  # meant for the conversation, which ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(niceness)

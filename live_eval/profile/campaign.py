@@ -101,6 +101,7 @@ class Campaign:
         self._steps = steps_of(plan)
         self._points = {step.point.name: step.point for step in self._steps}
         self._held: int | None = None
+        self._reached = False
         self._ended_turns: defaultdict[str, EndedTurns] = defaultdict(EndedTurns)  # by point
         self._writers: dict[str, RunWriter] = {}
         _check(plan)
@@ -244,11 +245,19 @@ class Campaign:
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
         stopped = ""
-        reached = any(each.captured for each in self._ended_turns.values())
+        self._reached |= any(each.captured for each in self._ended_turns.values())
         try:
             outcome = await play(
-                plan, writer, folder, watch, starts=starts, base_url=base_url, stop=stop, reached=reached
+                plan,
+                writer,
+                folder,
+                watch,
+                starts=starts,
+                base_url=base_url,
+                stop=stop,
+                reached=self._reached,
             )
+            self._reached = outcome.reached
             stopped = outcome.unreachable
         except* OverloadError as overload:
             stopped = str(innermost(overload))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from live_eval.recording.record import TurnRecord
@@ -63,12 +63,14 @@ class RunOutcome:
         interrupted: Whether the user stopped it before its end.
         unreachable: Why it stopped by itself before its end, in words: the endpoint could not be reached for
             longer than the run's patience. Empty if it did not.
+        reached: Whether the endpoint is known to have answered, in this run or before.
     """
 
     captured: int
     failed: int
     interrupted: bool
     unreachable: str = ""
+    reached: bool = field(default=False, compare=False)
 
     @property
     def complete(self) -> bool:

@@ -2,7 +2,8 @@
 
 Pure except for the gate's wait. Three sessions in a row that cannot be opened are an outage: no session
 begins any more, except for one at a time that finds out whether the endpoint is back. Attempts that fell into
-the outage do not count. An endpoint that has never answered is not an outage but a wrong address: its turns
+the outage do not count, and neither do those that were cut off by it: sessions that lost contact after the
+last one that was opened. An endpoint that has never answered is not an outage but a wrong address: its turns
 fail.
 """
 
@@ -18,17 +19,31 @@ from live_eval.errors import FailureKind
 from live_eval.run.retries import Backoff
 from live_eval.types import Failure
 
-__all__ = ["UNREACHABLE", "Contact", "Outage", "OutageGate"]
+__all__ = ["LOST_CONTACT", "UNREACHABLE", "Contact", "Outage", "OutageGate"]
 
 UNREACHABLE = frozenset(
     {
         FailureKind.CONNECTION_REFUSED,
         FailureKind.CONNECT_FAILED,
         FailureKind.CONNECT_TIMEOUT,
-        FailureKind.HANDSHAKE,  # a proxy in front of an endpoint that is gone answers 502 or 503
+        FailureKind.HANDSHAKE,
     }
 )
 """The failures of a session that could not be opened."""
+
+LOST_CONTACT = frozenset(
+    {
+        FailureKind.CLOSED,
+        FailureKind.CHANNEL_CLOSED,
+        FailureKind.STALLED,
+        FailureKind.NO_RESPONSE,
+        FailureKind.NO_RTP,
+        FailureKind.NO_SESSION,
+        FailureKind.ICE_FAILED,
+        FailureKind.DTLS_FAILED,
+    }
+)
+"""The failures of a session whose endpoint may have gone away meanwhile."""
 
 _ANSWERS = frozenset(
     {
@@ -52,10 +67,10 @@ class Contact(Enum):
 
     NO_DOUBT = auto()
     """It answered, or the attempt ended before it could be asked."""
-    MISSED = auto()
-    """The session could not be opened, which may be the beginning of an outage."""
+    DOUBT = auto()
+    """The session could not be opened or was cut off, which may be the beginning of an outage."""
     OUTAGE = auto()
-    """The session could not be opened, because of an outage: the attempt does not count."""
+    """The session could not be opened or was cut off because of an outage: the attempt does not count."""
 
 
 @dataclass(slots=True)
@@ -134,30 +149,42 @@ class OutageGate:
                 return now_ns
         return None if self.given_up is not None else self._clock.now_ns()
 
-    def report(self, entered_ns: int, failure: Failure | None, *, ready: bool = False) -> Contact:
+    def report(
+        self, entered_ns: int, failure: Failure | None, *, ready: bool = False, away: bool = False
+    ) -> Contact:
         """Take note of the end of an attempt.
 
         Args:
             entered_ns: What `enter` returned.
             failure: Why it failed, or None.
             ready: Whether the endpoint's session was ready before that.
+            away: Whether the failure means that the endpoint is away, although its kind need not mean so: a
+                proxy in its place answers.
         """
         probe = entered_ns == self._probe_ns
         if probe:
             self._probe_ns = None
         contact = Contact.NO_DOUBT
-        if failure is None or ready or failure.kind in _ANSWERS:
+        if failure is not None and (away or failure.kind in UNREACHABLE):
+            contact = self._take_missed(entered_ns, failure)
+        elif failure is None or ready or failure.kind in _ANSWERS:
             self._take_reached(entered_ns)
-        elif failure.kind in UNREACHABLE:
-            contact = self._take_missed(entered_ns, failure, probe=probe)
+        if failure is not None and failure.kind in LOST_CONTACT:
+            contact = self._take_lost(entered_ns)
+        if probe and self._outage is not None:
+            self._schedule()
         self._changed.set()
         self._changed = asyncio.Event()
         return contact
 
     @property
-    def suspects(self) -> bool:
-        """Whether the last session could not be opened, and it is not known yet whether this is an outage."""
-        return self._outage is None and bool(self._missed) and self._reached_ns is not None
+    def reached(self) -> bool:
+        """Whether the endpoint has answered."""
+        return self._reached_ns is not None
+
+    def opened_since(self, at_ns: int) -> bool:
+        """Return whether a session that was dialled at `at_ns` or later has been opened."""
+        return self._reached_ns is not None and self._reached_ns >= at_ns
 
     def _take_reached(self, entered_ns: int) -> None:
         if self._missed and entered_ns < self._missed[-1]:
@@ -168,24 +195,36 @@ class OutageGate:
             self.paused_ns += self._clock.now_ns() - self._outage.began_ns
             self._end(self._outage, entered_ns, over=True)
 
-    def _take_missed(self, entered_ns: int, failure: Failure, *, probe: bool) -> Contact:
-        if self._last is not None and entered_ns < self._last.began_ns + round(self._last.seconds * 1e9):
-            return Contact.OUTAGE if entered_ns >= self._last.began_ns else Contact.MISSED
-        if self._patience_ns == 0 or self._reached_ns is None or entered_ns < self._reached_ns:
-            return Contact.MISSED
+    def _take_missed(self, entered_ns: int, failure: Failure) -> Contact:
+        if self._last is not None and entered_ns < _end_ns(self._last):
+            return Contact.OUTAGE if entered_ns >= self._last.began_ns else self._doubt
+        if not self._watches or self.opened_since(entered_ns + 1):
+            return self._doubt
         self._missed = sorted([*self._missed, entered_ns])
         if self._outage is None:
             if len(self._missed) <= _MOST_IN_A_ROW:
-                return Contact.MISSED
+                return Contact.DOUBT
             began_ns = self._missed[0]
             wall_ns = self._clock.wall_ns() - (self._clock.now_ns() - began_ns)
             self._outage = Outage(began_ns, wall_ns, failure)
             self._probes = 0
             self._announce(self._outage)
             self._schedule()
-        elif probe:
-            self._schedule()
         return Contact.OUTAGE
+
+    def _take_lost(self, entered_ns: int) -> Contact:
+        if self._outage is not None or (self._last is not None and entered_ns < self._last.began_ns):
+            return Contact.OUTAGE
+        return self._doubt
+
+    @property
+    def _watches(self) -> bool:
+        """Whether an endpoint that cannot be reached is an outage."""
+        return self._patience_ns > 0 and self.reached
+
+    @property
+    def _doubt(self) -> Contact:
+        return Contact.DOUBT if self._watches else Contact.NO_DOUBT
 
     def _schedule(self) -> None:
         """Set when the next probe is due, the last one when patience runs out; or give up."""
@@ -205,3 +244,7 @@ class OutageGate:
         else:
             self.given_up = outage
         self._announce(outage)
+
+
+def _end_ns(outage: Outage) -> int:
+    return outage.began_ns + round(outage.seconds * 1e9)

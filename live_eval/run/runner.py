@@ -1,8 +1,9 @@
 """A run: every session of a plan, with retries, rate limits, resumption and Ctrl-C.
 
 The whole path: `play` launches the endpoint if need be, `Recordings` finds speech boundaries, each worker
-takes one session at a time, `SessionAttempts` plays it, and the worker tries again or stores the turns. The
-turns of a dialogue share a session: they are played, tried again and resumed together.
+takes one session at a time from the `SessionQueue`, `RetriedSessions` plays it until no further attempt can
+help it, and the worker stores the turns. The turns of a dialogue share a session: they are played, tried
+again and resumed together.
 
 The event loop does nothing but talk; with `turns.processes`, those of other processes do. Recordings are
 read in two reader threads; decoding, timing and writing happen in one writer thread.
@@ -12,33 +13,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
-import math
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from live_eval.clock import Clock, SystemClock
-from live_eval.errors import FailureKind
 from live_eval.recording import RunWriter
-from live_eval.recording.record import TurnRecord
 from live_eval.registry import load as load_object
 from live_eval.run.held_sessions import SessionHolder
 from live_eval.run.observers import Observer, RunOutcome, SilentObserver
-from live_eval.run.outages import UNREACHABLE, Contact, Outage, OutageGate
+from live_eval.run.outages import Outage, OutageGate
 from live_eval.run.plan import Job, Plan
 from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
-from live_eval.run.retries import Backoff, Patience, RateGate, Retry, retry_of
-from live_eval.run.session_attempt import SessionAttempts, unplayed_turns
+from live_eval.run.retried_sessions import RetriedSessions
+from live_eval.run.retries import Backoff
+from live_eval.run.session_attempt import SessionAttempts
+from live_eval.run.session_queue import DueSession, SessionQueue
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.text.durations import duration_in_words
-from live_eval.types import Failure
 
 __all__ = [
     "HoldSessions",
@@ -53,7 +51,6 @@ __all__ = [
 _T = TypeVar("_T")
 
 _LOAD_NS = 250_000_000  # recordings are read so long before their session is due
-_LAST_BUSY_TRY = 4  # an endpoint without a free session is asked every few seconds
 
 
 HoldSessions: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionHolder]]
@@ -115,7 +112,7 @@ async def play(
             await asyncio.to_thread(run.close)
         done = await asyncio.to_thread(writer.done)
         captured = sum(done.values())
-        return RunOutcome(captured, len(done) - captured, signals.requested, run.unreachable)
+        return RunOutcome(captured, len(done) - captured, signals.requested, run.unreachable, run.reached)
 
 
 @contextlib.asynccontextmanager
@@ -145,13 +142,6 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
     return [tuple(sorted(turns, key=lambda job: job.case.turn_index)) for turns in sessions.values()]
 
 
-class _DueSession(NamedTuple):
-    """The turns of a session, and when it is due: in an open loop, if there were no outage."""
-
-    jobs: Sequence[Job]
-    due_ns: int | None
-
-
 class _Run:
     """The workers of one run and what they share."""
 
@@ -174,17 +164,15 @@ class _Run:
         self._writer = writer
         self._observer = observer
         self._clock = clock
-        self._gate = RateGate(clock, self._turns.patience)
         self._backoff = Backoff(self._turns.seed)
-        self._reached = reached
+        self.reached = reached
+        """Whether the endpoint has answered."""
         self._retry_failed = retry_failed
         self._outages: OutageGate
         self._outages_over: list[Outage] = []  # not written yet
-        self._doubtful: list[tuple[_DueSession, list[TurnRecord]]] = []  # failed; or is this an outage?
-        self._again: deque[_DueSession] = deque()  # it was one
+        self._queue: SessionQueue
         self._earlier: dict[str, int] = {}  # attempts at each turn before
         self.unreachable = ""
-        self._stays_busy = False  # a turn waited for a free session in vain, and none has been free since
         self._recordings = Recordings(plan.config, plan.spec)
         # The store has one writer. It goes before other programs, but not before processes of sessions.
         hurry = None if self._turns.processes else raise_priority
@@ -196,7 +184,6 @@ class _Run:
             writer=self._writer_thread,
             clock=clock,
         )
-        self._sessions: SessionHolder
 
     def close(self) -> None:
         """Wait for the writes under way."""
@@ -215,7 +202,7 @@ class _Run:
             self._clock,
             self._backoff,
             self._turns.patience,
-            reached=self._reached or any(done.values()),
+            reached=self.reached or any(done.values()),
             announce=self._announce,
         )
         sessions = [jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in whole for job in jobs)]
@@ -245,46 +232,54 @@ class _Run:
             if self._hold is not None
             else hold_sessions(self._plan.spec, self._clock, processes=self._turns.processes)
         )
-        async with held as self._sessions:
-            facts = {"processes": self._turns.processes, **self._sessions.facts}
+        async with held as holder:
+            facts = {"processes": self._turns.processes, **holder.facts}
             await self._in_writer_thread(self._writer.describe_machine, facts)
             began_ns = self._clock.now_ns() + _LOAD_NS
             due: Iterable[int | None] = itertools.repeat(None)
             if starts is not None:
                 due = (began_ns + start_ns for start_ns in starts)
-            queue = itertools.starmap(_DueSession, zip(sessions, due, strict=False))
+            self._queue = SessionQueue(
+                (
+                    DueSession(jobs, due_ns, 1 + max(self._earlier.get(job.turn_id, 0) for job in jobs))
+                    for jobs, due_ns in zip(sessions, due, strict=False)
+                ),
+                self._outages.opened_since,
+            )
+            retried = RetriedSessions(
+                plan=self._plan,
+                attempts=self._attempts,
+                holder=holder,
+                base_url=base_url,
+                outages=self._outages,
+                backoff=self._backoff,
+                clock=self._clock,
+                observer=self._observer,
+                store_failed=functools.partial(self._in_writer_thread, self._writer.attempt_failed),
+            )
             try:
                 async with asyncio.TaskGroup() as workers:
                     number = min(self._turns.concurrency, len(sessions))
                     for worker in range(number):
                         delay_ns = stagger_ns(worker, number) if starts is None else 0
-                        workers.create_task(self._work(queue, base_url, delay_ns))
-                for _, records in self._doubtful:
-                    await self._commit(records)
+                        workers.create_task(self._work(self._queue, retried, delay_ns))
             finally:
+                self.reached = self._outages.reached
                 await self._write_outages()
 
-    async def _work(self, queue: Iterator[_DueSession], base_url: str, delay_ns: int) -> None:
+    async def _work(self, queue: SessionQueue, retried: RetriedSessions, delay_ns: int) -> None:
         await self._clock.sleep_until(self._clock.now_ns() + delay_ns)
-        while (session := self._again.popleft() if self._again else next(queue, None)) is not None:
+        while (session := await queue.next()) is not None:
             if session.due_ns is not None:
                 await self._clock.sleep_until(session.due_ns + self._outages.paused_ns - _LOAD_NS)
-            records = await self._play_with_retries(session, base_url)
-            if records is None:
+            played = await retried.play(session)
+            if played is None:
                 return
-            if self._outages.suspects and any(_unreached(record) for record in records):
-                self._doubtful.append((session, records))
-                continue
-            doubtful, self._doubtful = self._doubtful if not self._outages.suspects else [], []
-            for each in (*(failed for _, failed in doubtful), records):
-                await self._commit(each)
+            for records in queue.played(session, *played):
+                for record in records:
+                    await self._in_writer_thread(self._writer.commit, record)
+                    self._observer.turn(record)
             await self._write_outages()
-
-    async def _commit(self, records: Sequence[TurnRecord]) -> None:
-        """Store the turns of a session."""
-        for record in records:
-            await self._in_writer_thread(self._writer.commit, record)
-            self._observer.turn(record)
 
     def _announce(self, outage: Outage) -> None:
         """Say that an outage begins, is over, or has lasted too long."""
@@ -299,10 +294,10 @@ class _Run:
                 f"the endpoint could not be reached for {lasted} ({why}), and turns.patience is {patience}"
             )
             self._outages_over.append(outage)
+            self._queue.close()
             self._observer.note(f"{self.unreachable}: the run stops")
         else:
-            self._again += [session for session, _ in self._doubtful]
-            self._doubtful.clear()
+            self._queue.excuse()
             self._observer.note(
                 f"endpoint unreachable since {since} ({why}); probing for up to {patience}; Ctrl-C stops"
             )
@@ -313,131 +308,5 @@ class _Run:
             facts = {"since_wall_ns": outage.wall_ns, "seconds": outage.seconds, "over": outage.over}
             await self._in_writer_thread(self._writer.add_outage, {**facts, "reason": outage.failure.message})
 
-    async def _play_with_retries(self, session: _DueSession, base_url: str) -> list[TurnRecord] | None:
-        """Play one session, trying again if its failure may pass.
-
-        An endpoint without a free session is asked again until it has one; that is not an attempt. Neither
-        is one that fell into an outage: the attempts are counted from the beginning when that is over.
-
-        Returns:
-            The records of the last attempt; None if an outage has outlasted the run's patience.
-        """
-        patience = Patience(self._turns.patience)
-        attempt = 1 + max(self._earlier.get(job.turn_id, 0) for job in session.jobs)
-        tries, busy_tries, noted = 1, 0, False
-        while True:
-            played = await self._play_when_admitted(session, base_url, attempt, patience)
-            if played is None:
-                return None
-            records, contact = played
-            # The turn that ended the session. Those after it fail too, but only because of it.
-            failed = next((record for record in records if record.failure is not None), None)
-            kind = failed.failure.kind if failed is not None and failed.failure is not None else None
-            how = Retry.NEVER if kind is None else retry_of(kind)
-            if contact is Contact.OUTAGE:
-                if not noted:  # but not every probe
-                    await self._note_failed(records)
-                attempt, tries, noted = attempt + (not noted), 1, True
-                continue
-            noted = False
-            busy, limited = kind is FailureKind.BUSY, kind is FailureKind.RATE_LIMITED
-            self._stays_busy &= busy
-            if failed is None or how is Retry.NEVER:
-                return records
-            if self._stays_busy:
-                return _explained(records, failed, "another turn has waited for a free session in vain")
-            asked_s = self._requested_wait_s(failed)
-            backoffs = min(busy_tries + 1, _LAST_BUSY_TRY) if busy else tries
-            delay_s = self._backoff.delay_s(backoffs, asked_s, how)
-            if limited:  # the gate keeps other sessions from the same limit; this one waits there too
-                self._gate.close_for(delay_s)
-            if not busy and tries > self._turns.retries:
-                return records
-            if not patience.fits(delay_s):
-                self._stays_busy = busy
-                wait = (
-                    f"it asks to wait {min(asked_s, 1e9):.0f} s" if asked_s is not None else "no wait is left"
-                )
-                return _explained(records, failed, f"{wait}, and turns.patience is {patience.seconds:g} s")
-            if not busy or not busy_tries:
-                await self._note_failed(records)
-            if not limited:
-                if busy and not busy_tries:
-                    why = f"at most, until {self._plan.spec.name} has a free session"
-                    self._observer.waiting(patience.left_s, why)
-                patience.spend(delay_s)
-                await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))
-            busy_tries += busy
-            attempt += not busy
-            tries += not busy
-
-    async def _note_failed(self, records: Sequence[TurnRecord]) -> None:
-        """Store the failures of an attempt that will be retried."""
-        for record in records:
-            if record.failure is not None:
-                await self._in_writer_thread(self._writer.attempt_failed, record)
-
-    async def _play_when_admitted(
-        self, session: _DueSession, base_url: str, attempt: int, patience: Patience
-    ) -> tuple[list[TurnRecord], Contact] | None:
-        """Play one session once the endpoint's rate limits allow it; fail it if that takes too long.
-
-        Returns:
-            Its records, and what they say about the endpoint; None if an outage has outlasted the run's
-            patience.
-        """
-        began_ns = self._clock.now_ns()
-        if self._gate.closed_s > 0:
-            self._observer.waiting(self._gate.closed_s, "for the endpoint's rate limit")
-        if not await self._gate.wait(patience.left_s):
-            failure = Failure(
-                FailureKind.RATE_LIMITED,
-                f"not played: the endpoint's rate limit asks to wait another {self._gate.closed_s:.0f} s, "
-                f"and turns.patience is {patience.seconds:g} s",
-            )
-            records = unplayed_turns(session.jobs, attempt, failure, self._clock)
-            return self._with_schedule(records, session), Contact.NO_DOUBT
-        patience.spend((self._clock.now_ns() - began_ns) / 1e9)
-        entered_ns = await self._outages.enter()
-        if entered_ns is None:
-            return None
-        records = await self._attempts.play(
-            session.jobs, self._sessions, base_url, attempt, self._intended_ns(session)
-        )
-        for record in records:
-            self._gate.update(record.rate_limits)
-        first = records[0]
-        contact = self._outages.report(entered_ns, first.failure, ready=first.trace.ready_ns is not None)
-        return self._with_schedule(records, session), contact
-
-    def _intended_ns(self, session: _DueSession) -> int | None:
-        """Return when a session of an open loop is due: outages have moved the whole schedule."""
-        return None if session.due_ns is None else session.due_ns + self._outages.paused_ns
-
-    def _with_schedule(self, records: list[TurnRecord], session: _DueSession) -> list[TurnRecord]:
-        """Return the records of a session with when it was due; later turns follow from the first."""
-        first, *later = records
-        trace = replace(first.trace, intended_ns=self._intended_ns(session))
-        return [replace(first, trace=trace), *later]
-
-    def _requested_wait_s(self, failed: TurnRecord) -> float | None:
-        """Return the seconds that the endpoint asks to wait after a failure, or None."""
-        asked_s = failed.retry_after_s
-        if asked_s is not None and not math.isnan(asked_s):
-            return asked_s
-        limited = failed.failure is not None and failed.failure.kind is FailureKind.RATE_LIMITED
-        return self._gate.resets_s if limited else None
-
     async def _in_writer_thread(self, work: Callable[[_T], object], what: _T) -> None:
         await asyncio.get_running_loop().run_in_executor(self._writer_thread, work, what)
-
-
-def _unreached(record: TurnRecord) -> bool:
-    return record.failure is not None and record.failure.kind in UNREACHABLE
-
-
-def _explained(records: Sequence[TurnRecord], failed: TurnRecord, why: str) -> list[TurnRecord]:
-    """Return the records of an attempt, saying of the failed one why no attempt follows."""
-    assert failed.failure is not None
-    failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")
-    return [replace(record, failure=failure) if record is failed else record for record in records]

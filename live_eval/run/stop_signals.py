@@ -1,14 +1,17 @@
-"""Ctrl-C and SIGTERM, from the beginning of a command to its end: one owner, whatever the command plays.
+"""Ctrl-C, SIGTERM and SIGHUP, from the beginning of a command to its end: one owner, whatever it plays.
 
-The first signal asks what is being played to stop; a later one ends the command at once. Signals within a
-second of each other are one request: GNU ``timeout`` signals its child, and then the group that the child is
-in.
+The first signal asks what is being played to stop. A later one ends the command at once, and kills it where
+it does not end within seconds, as while it waits for a disk or a locked database: a run survives that.
+Signals within a second of each other are one request: GNU ``timeout`` signals its child, and then the group
+that the child is in. SIGHUP comes when the terminal is closed; under ``nohup`` it stays ignored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import signal
 import threading
 import time
@@ -16,25 +19,60 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
 
-__all__ = ["StopSignals"]
+__all__ = ["STOP_SIGNALS", "StopSignals", "close_lost_terminal", "stop_signals"]
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
+STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)))
+"""The signals that ask a command to end."""
+
 _REPEAT_S = 1.0
+_GRACE_S = 3.0
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the `STOP_SIGNALS` without SIGHUP if it is ignored, as under ``nohup``."""
+    return [
+        number
+        for number in STOP_SIGNALS
+        if number is not _HANGUP or signal.getsignal(number) is not signal.SIG_IGN
+    ]
+
+
+def close_lost_terminal() -> None:
+    """Discard what is written to a terminal that has been closed: writing to it fails."""
+    for descriptor in (1, 2):
+        try:
+            os.get_terminal_size(descriptor)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                null = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(null, descriptor)
+                os.close(null)
 
 
 class StopSignals:
-    """Handles Ctrl-C and SIGTERM while it is entered. In another thread than the main one, it does nothing.
+    """Handles the `stop_signals` while it is entered. In another thread than the main one, it does nothing.
 
     A signal raises KeyboardInterrupt, except for the first one within `gently`, which only sets `requested`,
-    and the first one within `cancelling`, which also cancels the task.
+    and the first one within `cancelling`, which also cancels the task. A later one also ends the process
+    after a few seconds.
 
     Args:
         now_s: Returns the time in seconds.
+        end_soon: Called with a later signal; ends the process after a few seconds by default.
     """
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        now_s: Callable[[], float] = time.monotonic,
+        end_soon: Callable[[], None] | None = None,
+    ) -> None:
         self.requested = False
+        self.last_words = "Interrupted."
+        """Printed if the process has to be ended."""
         self._now_s = now_s
+        self._end_soon = end_soon or self._end_process_soon
         self._last_s: float | None = None
         self._gentle = 0
         self._cancel: Callable[[], object] | None = None
@@ -42,7 +80,7 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._take) for number in _SIGNALS}
+            self._before = {number: signal.signal(number, self._take) for number in stop_signals()}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,13 +126,28 @@ class StopSignals:
         finally:
             inside, self._cancel = False, None
 
-    def _take(self, _number: int, _frame: FrameType | None) -> None:
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if number == _HANGUP:
+            close_lost_terminal()
         now_s = self._now_s()
         if self._last_s is not None and now_s - self._last_s < _REPEAT_S:
             return
         self._last_s = now_s
         first, self.requested = not self.requested, True
+        if not first:
+            self._end_soon()
         if not (first and self._gentle):
             raise KeyboardInterrupt
         if self._cancel is not None:
             self._cancel()
+
+    def _end_process_soon(self) -> None:
+        timer = threading.Timer(_GRACE_S, self._end_process)
+        timer.daemon = True
+        timer.start()
+
+    def _end_process(self) -> None:
+        with contextlib.suppress(OSError):
+            show_cursor = _SHOW_CURSOR if os.isatty(2) else ""
+            os.write(2, f"{show_cursor}{self.last_words}\n".encode())
+        os._exit(128 + signal.SIGINT)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from live_eval.errors import DataError
 
-__all__ = ["atomic_write", "csv_line", "flattened", "private_folder", "read_rows", "read_text"]
+__all__ = [
+    "atomic_write",
+    "csv_line",
+    "flattened",
+    "private_file",
+    "private_folder",
+    "private_opener",
+    "read_rows",
+    "read_text",
+]
 
 # A spreadsheet reads a cell that begins so as a formula (OWASP, "CSV Injection").
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
@@ -117,18 +127,43 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Write atomically: yield a temporary file that replaces `path` on success.
 
     Symlinks, devices and pipes are written through and never replaced: ``/dev/stdout`` is a symlink, and may
-    point to a file.
+    point to a file. A new file is a `private_file`; one that exists keeps its mode.
 
     Raises:
-        OSError: The temporary file cannot replace `path`.
+        OSError: The temporary file cannot be made, or cannot replace `path`.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path
         return
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # a symlink of that name would be written through
+    private_file(part)
+    if path.exists():
+        with suppress(OSError):  # somebody else's file, in a folder of ours
+            part.chmod(path.stat().st_mode & 0o777)
     yield part
     part.replace(path)
+
+
+def private_file(path: Path) -> Path:
+    """Create an empty file that only its user may read, whatever the umask; return its path.
+
+    A file that exists stays as it is.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    os.close(private_opener(path, os.O_CREAT | os.O_WRONLY))
+    return path
+
+
+def private_opener(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file for `open`, as its `opener`: a file that is created is one that only its user may read.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    return os.open(path, flags, 0o600)
 
 
 def private_folder(path: Path) -> Path:

@@ -49,12 +49,13 @@ class Endpoint:
 
 
 class Fuse(SilentObserver):
-    """Kills the endpoint once some turns are stored; starts it again `seconds` later, if ever."""
+    """Kills the endpoint `wait_s` after some turns are stored; starts it `seconds` later, if ever."""
 
-    def __init__(self, endpoint: Endpoint, after: int, seconds: float | None) -> None:
+    def __init__(self, endpoint: Endpoint, after: int, seconds: float | None, *, wait_s: float = 0.0) -> None:
         self._endpoint = endpoint
         self._after = after
         self._seconds = seconds
+        self._wait_s = wait_s
         self._turns = 0
         self.task: asyncio.Task[None] | None = None
         self.notes: list[str] = []
@@ -68,6 +69,7 @@ class Fuse(SilentObserver):
         self.notes.append(text)
 
     async def _blow(self) -> None:
+        await asyncio.sleep(self._wait_s)
         await self._endpoint.kill()
         if self._seconds is not None:
             await asyncio.sleep(self._seconds)
@@ -91,8 +93,8 @@ async def endpoint() -> AsyncIterator[Endpoint]:
             await one.kill()
 
 
-def settings(base_url: str, folder: Path, **turns: Any) -> dict[str, Any]:
-    speech = calibration_speech(200, RATE)
+def settings(base_url: str, folder: Path, speech_ms: int = 200, **turns: Any) -> dict[str, Any]:
+    speech = calibration_speech(speech_ms, RATE)
     soundfile.write(folder / "speech.wav", speech.audio.int16(), RATE)
     (folder / "manifest.jsonl").write_text(json.dumps({"id": "one", "audio": "speech.wav", "text": "ahem"}))
     shared = {"mode": "manual", "word_times": "off", "repeat": TURNS, "concurrency": 4, "reply_timeout": 2}
@@ -135,10 +137,7 @@ async def test_an_outage_loses_no_turn(retries: int, tmp_path: Path) -> None:
         outcome = await run(settings(one.base_url, tmp_path, retries=retries), tmp_path / "run", fuse)
         assert fuse.task is not None
         await fuse.task
-    cut = 4 if retries == 0 else 0  # sessions under way when it went; no attempt was left to them
-    assert outcome.complete
-    assert outcome.captured + outcome.failed == TURNS
-    assert outcome.failed <= cut
+    assert outcome == RunOutcome(TURNS, 0, interrupted=False)
     began, over = fuse.notes
     assert began.startswith("endpoint unreachable since ")
     assert "probing for up to 10 min; Ctrl-C stops" in began
@@ -146,6 +145,27 @@ async def test_an_outage_loses_no_turn(retries: int, tmp_path: Path) -> None:
     (outage,) = await asyncio.to_thread(outages, tmp_path / "run")
     assert outage["over"]
     assert 1 <= outage["seconds"] < 10
+
+
+@pytest.mark.slow
+async def test_the_last_session_is_played_again_if_an_outage_cut_it_off(tmp_path: Path) -> None:
+    async with endpoint() as one:
+        config = settings(one.base_url, tmp_path, 900, retries=0, repeat=2, concurrency=1)
+        fuse = Fuse(one, 1, 1.0, wait_s=0.4)
+        assert await run(config, tmp_path / "run", fuse) == RunOutcome(2, 0, interrupted=False)
+    _, (_, stored, failures) = await asyncio.to_thread(attempts, tmp_path / "run")
+    assert failures[0] == (1, True)
+    assert stored == [failures[-1][0] + 1]
+
+
+@pytest.mark.slow
+async def test_a_last_session_that_the_endpoint_closes_fails_without_another_attempt(tmp_path: Path) -> None:
+    async with endpoint() as one:
+        config = settings(one.base_url, tmp_path, 900, retries=0, repeat=2, concurrency=1)
+        fuse = Fuse(one, 1, 0.0, wait_s=0.4)  # it is back at once
+        assert await run(config, tmp_path / "run", fuse) == RunOutcome(1, 1, interrupted=False)
+    _, (_, stored, failures) = await asyncio.to_thread(attempts, tmp_path / "run")
+    assert (stored, failures) == ([1], [(1, False)])
 
 
 async def test_a_run_that_outlasts_its_patience_stops_and_is_resumed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import BinaryIO, Self
 import orjson
 
 from live_eval.errors import LiveEvalError
+from live_eval.text.files import private_file
 
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
 
@@ -166,7 +167,7 @@ class ReferenceProcess:
 
     def _open_log(self) -> BinaryIO:
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        return self._log.open("wb")
+        return private_file(self._log).open("wb")  # what was said stands in it
 
     def _log_tail(self) -> str:
         return self._log.read_text("utf-8", errors="replace")[-_TAIL_CHARACTERS:].strip() or "(nothing)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.utils
 import json
 import math
@@ -279,6 +280,17 @@ def _refused(
     return CallFailure(CallProblem.REJECTED, message, refused=frozenset(refused))
 
 
+def _date_s(header: str) -> float:
+    return email.utils.parsedate_to_datetime(header).timestamp()
+
+
+def _now_s(date: str | None, wall_ns: int) -> float:
+    """Return the time by the answer's `Date`, else by the clock here, which may be wrong."""
+    with contextlib.suppress(ValueError):
+        return _date_s(date) if date is not None else wall_ns / 1e9
+    return wall_ns / 1e9
+
+
 def _moved(error: openai.APIStatusError) -> str:
     """Return where an endpoint redirects to, without the secrets that a URL can contain."""
     place = public_url(error.response.headers.get("location", "")) or "elsewhere"
@@ -312,7 +324,7 @@ def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
         seconds = float(value)
     except ValueError:
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - wall_ns / 1e9
+            seconds = _date_s(value) - _now_s(error.response.headers.get("date"), wall_ns)
         except ValueError:
             return None
     return None if math.isnan(seconds) else max(0.0, seconds)

@@ -20,9 +20,9 @@ __all__ = ["BoundaryCache"]
 class BoundaryCache:
     """A folder with one small JSON file for each recording and method.
 
-    The name of an entry is a hash of everything that determines the boundaries: the bytes of the recording
-    and of its clean take, the method's version, the recogniser and the script. The folder can be deleted at
-    any time, and several processes may share it.
+    The name of an entry is two hashes of what determines the boundaries: one of the bytes of the recording
+    and of its clean take, one of the method's version, the recogniser and the script. The folder can be
+    deleted at any time, and several processes may share it.
 
     Args:
         folder: The folder; by default one in the user's cache directory.
@@ -40,13 +40,16 @@ class BoundaryCache:
         Raises:
             AudioError: The recording cannot be read.
         """
-        digest = hashlib.sha256(json.dumps([method, recogniser, case.text if recogniser else None]).encode())
-        digest.update(_sha256(case.audio_path))
-        if case.clean_audio_path is not None:
-            # `Path.is_file` raises for a name that is too long.
-            readable = os.path.isfile(case.clean_audio_path)
-            digest.update(_sha256(case.clean_audio_path) if readable else b"clean take not there")
-        return digest.hexdigest()
+        how = json.dumps([method, recogniser, case.text if recogniser else None])
+        return f"{_recording_key(case)}-{hashlib.sha256(how.encode()).hexdigest()[:16]}"
+
+    def entries(self, case: Case) -> list[Path]:
+        """Return the files with the boundaries of a case's recording, by whatever method.
+
+        Raises:
+            AudioError: The recording cannot be read.
+        """
+        return sorted(self._folder.glob(f"{_recording_key(case)}-*.json"))
 
     def get(self, key: str) -> SpeechBoundaries | None:
         """Return the entry of `key`; None if there is none or it cannot be read."""
@@ -71,6 +74,15 @@ class BoundaryCache:
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}.json"
+
+
+def _recording_key(case: Case) -> str:
+    digest = hashlib.sha256(_sha256(case.audio_path))
+    if case.clean_audio_path is not None:
+        # `Path.is_file` raises for a name that is too long.
+        readable = os.path.isfile(case.clean_audio_path)
+        digest.update(_sha256(case.clean_audio_path) if readable else b"clean take not there")
+    return digest.hexdigest()
 
 
 def _sha256(path: Path) -> bytes:

@@ -1,13 +1,21 @@
 """``live-eval runs``: list, delete, gc."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from live_eval.cli import cli
+from live_eval.clock import SystemClock
+from live_eval.errors import FailureKind
 from live_eval.recording import RunWriter
+from live_eval.run.plan import Job
+from live_eval.run.session_attempt import unplayed_turns
+from live_eval.speech.boundaries import BoundaryCache
+from live_eval.types import Failure, SpeechBoundaries
+from tests.support.campaigns import a_case
 
 
 def runs(*arguments: object, answer: str | None = None) -> Result:
@@ -68,6 +76,29 @@ def test_nothing_is_deleted_without_a_yes(died: Path) -> None:
     assert died.exists()
     assert runs("delete", died, answer="y\n").exit_code == 0
     assert not died.exists()
+
+
+def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache, names = BoundaryCache(), ("shared", "own")
+    for name in names:
+        (tmp_path / name).write_text(name)
+        case = replace(a_case(1), audio_path=tmp_path / name)
+        cache.put(cache.key(case, "1", "hearing"), SpeechBoundaries(onset_ns=0, voice_end_ns=1))
+    for run, played in (("first", names), ("second", names[:1])):
+        with RunWriter.create(tmp_path / "recordings" / run, {}) as writer:
+            for name in played:
+                failure = Failure(FailureKind.CLOSED, "gone")
+                job = Job(replace(a_case(1), case_id=name, audio_path=tmp_path / name), 0)
+                (record,) = unplayed_turns([job], 1, failure, SystemClock())
+                writer.commit(record)
+            writer.end()
+    assert len(list((tmp_path / "cache").rglob("*.json"))) == 2
+    assert runs("delete", tmp_path / "recordings" / "first", "--yes").exit_code == 0
+    (left,) = (tmp_path / "cache").rglob("*.json")
+    assert cache.entries(replace(a_case(1), audio_path=tmp_path / "shared")) == [left]
 
 
 def test_what_is_no_run_is_not_deleted(tmp_path: Path, died: Path) -> None:

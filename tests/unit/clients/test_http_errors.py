@@ -1,8 +1,10 @@
 """Failures of HTTP requests by status and body."""
 
+from email.utils import formatdate
+
 import pytest
 
-from live_eval.clients.transports._http_errors import Address
+from live_eval.clients.transports._http_errors import Address, retry_after_s
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 
@@ -88,3 +90,13 @@ def test_a_refusal_that_may_be_due_to_the_path_names_it(status: int, body: str, 
 def test_the_path_is_named_without_secrets() -> None:
     message = refused(401, "", "wss://h:1/v1/topsecret/realtime?key=topsecret").message
     assert "the path '/v1/***/realtime' was asked for" in message
+
+
+@pytest.mark.parametrize(
+    ("date", "waits_s"),
+    [(formatdate(1_000_010, usegmt=True), 20), ("the other day", 3_630), (None, 3_630)],
+)
+def test_a_date_to_wait_for_is_compared_with_the_date_of_the_answer(date: str | None, waits_s: int) -> None:
+    """The clock here is an hour slow."""
+    an_hour_ago_ns = (1_000_000 - 3_600) * 1_000_000_000
+    assert retry_after_s(formatdate(1_000_030, usegmt=True), an_hour_ago_ns, date) == waits_s

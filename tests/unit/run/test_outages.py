@@ -12,6 +12,8 @@ from live_eval.types import Failure
 
 S = 1_000_000_000
 REFUSED = Failure(FailureKind.CONNECTION_REFUSED, "nothing listens there")
+CLOSED = Failure(FailureKind.CLOSED, "gone")
+STALLED = Failure(FailureKind.STALLED, "nothing more came")
 
 
 class Endpoint:
@@ -48,7 +50,7 @@ class Endpoint:
             while left and (contact := await self.dial()) is not None:
                 contacts.append(contact)
                 left -= contact is Contact.NO_DOUBT
-                if contact is Contact.MISSED:
+                if contact is Contact.DOUBT:
                     await self.clock.sleep_until(self.clock.now_ns() + S)
 
         async with asyncio.TaskGroup() as tasks:
@@ -61,7 +63,7 @@ async def test_an_outage_costs_no_attempt_but_the_two_before_it_is_known() -> No
     endpoint = Endpoint(lambda at_s: 12 <= at_s < 132)
     contacts = await endpoint.workers(4, 6)
     assert contacts.count(Contact.NO_DOUBT) == 24
-    assert contacts.count(Contact.MISSED) == 2
+    assert contacts.count(Contact.DOUBT) == 2
     assert [over for over, _ in endpoint.said] == [False, True]
     assert 117 <= endpoint.said[1][1] <= 130
 
@@ -87,23 +89,53 @@ async def test_the_gate_closes_for_good_when_patience_has_run_out() -> None:
 
 async def test_an_endpoint_that_never_answered_is_no_outage() -> None:
     endpoint = Endpoint(lambda _: True, reached=False)
-    assert [await endpoint.dial() for _ in range(9)] == [Contact.MISSED] * 9
+    assert [await endpoint.dial() for _ in range(9)] == [Contact.NO_DOUBT] * 9
     assert not endpoint.said
-    assert not endpoint.gate.suspects
 
 
 async def test_without_patience_there_is_no_pause() -> None:
     endpoint = Endpoint(lambda _: True, patience_s=0)
-    assert [await endpoint.dial() for _ in range(9)] == [Contact.MISSED] * 9
+    assert [await endpoint.dial() for _ in range(9)] == [Contact.NO_DOUBT] * 9
 
 
-async def test_single_failures_among_others_are_no_outage() -> None:
+@pytest.mark.parametrize("failure", [REFUSED, CLOSED])
+async def test_single_failures_among_others_are_no_outage(failure: Failure) -> None:
     gate = Endpoint(lambda _: False).gate
-    for dialled_ns in range(0, 100, 2):
-        assert gate.report(dialled_ns, REFUSED) is Contact.MISSED
-        assert gate.suspects
+    for dialled_ns in range(1, 100, 2):
+        assert gate.report(dialled_ns, failure) is Contact.DOUBT
+        assert not gate.opened_since(dialled_ns)
         assert gate.report(dialled_ns + 1, None) is Contact.NO_DOUBT
-        assert not gate.suspects
+        assert gate.opened_since(dialled_ns)
+
+
+async def test_sessions_that_an_outage_cuts_off_do_not_count() -> None:
+    gate = Endpoint(lambda _: False).gate
+    assert gate.report(9, CLOSED, ready=True) is Contact.DOUBT  # the outage is not known yet
+    for at_ns in (10, 11, 12):
+        gate.report(at_ns, REFUSED)
+    assert gate.report(8, STALLED, ready=True) is Contact.OUTAGE
+    gate.report(20, None)
+    assert gate.report(7, STALLED, ready=True) is Contact.OUTAGE
+    assert gate.report(21, CLOSED, ready=True) is Contact.DOUBT
+
+
+async def test_a_proxy_in_the_endpoints_place_is_no_endpoint() -> None:
+    endpoint = Endpoint(lambda _: False)
+    unavailable = Failure(FailureKind.UNAVAILABLE, "bad gateway")
+    assert [endpoint.gate.report(at_ns, unavailable, away=True) for at_ns in (1, 2, 3)][-1] is Contact.OUTAGE
+
+
+async def test_a_probe_that_is_cut_off_at_once_is_not_repeated_at_once() -> None:
+    endpoint = Endpoint(lambda _: False)
+    for at_ns in (1, 2, 3):
+        endpoint.gate.report(at_ns, REFUSED)
+    probes = []
+    for _ in range(5):
+        entered_ns = await endpoint.gate.enter()
+        assert entered_ns is not None
+        probes.append(entered_ns / S)
+        assert endpoint.gate.report(entered_ns, CLOSED) is Contact.OUTAGE
+    assert all(after - before >= 0.5 for before, after in itertools.pairwise([0, *probes]))
 
 
 async def test_a_session_dialled_before_the_outage_does_not_end_it() -> None:
@@ -123,7 +155,7 @@ async def test_an_attempt_that_timed_out_after_the_outage_does_not_count() -> No
     assert [gate.report(at_ns, REFUSED) for at_ns in (10, 11, 12)][-1] is Contact.OUTAGE
     gate.report(20, None)
     assert gate.report(13, REFUSED) is Contact.OUTAGE
-    assert gate.report(9, REFUSED) is Contact.MISSED
+    assert gate.report(9, REFUSED) is Contact.DOUBT
 
 
 @pytest.mark.parametrize("kind", [FailureKind.RATE_LIMITED, FailureKind.BUSY, FailureKind.AUTHENTICATION])

@@ -2,6 +2,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,8 +25,13 @@ def now() -> Now:
 
 
 @pytest.fixture
-def stop(now: Now) -> Iterator[StopSignals]:
-    with StopSignals(now) as signals:
+def end_soon() -> Mock:
+    return Mock()
+
+
+@pytest.fixture
+def stop(now: Now, end_soon: Mock) -> Iterator[StopSignals]:
+    with StopSignals(now, end_soon) as signals:
         yield signals
 
 
@@ -33,11 +39,24 @@ def send(number: signal.Signals = signal.SIGTERM) -> None:
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_command_that_plays_nothing(stop: StopSignals, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_command_that_plays_nothing(
+    stop: StopSignals, number: signal.Signals, end_soon: Mock
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         send(number)
     assert stop.requested
+    end_soon.assert_not_called()
+
+
+def test_a_closed_terminal_is_ignored_where_it_was_before() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with StopSignals() as stop:
+            send(signal.SIGHUP)
+        assert not stop.requested
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_gentle_block_goes_on(stop: StopSignals, now: Now) -> None:
@@ -52,12 +71,13 @@ def test_a_gentle_block_goes_on(stop: StopSignals, now: Now) -> None:
         send()
 
 
-def test_a_later_signal_ends_even_a_gentle_block(stop: StopSignals, now: Now) -> None:
+def test_a_later_signal_ends_even_a_gentle_block(stop: StopSignals, now: Now, end_soon: Mock) -> None:
     with stop.gently():
         send(signal.SIGINT)
         now.s += 1
         with pytest.raises(KeyboardInterrupt):
             send()
+    end_soon.assert_called_once()
 
 
 @pytest.mark.asyncio

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import os
+import stat
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.text.files import atomic_write, csv_line, read_rows
+from live_eval.text.files import atomic_write, csv_line, private_file, private_opener, read_rows
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -24,6 +25,24 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         place.write_text("whole")
     assert path.read_text() == "whole"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_new_files_are_private_and_others_keep_their_mode(tmp_path: Path) -> None:
+    old, new, made, opened = (tmp_path / name for name in ("old", "new", "made", "opened"))
+    old.write_text("before")
+    old.chmod(0o664)
+    before = os.umask(0)
+    try:
+        for path in (old, new):
+            with atomic_write(path) as part:
+                part.write_text("after")
+        private_file(made)
+        open(opened, "w", opener=private_opener).close()
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (old, new, made, opened)]
+    assert modes == [0o664, 0o600, 0o600, 0o600]
 
 
 def test_symlinks_and_pipes_are_written_through(tmp_path: Path) -> None:

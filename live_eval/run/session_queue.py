@@ -1,0 +1,148 @@
+"""The sessions of a run: those to play, and those whose failure waits for a verdict.
+
+A session that could not be opened or was cut off may be the first sign of an outage, whatever attempts are
+left to it. Its failure counts once a later session has been opened, and is excused once an outage is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from live_eval.recording.record import TurnRecord
+from live_eval.run.plan import Job
+
+__all__ = ["DueSession", "SessionQueue"]
+
+_MOST_CUTS = 2
+
+
+@dataclass(slots=True, eq=False)
+class DueSession:
+    """The turns of a session that is to be played.
+
+    Args:
+        jobs: The turns.
+        due_ns: When it is due, in an open loop, if there were no outage; None in a closed loop.
+        attempt: Number of its next attempt.
+        cut: Whether an attempt was cut off and no session has been opened since.
+        cuts: How often an outage began while it was under way.
+        excused: Records of an attempt that does not count; they are yet to be stored.
+    """
+
+    jobs: Sequence[Job]
+    due_ns: int | None
+    attempt: int = 1
+    cut: bool = False
+    cuts: int = 0
+    excused: Sequence[TurnRecord] = ()
+
+    def excuse(self) -> bool:
+        """Return whether an outage excuses the attempt that has failed.
+
+        One that is under way whenever the endpoint goes away is what it dies of: the third time counts.
+        """
+        self.cuts += self.cut
+        counts = self.cut and self.cuts > _MOST_CUTS
+        self.cut = False
+        return not counts
+
+
+@dataclass(slots=True, eq=False)
+class _Doubt:
+    session: DueSession
+    records: Sequence[TurnRecord]
+    since_ns: int
+    asking: bool = False  # it is played once more, to find out whether the endpoint is there
+
+
+class SessionQueue:
+    """Hands out the sessions of a run to its workers.
+
+    Call `played` for each session that `next` has returned.
+
+    Args:
+        sessions: The sessions, in the order in which they are due.
+        opened_since: Returns whether a session that was dialled at a time or later has been opened.
+    """
+
+    def __init__(self, sessions: Iterable[DueSession], opened_since: Callable[[int], bool]) -> None:
+        self._sessions = iter(sessions)
+        self._opened_since = opened_since
+        self._again: deque[DueSession] = deque()
+        self._doubts: list[_Doubt] = []
+        self._counted: list[Sequence[TurnRecord]] = []
+        self._playing = 0
+        self._closed = False
+        self._changed = asyncio.Event()
+
+    async def next(self) -> DueSession | None:
+        """Return the next session to play; None if there is none and will be none.
+
+        Waits while it depends on other workers whether a session is played again. If it depends on no
+        session any more, one of those in doubt is played once more: if it can be opened, its failure counts.
+        """
+        while not self._closed:
+            session = self._again.popleft() if self._again else next(self._sessions, None)
+            if session is None and not self._doubts:
+                return None
+            if session is None and not self._playing:
+                doubt = self._doubts[0]
+                doubt.asking, session = True, doubt.session
+            if session is not None:
+                self._playing += 1
+                return session
+            await self._changed.wait()
+        return None
+
+    def played(
+        self, session: DueSession, records: Sequence[TurnRecord], doubt_since_ns: int | None
+    ) -> list[Sequence[TurnRecord]]:
+        """Take the records of a session whose attempts are used up, or that was captured.
+
+        Args:
+            session: The session.
+            records: Of its last attempt.
+            doubt_since_ns: None if they count; else they do once a session has been opened that was dialled
+                then or later.
+
+        Returns:
+            The records of all sessions that are known to count by now, to be stored.
+        """
+        self._playing -= 1
+        asked = next((each for each in self._doubts if each.session is session), None)
+        if asked is not None:
+            asked.asking = False  # its earlier attempt counts, or is still in doubt
+        elif doubt_since_ns is not None:
+            self._doubts.append(_Doubt(session, records, doubt_since_ns))
+        else:
+            self._counted.append(records)
+        self._counted += [each.records for each in self._doubts if self._opened_since(each.since_ns)]
+        self._doubts = [each for each in self._doubts if not self._opened_since(each.since_ns)]
+        counted, self._counted = self._counted, []
+        self._wake()
+        return counted
+
+    def excuse(self) -> None:
+        """Play the sessions in doubt again: their failures are due to an outage."""
+        for each in self._doubts:
+            session = each.session
+            if not (each.asking or session.excuse()):
+                self._counted.append(each.records)
+                continue
+            session.excused = each.records
+            if not each.asking:
+                self._again.append(session)
+        self._doubts.clear()
+        self._wake()
+
+    def close(self) -> None:
+        """Hand out no more sessions: the endpoint stays away."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
