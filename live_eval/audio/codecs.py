@@ -17,7 +17,7 @@ from live_eval.errors import AudioError, FailureKind
 if TYPE_CHECKING:
     from av import AudioCodecContext
 
-__all__ = ["OPUS_RATE_HZ", "Decoder", "OggOpusEncoder", "OpusEncoder", "samples_in"]
+__all__ = ["OPUS_RATE_HZ", "Decoder", "OggOpusEncoder", "OpusEncoder", "PartlyDecodedError", "samples_in"]
 
 OPUS_RATE_HZ = 48_000
 """The rate at which Opus counts time and is decoded, whatever rate was encoded (RFC 7845, 4)."""
@@ -70,6 +70,19 @@ def _opus_ms(packet: bytes) -> float:
     return length * frames if length * frames <= _LONGEST_OPUS_MS else 0.0
 
 
+class PartlyDecodedError(AudioError):
+    """A part of a chunk could not be decoded.
+
+    Args:
+        cause: Why.
+        pcm: The samples of the rest: int16 mono, shape (samples,).
+    """
+
+    def __init__(self, cause: AudioError, pcm: NDArray[np.int16]) -> None:
+        super().__init__(cause.kind, cause.message)
+        self.pcm = pcm
+
+
 class Decoder:
     """Decodes the chunks of one stream, in order.
 
@@ -96,18 +109,32 @@ class Decoder:
         The samples that an Ogg encoder puts before the sound (pre-skip) are dropped.
 
         Raises:
-            AudioError: The chunk is not encoded as `codec` says.
+            AudioError: The chunk is not encoded as `codec` says; a `PartlyDecodedError` where a page of an
+                Ogg stream is broken, or does not follow the page before it.
         """
         match self._codec.name:
             case CodecName.OPUS:
                 return self._opus_packet(data)
             case CodecName.OGG_OPUS:
-                pieces = [self._ogg_packet(packet) for packet in self._ogg.push(data)]
-                return np.concatenate(pieces) if pieces else np.empty(0, np.int16)
+                return self._ogg_pages(data)
             case CodecName.WAV:
                 return self._wav(data)
             case _:
                 return decode(data, self._codec)
+
+    def _ogg_pages(self, data: bytes) -> NDArray[np.int16]:
+        pieces, first_error = [np.empty(0, np.int16)], None
+        while True:
+            try:
+                for packet in self._ogg.push(data):
+                    pieces.append(self._ogg_packet(packet))
+                break
+            except AudioError as error:  # the reader goes on after what is broken
+                first_error, data = first_error or error, b""
+        pcm = np.concatenate(pieces)
+        if first_error is not None:
+            raise PartlyDecodedError(first_error, pcm)
+        return pcm
 
     def _ogg_packet(self, packet: bytes) -> NDArray[np.int16]:
         if packet.startswith(b"OpusHead"):

@@ -36,8 +36,9 @@ class OggReader:
         A first page, also of another logical stream, restarts the reader.
 
         Raises:
-            AudioError: The bytes are not Ogg pages, a page's checksum is wrong, or a page is missing. The
-                reader drops everything up to the end of the broken page; later bytes can be pushed.
+            AudioError: The bytes are not Ogg pages, or a page's checksum is wrong: the reader drops
+                everything up to the end of the broken page. Or a page does not follow the one before it:
+                raised after its packets. Later bytes can be pushed.
         """
         self._buffer += data
         while (page := self._page()) is not None:

@@ -10,9 +10,10 @@ from collections import deque
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from live_eval.audio import Codec, CodecName
-from live_eval.audio.codecs import Decoder, samples_in
+from live_eval.audio.codecs import Decoder, PartlyDecodedError, samples_in
 from live_eval.audio.rtp import Placed, RtpPacket
 from live_eval.recording.preroll import MARGIN_NS, Preroll
 from live_eval.session.reply_detection import Chunk, EnergySegmenter, StreamStretch
@@ -140,10 +141,18 @@ class Stream:
         self._decoder: Decoder | None = None
         self._segmenter: EnergySegmenter | None = None
         self._pcm = Codec(CodecName.PCM16, 0)
+        self._samples = 0
         self._settled = 0
         self._unsaid: list[tuple[int, str]] = []
         self._onset_ns: int | None = None
         self._voice_end_ns: int | None = None
+
+    @property
+    def unanswered(self) -> str:
+        """What has come, in words, where no reply has begun."""
+        sent_s = self._samples / self._pcm.rate_hz if self._samples else 0
+        audio = f"{sent_s:.1f} s of audio, in which no reply is audible" if sent_s else "no audio"
+        return f"{audio}, and {'some' if self._unsaid else 'no'} text"
 
     def user_speaks(self, onset_ns: int, voice_end_ns: int | None) -> None:
         """Note when the user begins to speak, and when they end as far as that is known."""
@@ -166,17 +175,26 @@ class Stream:
             placed: Where it is played, where it is a packet of a track.
 
         Raises:
-            AudioError: It cannot be decoded.
+            AudioError: It cannot be decoded, or a part of it; the rest was taken.
         """
         if self._decoder is None or self._segmenter is None:
             self._decoder = Decoder(codec)
             self._segmenter = EnergySegmenter(codec.rate_hz, self._silence_ns)
             self._segmenter.voice_end_ns = self._voice_end_ns
             self._pcm = Codec(CodecName.PCM16, codec.rate_hz)
-        pcm = self._decoder.decode(data)
+        try:
+            pcm = self._decoder.decode(data)
+        except PartlyDecodedError as error:
+            self._push(error.pcm, at_ns, placed)
+            raise
+        self._push(pcm, at_ns, placed)
+
+    def _push(self, pcm: NDArray[np.int16], at_ns: int, placed: Placed | None) -> None:
+        assert self._segmenter is not None
         if placed is not None and placed.concealed_samples:
             pcm = np.concatenate((np.zeros(placed.concealed_samples, np.int16), pcm))
         if len(pcm):
+            self._samples += len(pcm)
             self._segmenter.push(Chunk(at_ns, pcm, fresh=placed is not None and placed.fresh))
             self._settle()
 

@@ -53,6 +53,7 @@ _SECOND_NS = 1_000_000_000
 # A response on a track that has ended by its event sounds soon, or not at all.
 _SOUNDS_WITHIN_NS = 2 * _SECOND_NS
 _MOST_WARNINGS = 20  # of a kind, in a turn
+_UNREADABLE = (FailureKind.MALFORMED_MESSAGE, FailureKind.MALFORMED_AUDIO)
 
 
 class TurnState:
@@ -388,8 +389,9 @@ class TurnState:
             return True
         opened = [response for response in self._responses if self._is_open(response, at_ns)]
         if opened:
-            self.failure = self._overdue(opened[-1], at_ns)  # there is none before
-            return self.failure is not None
+            if (overdue := self._overdue(opened[-1], at_ns)) is not None:
+                self._fail_for_want(overdue.kind, overdue.message, at_ns)
+            return overdue is not None
         if not self.expects_answer:
             if at_ns - max(self._user_done_ns, quiet_ns) < self._limits.listen_s * _SECOND_NS:
                 return False
@@ -420,7 +422,7 @@ class TurnState:
         interrupted = interrupted or goes_on or not self.expects_answer
         if answer is None:
             if self.expects_answer and not goes_on:
-                self.fail(FailureKind.NO_RESPONSE, "the user left before a response came", at_ns)
+                self._fail_for_want(FailureKind.NO_RESPONSE, "the user left before a response came", at_ns)
         elif answer.status in (ResponseStatus.FAILED, ResponseStatus.INCOMPLETE):
             self._judge_answer(answer, at_ns)
         elif not interrupted and is_cut_off(answer.record()):
@@ -532,17 +534,18 @@ class TurnState:
             if answer is not None and answer.status in (ResponseStatus.FAILED, ResponseStatus.INCOMPLETE):
                 self._judge_answer(answer, at_ns)
         elif answer is None and self._stream is not None and media is not None and not media.packets:
-            self.fail(
+            self._fail_for_want(
                 FailureKind.NO_RTP,
                 f"expected the endpoint's audio, but no RTP packet came within {self._limits.reply_s:g} s "
                 "after the user's turn",
                 at_ns,
             )
         elif answer is None:
-            self.fail(
+            heard = "heard speech" if self._speech_at_ns is not None else "reported no speech"
+            did = heard if self._stream is None else f"sent {self._stream.unanswered}"
+            self._fail_for_want(
                 FailureKind.NO_RESPONSE,
-                f"no response within {self._limits.reply_s:g} s after the user's turn; the endpoint "
-                + ("heard speech" if self._speech_at_ns is not None else "reported no speech"),
+                f"no response within {self._limits.reply_s:g} s after the user's turn; the endpoint {did}",
                 at_ns,
             )
         elif is_cut_off(answer.record()):
@@ -551,12 +554,23 @@ class TurnState:
             self._judge_answer(answer, at_ns)
         self._judge_warnings()
 
+    def _first_warning(self, *kinds: FailureKind) -> Failure | None:
+        return next((warning for warning in self.warnings if warning.kind in kinds), None)
+
     def _judge_warnings(self) -> None:
         """Fail a turn in which something could not be read."""
-        kinds = (FailureKind.MALFORMED_MESSAGE, FailureKind.MALFORMED_AUDIO)
-        broken = [warning for warning in self.warnings if warning.kind in kinds]
-        if broken:  # what it held is lost, so the reply may not be whole
-            self.fail(broken[0].kind, broken[0].message, broken[0].at_ns)
+        broken = self._first_warning(*_UNREADABLE)
+        if broken is not None:  # what it held is lost, so the reply may not be whole
+            self.fail(broken.kind, broken.message, broken.at_ns)
+
+    def _fail_for_want(self, kind: FailureKind, message: str, at_ns: int) -> None:
+        """Fail a turn because something did not come; what could not be read may have been that."""
+        broken, error = self._first_warning(*_UNREADABLE), self._first_warning(FailureKind.NOT_FATAL_ERROR)
+        if error is not None:
+            message = f"{message}; an error had been reported: {error.message}"
+        if broken is not None and kind is not FailureKind.ENDLESS:
+            kind, message, at_ns = broken.kind, f"{broken.message}; later, {message}", broken.at_ns or at_ns
+        self.fail(kind, message, at_ns)
 
     def _cut_off(self, answer: OpenResponse, rest: str, at_ns: int) -> None:
         """Fail a turn whose last response was cut off."""
@@ -571,13 +585,11 @@ class TurnState:
         elif answer.status is ResponseStatus.INCOMPLETE:
             self.fail(FailureKind.RESPONSE_INCOMPLETE, f"response {name} is incomplete: {reason}", at_ns)
         elif self._modality is Modality.AUDIO and answer.playback_ns is not None and not answer.chunks:
-            self.fail(
-                FailureKind.NO_RTP, f"the sound of response {name} began and ended without a packet", at_ns
-            )
-        elif self._modality is Modality.AUDIO and not answer.chunks:
-            self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without audio", at_ns)
-        elif self._modality is Modality.TEXT and not answer.text:
-            self.fail(FailureKind.EMPTY_REPLY, f"response {name} completed without text", at_ns)
+            text = f"the sound of response {name} began and ended without a packet"
+            self.fail(FailureKind.NO_RTP, text, at_ns)
+        elif not (answer.chunks if self._modality is Modality.AUDIO else answer.text):
+            text = f"response {name} completed without {self._modality.value}"
+            self._fail_for_want(FailureKind.EMPTY_REPLY, text, at_ns)
 
 
 def _heard_until_ns(response: OpenResponse) -> int | None:

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from live_eval.audio import Codec, CodecName
-from live_eval.audio.codecs import OPUS_RATE_HZ, Decoder, OggOpusEncoder, OpusEncoder, samples_in
+from live_eval.audio.codecs import (
+    OPUS_RATE_HZ,
+    Decoder,
+    OggOpusEncoder,
+    OpusEncoder,
+    PartlyDecodedError,
+    samples_in,
+)
 from live_eval.errors import AudioError, FailureKind
 
 OPUS = Codec(CodecName.OPUS, OPUS_RATE_HZ)
@@ -113,3 +120,26 @@ def test_a_packet_longer_than_opus_allows_has_no_samples() -> None:
     assert samples_in(packet, OPUS) == 0
     with pytest.raises(AudioError, match="expected an Opus packet"):
         Decoder(OPUS).decode(packet)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 3, 2), (0, 1, 1, 2), (0, 2)], ids=["reordered", "doubled", "lost"])
+def test_pages_out_of_order_are_reported_and_decoded(order: tuple[int, ...]) -> None:
+    encoder, decoder = OggOpusEncoder(24_000), Decoder(OGG_OPUS)
+    pages = [encoder.encode(frame) for frame in frames(tone(24_000, 0.4), 24 * 80)]
+    samples, errors = len(decoder.decode(encoder.headers())), 0
+    for at in order:
+        try:
+            samples += len(decoder.decode(pages[at]))
+        except PartlyDecodedError as error:
+            assert error.kind is FailureKind.MALFORMED_AUDIO  # noqa: PT017 (it may also not be raised)
+            samples, errors = samples + len(error.pcm), errors + 1
+    assert samples == len(order) * 48 * 80 - OggOpusEncoder.PRE_SKIP
+    assert errors
+
+
+def test_what_came_before_a_broken_page_is_decoded() -> None:
+    encoder, decoder = OggOpusEncoder(24_000), Decoder(OGG_OPUS)
+    sound = encoder.headers() + encoder.encode(tone(24_000, 0.08).tobytes())
+    with pytest.raises(PartlyDecodedError, match="expected a page that begins with 'OggS'") as caught:
+        decoder.decode(sound + b"not a page")
+    assert len(caught.value.pcm) == 48 * 80 - OggOpusEncoder.PRE_SKIP

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from live_eval.audio import Codec, CodecName
-from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
+from live_eval.audio.codecs import OPUS_RATE_HZ, OggOpusEncoder, OpusEncoder
 from live_eval.audio.rtp import RtpPacket
 from live_eval.dialect import (
     Interrupted,
@@ -292,6 +292,24 @@ def stream(turn: TurnState, from_ms: int, to_ms: int, *, loud: bool) -> None:
             return
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("", "sent no audio, and no text"),
+        ("Hm.", "sent 2.4 s of audio, in which no reply is audible, and some text"),
+    ],
+)
+def test_a_stream_without_a_reply_says_what_it_held(said: str, words: str) -> None:
+    turn = in_stream()
+    if said:
+        stream(turn, 0, 2_400, loud=False)
+        turn.on_event(StreamText(said), 2_400 * MS)
+    assert turn.over(7_000 * MS)
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.NO_RESPONSE
+    assert turn.failure.message.endswith(words)
+
+
 def test_energy_finds_the_reply_and_the_turn_ends_after_its_silence() -> None:
     turn = in_stream()
     stream(turn, 0, 2_400, loud=False)
@@ -397,3 +415,21 @@ def test_sound_that_cannot_be_decoded_fails_the_turn_at_its_end_and_keeps_the_re
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.MALFORMED_MESSAGE
     assert len(turn.responses) == 1
+
+
+def test_pages_that_overtake_each_other_are_heard_and_fail_the_turn() -> None:
+    turn, encoder = TurnState(LIMITS, Modality.AUDIO, continuous=True), OggOpusEncoder(24_000)
+    codec = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
+    turn.user_speaks(0, 500 * MS)
+    turn.user_done(500 * MS)
+    turn.on_event(StreamAudio(encoder.headers(), codec), 0)
+    tone = (8_000 * np.sin(np.arange(1_920) / 10)).astype("<i2").tobytes()
+    pages = [encoder.encode(tone if 10 <= number < 22 else bytes(3_840)) for number in range(40)]
+    for at in range(1, len(pages) - 1, 3):  # every third page after the next one: none is in its place
+        pages[at], pages[at + 1] = pages[at + 1], pages[at]
+    for number, page in enumerate(pages):
+        turn.on_event(StreamAudio(page, codec), (600 + 80 * number) * MS)
+    assert turn.over(5 * S)
+    assert len(turn.responses) == 1
+    assert turn.failure is not None
+    assert turn.failure.kind is FailureKind.MALFORMED_AUDIO

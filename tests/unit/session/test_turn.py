@@ -282,6 +282,40 @@ def test_a_malformed_message_fails_the_turn_at_its_end_and_keeps_the_reply() -> 
     assert len(turn.responses[0].chunks) == 1
 
 
+@pytest.mark.parametrize("events", [(), ((3, ResponseStarted("r1")),), ((3, done()),)])
+def test_what_could_not_be_read_is_why_nothing_came(events: tuple[tuple[float, Event], ...]) -> None:
+    turn = state()
+    turn.user_done(2 * S)
+    feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
+    feed(turn, *events)
+    assert turn.over(14 * S)
+    assert kind_of(turn) is FailureKind.MALFORMED_MESSAGE
+    assert turn.failure is not None
+    assert turn.failure.message.startswith("expected JSON, came '{'; later, ")
+    assert turn.failure.at_ns == round(2.5 * S)
+
+
+def test_an_error_that_ended_nothing_is_named_where_nothing_came() -> None:
+    turn = state()
+    turn.user_done(2 * S)
+    feed(turn, (2.5, EndpointProblem(FailureKind.NOT_FATAL_ERROR, "the model is overloaded", False)))
+    assert turn.over(14 * S)
+    assert kind_of(turn) is FailureKind.NO_RESPONSE
+    assert turn.failure is not None
+    assert turn.failure.message.endswith(
+        "reported no speech; an error had been reported: the model is overloaded"
+    )
+
+
+def test_an_endless_reply_is_endless_whatever_could_not_be_read() -> None:
+    turn = state()
+    turn.user_done(2 * S)
+    feed(turn, (2.5, EndpointProblem(FailureKind.MALFORMED_MESSAGE, "expected JSON, came '{'", False)))
+    feed(turn, (3, audio(ms=61_000)))
+    assert turn.over(3 * S)
+    assert kind_of(turn) is FailureKind.ENDLESS
+
+
 def test_rate_limits_are_the_latest() -> None:
     turn = state()
     feed(turn, (1, RateLimits((RateLimit("requests", 10, 9, 1.0),))))
