@@ -95,6 +95,7 @@ class FailureKind(StrEnum):
     # Odd, but no failure of the turn: counted as warnings.
     AUDIO_ODD = "audio_odd"
     AUDIO_AFTER_DONE = "audio_after_done"
+    AUDIO_REPEATED = "audio_repeated"
     UNKNOWN_EVENT = "unknown_event"
     NOT_FATAL_ERROR = "not_fatal_error"
     TRANSCRIPT_LATE = "transcript_late"

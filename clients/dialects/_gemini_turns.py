@@ -57,6 +57,7 @@ CONTENT = frozenset(
 """The known fields of ``serverContent``."""
 
 _SILENCE_NS = 5_000_000_000
+_LATE_NS = 500_000_000
 _AUDIO_RATE_HZ = 24_000
 _GOES_ON, _IDLE = "IN_PROGRESS", ("IDLE", "REQUIRES_ACTION")
 _WAITS = "NEED_MORE_INPUT"
@@ -112,6 +113,8 @@ class Turns:
         self._heard_saved = ""
         self._heard_whole = False
         self._interrupted_idle = False
+        self._generates = False
+        self._ended_ns = 0  # when the last reply ended, or when audio last came late for it
         self._usage: Usage | None = None
         self.owed = True
         """Whether the endpoint owes a reply to what the user said or will say."""
@@ -132,6 +135,10 @@ class Turns:
     def user_spoke(self) -> None:
         """Note that the user was heard, or began or ended a turn: a reply is due."""
         self.owed = self._user_was_heard = True
+
+    def resumable(self, resumable: bool) -> None:
+        """Note whether the session can be resumed now: it cannot while the model generates."""
+        self._generates = not resumable
 
     def saved(self) -> None:
         """Note that a handle restores what was heard so far."""
@@ -173,7 +180,7 @@ class Turns:
             outputs.append(ReplyAudioDone(self.active.response_id))
         if content.flag("interrupted"):
             outputs.extend(self._on_interrupted(at_ns))
-        outputs.extend(self._on_status(content))
+        outputs.extend(self._on_status(content, at_ns))
         return outputs
 
     def _on_heard(self, piece: Fields) -> list[Output]:
@@ -226,9 +233,17 @@ class Turns:
             return [EndpointProblem(FailureKind.WRONG_RATE, text, fatal=True)]
         data = blob.need_bytes("data")
         outputs: list[Output] = []
-        reply = self._reply(outputs)
+        reply = self._late(at_ns) or self._reply(outputs)
         late = reply.received(None, self._part, len(data) // 2, rate_hz, at_ns)
         return [*outputs, ReplyAudio(reply.response_id, data, self._codec), *late]
+
+    def _late(self, at_ns: int) -> TrackedResponse | None:
+        """Return the reply that late audio belongs to: it ended a moment ago, and no other is due."""
+        last = self._replies.last()
+        if last is None or not last.done or self.owed or at_ns - self._ended_ns > _LATE_NS:
+            return None
+        self._ended_ns = at_ns
+        return last
 
     def _on_said(self, piece: Fields) -> list[Output]:
         text, last = piece.text("text"), self._replies.last()
@@ -263,7 +278,7 @@ class Turns:
         outputs: list[Output] = [Interrupted(reply.response_id)]
         return outputs if reply.done else [*outputs, SetTimer(SILENT_AFTER_INTERRUPTION, at_ns + _SILENCE_NS)]
 
-    def _on_status(self, content: Fields) -> list[Output]:
+    def _on_status(self, content: Fields, at_ns: int) -> list[Output]:
         """End the turn if the message says that it is over."""
         status, complete = content.text("interactionStatus"), content.flag("turnComplete") is True
         if status == _GOES_ON:
@@ -275,8 +290,10 @@ class Turns:
         if self.active is None:
             waits = content.flag("waitingForInput") or reason == _WAITS or self._interrupted_idle
             self._interrupted_idle = False
-            if waits or not (complete and self.owed and self._user_was_heard):
+            expected = self.owed and (self._user_was_heard or self._generates)
+            if waits or not (complete and expected):
                 return []
+        self._ended_ns = at_ns
         reply = self.active or self._reply(outputs)
         return [*outputs, *self._end(reply, *self._ending(reply, reason))]
 
@@ -295,7 +312,7 @@ class Turns:
         self._replies.end(reply)
         self.owed = status is ResponseStatus.CANCELLED
         self.answered += not self.owed
-        self._user_was_heard = False
+        self._user_was_heard = self._generates = False
         if self._heard and not self._heard_whole:
             outputs.append(InputTranscript(self._heard, True, self._item_id))
         self._begin_input()

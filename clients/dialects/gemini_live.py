@@ -257,8 +257,9 @@ class GeminiLive(BaseDialect):
         return outputs
 
     def _on_resumption(self, event: Fields, at_ns: int) -> list[Output]:
-        handle = event.text("newHandle")
-        if event.flag("resumable") is not True or not handle:
+        handle, resumable = event.text("newHandle"), event.flag("resumable") is True
+        self._turns.resumable(resumable)
+        if not resumable or not handle:
             return []
         self._handle = handle
         self.secrets.add(handle)

@@ -12,11 +12,14 @@ Decisions that the documentation leaves open:
   `speech_started`, if the detector interrupts (`interrupt_response`); and a `conversation.item.truncated`
   that we did not ask for.
 * **A response without `response.created`** begins with the first event that names it.
+* **An audio delta that comes twice**, with the same `event_id`, is reported. Both are kept, as a client would
+  play both. One that is lost leaves no trace, since the ids are random.
 * **An error about our commit or our `response.create`** (by its `event_id`) is fatal: no reply follows.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -65,6 +68,7 @@ from live_eval.timing import ResponseStatus
 __all__ = ["OpenAIRealtime", "SessionTerms"]
 
 _CREATE_REFUSALS = 5
+_DELTAS_COMPARED = 32
 _ACTIVE_RESPONSE = "conversation_already_has_active_response"
 _COMMIT, _CREATE = "input_audio_buffer.commit", "response.create"
 _STATUSES = {status.value: status for status in ResponseStatus if status is not ResponseStatus.OPEN}
@@ -130,6 +134,7 @@ class OpenAIRealtime(SessionDialect):
         self._interrupts = terms.interrupts
         self.handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
         self._replies = ResponseTracker()
+        self._last_deltas: deque[int] = deque(maxlen=_DELTAS_COMPARED)
         self._session_id: str | None = None
         self._model: str | None = None
         self._updating = False
@@ -341,7 +346,21 @@ class OpenAIRealtime(SessionDialect):
         item_id, codec = event.text("item_id"), self._output
         samples = len(data) // 2 if codec.name is CodecName.PCM16 else len(data)
         late = reply.received(item_id, event.integer("content_index") or 0, samples, codec.rate_hz, at_ns)
-        return [*outputs, ReplyAudio(reply.response_id, data, codec, item_id), *late]
+        return [*outputs, ReplyAudio(reply.response_id, data, codec, item_id), *late, *self._repeated(event)]
+
+    def _repeated(self, event: Fields) -> list[Output]:
+        """Return the problem if the same audio delta has come before; the same id alone does not say so."""
+        try:
+            event_id = event.need_name("event_id")
+        except MalformedError:  # nothing else needs it
+            return []
+        delta = hash((event_id, event.text("delta")))
+        came_before = delta in self._last_deltas
+        self._last_deltas.append(delta)
+        if not came_before:
+            return []
+        text = f"an audio delta came twice, as event {self.clean(event_id)!r}; both are kept"
+        return [EndpointProblem(FailureKind.AUDIO_REPEATED, text, fatal=False)]
 
     def _on_audio_done(self, event: Fields, at_ns: int) -> list[Output]:
         outputs: list[Output] = []

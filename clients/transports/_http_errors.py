@@ -36,6 +36,7 @@ _UNKNOWN_MODEL = re.compile(
     re.IGNORECASE,
 )
 # Gateways answer unknown paths as if the key were wrong.
+_NOT_THERE = (404, 405, 410)
 _HINTS = {401: "check the key and", 403: "check the key and", 404: "check"}
 _STATUSES = {
     401: FailureKind.AUTHENTICATION,
@@ -144,6 +145,8 @@ class Address:
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
             parts.append(f"{_HINTS[status]} the base URL: the path {path!r} was asked for")
+        if kind is None and (300 <= status < 400 or status in _NOT_THERE):
+            kind = FailureKind.HANDSHAKE
         if kind is None and status >= _SERVER_ERROR:
             kind = FailureKind.UNAVAILABLE
         wait_s = retry_after_s(headers.get("Retry-After"), wall_ns, headers.get("Date"))

@@ -53,6 +53,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._waiting_bytes = 0  # of the arrivals
         self._held_up = False  # nothing is read, as too much waits
         self._awaited: asyncio.Future[None] | None = None
+        self._leaving = False  # the closing handshake was begun by our side, and not because of an error
         self.over = asyncio.Event()
         self.stamps = StampKind.KERNEL
         self.ended_ns: int | None = None
@@ -116,6 +117,7 @@ class WebSocketConnection(asyncio.Protocol):
         """Begin the closing handshake, unless it has begun."""
         with contextlib.suppress(WebSocketException):
             if self._websocket.state is State.OPEN:
+                self._leaving = True
                 self._websocket.send_close(code, reason)
                 self._flush()
 
@@ -169,7 +171,8 @@ class WebSocketConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Handle the end of the connection."""
-        self.ended_ns, self.error = self._clock.now_ns(), exc
+        self.ended_ns = self._clock.now_ns() if self.ended_ns is None else self.ended_ns
+        self.error = exc
         for timer in self._timers.values():
             timer.cancel()
         if self._websocket.state is not State.CLOSED:
@@ -208,6 +211,15 @@ class WebSocketConnection(asyncio.Protocol):
         self._flush()
         if self._websocket.close_expected() and "close" not in self._timers:
             self._timers["close"] = self._loop.call_later(self._close_timeout_s, self._transport.abort)
+        if self._is_closed and self.ended_ns is None:
+            self.ended_ns = self._transport.stamp.at_ns
+            self._put(None)  # however long the endpoint takes to end the TCP connection
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether nothing that follows is read: the endpoint has said goodbye, or broken the protocol."""
+        closing = self._websocket
+        return closing.close_rcvd is not None or (closing.close_sent is not None and not self._leaving)
 
     def _take(self, frame: Frame) -> None:
         """Take a frame of a message; the last one completes it."""

@@ -314,6 +314,9 @@ class WebSocketTransport:
         if isinstance(error, ProxyError | InvalidProxy | ImportError):
             cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
             kind, why = FailureKind.CONNECT_FAILED, f"the proxy of the environment failed: {error}{cause}"
+        elif isinstance(error, InvalidHandshake) and isinstance(error.__cause__, EOFError):
+            kind = FailureKind.CONNECT_FAILED
+            why = f"expected an answer to the WebSocket handshake, but the {error.__cause__}"
         elif isinstance(error, InvalidHandshake):
             cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
             kind, why = FailureKind.HANDSHAKE, f"expected a WebSocket handshake: {error}{cause}"

@@ -27,7 +27,8 @@ class Retry(StrEnum):
     AS_ASKED = "as the endpoint asks"
     """After the wait that the endpoint asks for; without one, after a backoff."""
     NEVER = "never"
-    """It would only occur again: a refused key, a broken recording, a reply cut off at its limit."""
+    """It would only occur again: a refused key, a wrong address, a broken recording, a reply cut off at its
+    limit."""
 
 
 RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
@@ -40,7 +41,6 @@ RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
         FailureKind.CONNECTION_REFUSED: Retry.BACKOFF,
         FailureKind.CONNECT_FAILED: Retry.BACKOFF,
         FailureKind.CONNECT_TIMEOUT: Retry.BACKOFF,
-        FailureKind.HANDSHAKE: Retry.BACKOFF,
         FailureKind.ICE_FAILED: Retry.BACKOFF,
         FailureKind.DTLS_FAILED: Retry.BACKOFF,
         FailureKind.NO_SESSION: Retry.BACKOFF,

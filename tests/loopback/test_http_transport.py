@@ -233,7 +233,7 @@ async def test_a_redirect_is_not_followed() -> None:
 
     async with endpoint(answer) as port:
         end = await failure(dial(port))
-    assert end.kind is FailureKind.ENDPOINT_ERROR
+    assert end.kind is FailureKind.HANDSHAKE
     assert "redirects to /elsewhere; use that" in end.message
 
 

@@ -331,9 +331,9 @@ def test_another_aiortc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (400, '{"error":{"code":"invalid_model","message":"not realtime"}}', FailureKind.UNKNOWN_MODEL),
         (429, "slow down", FailureKind.RATE_LIMITED),
         (400, '{"error":{"code":"invalid_offer","message":"bad SDP"}}', FailureKind.SDP_REFUSED),
-        (404, '{"detail":"Not Found"}', FailureKind.SDP_REFUSED),
+        (404, '{"detail":"Not Found"}', FailureKind.HANDSHAKE),
         (500, "", FailureKind.UNAVAILABLE),
-        (307, "", FailureKind.SDP_REFUSED),
+        (307, "", FailureKind.HANDSHAKE),
     ],
 )
 async def test_a_status_that_refuses(status: int, body: str, kind: FailureKind) -> None:

@@ -258,7 +258,7 @@ async def test_an_endpoint_behind_tls_that_is_no_websocket(said: bytes) -> None:
         client = WebSocketTransport(SystemClock(), tls=trusting)
         with pytest.raises(ConnectError) as caught:
             await client.connect(dial(server.sockets[0].getsockname()[1], "wss"), 2)
-        assert caught.value.kind in (FailureKind.HANDSHAKE, FailureKind.TLS)
+        assert caught.value.kind in (FailureKind.CONNECT_FAILED, FailureKind.HANDSHAKE, FailureKind.TLS)
         assert "no connection within" not in str(caught.value)
         await client.close()
 
@@ -291,7 +291,7 @@ async def test_an_endpoint_that_does_not_answer_the_handshake() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", FailureKind.HANDSHAKE, "200 OK"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", FailureKind.HANDSHAKE, "404 Not Found"),
         (b"SSH-2.0-OpenSSH_9.9\r\n", FailureKind.HANDSHAKE, "WebSocket handshake"),
-        (b"", FailureKind.HANDSHAKE, "WebSocket handshake"),
+        (b"", FailureKind.CONNECT_FAILED, "but the connection closed while reading HTTP status line"),
         (
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: no\r\n\r\n",

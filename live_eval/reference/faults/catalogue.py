@@ -231,7 +231,6 @@ _LIST = (
         layer=_L.REQUEST,
         help="redirects the request (302) to another host",
         kind=_K.HANDSHAKE,
-        kinds=_each(_TRACKS, _K.SDP_REFUSED),
     ),
     FaultDescription(
         name=_N.NO_UPGRADE,
@@ -449,7 +448,7 @@ _LIST = (
         layer=_L.REPLY,
         help="completes the response without audio or text",
         kind=_K.NO_RESPONSE,
-        kinds=_each(_NAMED, _K.EMPTY_REPLY),
+        kinds=_each(_TURNS, _K.EMPTY_REPLY),
     ),
     FaultDescription(
         name=_N.TRANSCRIPT_ONLY,
@@ -462,10 +461,8 @@ _LIST = (
     FaultDescription(
         name=_N.AUDIO_AFTER_DONE,
         layer=_L.REPLY,
-        help="sends one more chunk of audio after the response is done; in Gemini Live, which does not name "
-        "responses, another response begins with it",
+        help="sends one more chunk of audio after the response is done",
         dialects=("openai", "openai-beta", "gemini-live"),
-        kinds={"gemini-live": _K.STALLED},
     ),
     FaultDescription(
         name=_N.FAILED_RESPONSE,

@@ -242,7 +242,7 @@ def test_a_reply_begins_with_its_first_content_and_ends_with_the_turn() -> None:
     assert outputs == [
         ResponseDone("reply_1", ResponseStatus.COMPLETED, "", Usage(400, 78, 388, 58, 6)),
     ]
-    assert endpoint.audio()[0] == ResponseStarted("reply_2")
+    assert endpoint.audio(at_ms=1_000)[0] == ResponseStarted("reply_2")
 
 
 def test_missing_usage_is_none() -> None:
@@ -287,6 +287,48 @@ def test_an_interrupted_reply_is_cancelled_by_the_end_of_its_turn() -> None:
         ResponseDone("reply_1", ResponseStatus.CANCELLED, "interrupted"),
     ]
     assert endpoint.dialect.timer("silent after interruption", 5_900 * MS) == []
+
+
+def test_audio_that_comes_late_is_of_the_reply_that_has_ended() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    audio, late = endpoint.audio(at_ms=1_020)
+    assert isinstance(audio, ReplyAudio)
+    assert isinstance(late, EndpointProblem)
+    assert (audio.response_id, late.kind, late.fatal) == ("reply_1", FailureKind.AUDIO_AFTER_DONE, False)
+    (more,) = endpoint.audio(at_ms=1_500)  # reported once
+    assert isinstance(more, ReplyAudio)
+    assert endpoint.content(at_ms=1_600, turnComplete=True) == []
+
+
+def test_audio_later_than_that_begins_another_reply() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    assert of(ResponseStarted, endpoint.audio(at_ms=1_600)).response_id == "reply_2"
+    assert of(ResponseDone, endpoint.content(at_ms=1_700, turnComplete=True)).response_id == "reply_2"
+
+
+def test_audio_after_the_user_was_heard_again_begins_another_reply() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    endpoint.say({"voiceActivity": {"voiceActivityType": "ACTIVITY_START"}}, at_ms=1_010)
+    assert of(ResponseStarted, endpoint.audio(at_ms=1_020)).response_id == "reply_2"
+
+
+def test_a_turn_that_ends_without_content_is_an_empty_reply_if_the_model_was_at_work() -> None:
+    endpoint = Endpoint()
+    assert endpoint.content(turnComplete=True) == []  # nothing says that the user was heard
+    endpoint.say({"sessionResumptionUpdate": {}})  # JSON leaves out what is false
+    done = of(ResponseDone, endpoint.content(turnComplete=True))
+    assert (done.response_id, done.status) == ("reply_1", ResponseStatus.COMPLETED)
+    assert endpoint.content(turnComplete=True) == []
+    endpoint = Endpoint()
+    endpoint.say({"sessionResumptionUpdate": {}})
+    endpoint.handle()
+    assert endpoint.content(turnComplete=True) == []
 
 
 def test_silence_after_an_interruption_ends_the_reply() -> None:

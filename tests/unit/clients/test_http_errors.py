@@ -7,18 +7,21 @@ import pytest
 from live_eval.clients.transports._http_errors import Address, retry_after_s
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
+from live_eval.run.retries import Retry, retry_of
 
 WHERE = "wss://127.0.0.1:9/v1/realtime"
 
 
-def refused(status: int, body: str, where: str = WHERE) -> ConnectError:
+def refused(
+    status: int, body: str, where: str = WHERE, otherwise: FailureKind = FailureKind.HANDSHAKE
+) -> ConnectError:
     return Address(Dial(where), ("wss",)).refused(
         status,
         "",
         {},
         body.encode(),
         expected="HTTP status 101 (a WebSocket)",
-        otherwise=FailureKind.HANDSHAKE,
+        otherwise=otherwise,
         wall_ns=0,
     )
 
@@ -47,7 +50,7 @@ def kind_of(status: int, body: str) -> FailureKind:
     ],
 )
 def test_a_model_that_the_endpoint_does_not_have(status: int, body: str) -> None:
-    """It will not have it the next time either, and a failed handshake would be tried again."""
+    """Whatever the status, it is not the key or the address that is wrong."""
     assert kind_of(status, body) is FailureKind.UNKNOWN_MODEL
 
 
@@ -69,6 +72,14 @@ def test_a_model_that_the_endpoint_does_not_have(status: int, body: str) -> None
 )
 def test_other_refusals_do_not_count_as_unknown_models(status: int, body: str, kind: FailureKind) -> None:
     assert kind_of(status, body) is kind
+
+
+@pytest.mark.parametrize("otherwise", [FailureKind.SDP_REFUSED, FailureKind.ENDPOINT_ERROR])
+@pytest.mark.parametrize("status", [301, 302, 307, 404, 405, 410])
+def test_a_wrong_address_is_one_failure_over_every_transport(status: int, otherwise: FailureKind) -> None:
+    assert refused(status, "", otherwise=otherwise).kind is FailureKind.HANDSHAKE
+    assert refused(400, "", otherwise=otherwise).kind is otherwise
+    assert retry_of(FailureKind.HANDSHAKE) is Retry.NEVER
 
 
 @pytest.mark.parametrize(

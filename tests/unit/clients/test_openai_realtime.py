@@ -353,6 +353,24 @@ def test_audio_of_another_part_is_not_late() -> None:
     assert len(endpoint.audio(item="a", part=0)) == 1  # told once
 
 
+def test_an_audio_event_that_comes_twice_is_reported() -> None:
+    endpoint = Endpoint()
+
+    def delta(event_id: Any, data: str = "AAAA") -> list[Output]:
+        return endpoint.say("response.output_audio.delta", response_id="r1", event_id=event_id, delta=data)
+
+    delta("event_1")
+    assert len(delta("event_2")) == 1
+    audio, twice = delta("event_1")
+    assert isinstance(audio, ReplyAudio)
+    assert isinstance(twice, EndpointProblem)
+    assert (twice.kind, twice.fatal) == (FailureKind.AUDIO_REPEATED, False)
+    assert "'event_1'" in twice.message
+    assert len(delta("event_1", "AQEB")) == 1  # the ids of such a server mean nothing
+    assert [len(delta(None)) for _ in range(2)] == [1, 1]
+    assert [len(delta(7)) for _ in range(2)] == [1, 1]
+
+
 def test_odd_bytes_of_pcm_are_passed_on() -> None:
     (_, audio) = Endpoint().say("response.output_audio.delta", response_id="r1", delta="AAAA")
     assert isinstance(audio, ReplyAudio)

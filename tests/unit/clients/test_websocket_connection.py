@@ -7,6 +7,7 @@ import itertools
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.client import ClientProtocol
@@ -263,3 +264,43 @@ async def test_compressed_messages_reach_the_library() -> None:
     assert (await connection.arrival()).message == "long " * 20  # type: ignore[union-attr]
     assert protocol.parsed == len(sent)
     assert deflate.name == "permessage-deflate"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (b"\xc1\x01a", 1002),  # compressed, which was not agreed
+        (b"\x83\x00", 1002),
+        (b"\x81\x01\xff", 1007),
+        (b"\x82\x7f" + (MOST_BYTES + 1).to_bytes(8), 1009),
+    ],
+)
+async def test_a_connection_that_we_fail_ends_at_once(wrong: bytes, code: int) -> None:
+    """The endpoint may send for a while before it closes, and nothing of that counts."""
+    connection, _, _ = await opened()
+    connection.data_received(on_the_wire(Opcode.TEXT, b"good", True, False))
+    connection.data_received(wrong)
+    assert await connection.arrival() == Arrival("good", 0)
+    assert await connection.arrival() is None
+    assert connection.end.sent is not None
+    assert connection.end.sent.code == code
+    connection.data_received(on_the_wire(Opcode.TEXT, b"more", True, False))
+    assert await connection.arrival() is None
+
+
+@pytest.mark.parametrize("first", ["we", "the endpoint"])
+async def test_a_goodbye_ends_the_connection_however_long_its_stream_lasts(first: str) -> None:
+    connection, _, wire = await opened()
+    if first == "we":
+        connection.say_goodbye(1000, "done")
+        connection.data_received(on_the_wire(Opcode.TEXT, b"late", True, False))
+        assert await connection.arrival() == Arrival("late", 0)
+    wire.stamp = Stamp(7, StampKind.KERNEL)
+    connection.data_received(on_the_wire(Opcode.CLOSE, b"\x03\xe8", True, False))
+    assert await connection.arrival() is None
+    assert connection.ended_ns == 7
+    connection.connection_lost(None)
+    assert await connection.arrival() is None
+    assert connection.ended_ns == 7
+    assert connection.end.rcvd is not None
+    assert connection.end.rcvd.code == 1000
