@@ -165,17 +165,24 @@ async def deflate_unasked(client: Client) -> None:
 # -- WebSocket: frames ---------------------------------------------------------------------------------
 
 
-def deflated(size: int) -> bytes:
-    """Return zeros, compressed as permessage-deflate does."""
+def deflated(mib: int) -> bytes:
+    """Return so many mebibytes of zeros, deflated: at once, so that no limit on waiting is reached before."""
     compress = zlib.compressobj(9, wbits=-15)
-    made = bytearray()
-    for _ in range(size // MIB):
-        made += compress.compress(b"0" * MIB)
-    return bytes(made + compress.flush(zlib.Z_SYNC_FLUSH))[:-4]
+    return (compress.compress(bytes(MIB)) + compress.flush(zlib.Z_FULL_FLUSH)) * mib
+
+
+def gzipped(mib: int) -> bytes:
+    """Return so many mebibytes of zeros as a gzip file (RFC 1952)."""
+    checksum = 0
+    for _ in range(mib):
+        checksum = zlib.crc32(bytes(MIB), checksum)
+    last_block = b"\x03\x00"
+    ends = checksum.to_bytes(4, "little") + (mib * MIB).to_bytes(4, "little")
+    return gzip.compress(b"")[:10] + deflated(mib) + last_block + ends
 
 
 async def bombs(client: Client) -> None:
-    data = deflated(128 * MIB)
+    data = deflated(128)[:-4]  # as permessage-deflate does: RFC 7692, 7.2.1
     await endlessly(client, bytes((0xC1, 127)) + len(data).to_bytes(8) + data)
 
 
@@ -388,12 +395,12 @@ async def http_endless_line(client: Client) -> None:
 
 
 async def http_bomb(client: Client) -> None:
-    bomb = gzip.compress(bytes(128 * MIB), 9)
+    bomb = gzipped(128)
     await chunked(client, "application/json", bomb, "Content-Encoding: gzip\r\n")
 
 
 async def http_bomb_refusal(client: Client) -> None:
-    bomb = gzip.compress(bytes(128 * MIB), 9)
+    bomb = gzipped(128)
     head = f"HTTP/1.1 429 No\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
     await client.send(head.encode() + bomb)
     await client.wait()
