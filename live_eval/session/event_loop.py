@@ -188,27 +188,44 @@ def raise_priority() -> Priority:
         return Priority.NORMAL
 
 
+class _Holders(threading.local):
+    """How many uses of `undisturbed` there are in this thread, and what was set before the first."""
+
+    number = 0
+    interval_s = 0.0
+    niceness = 0
+
+
+_holders = _Holders()
+
+
 @contextlib.contextmanager
 def undisturbed() -> Iterator[Priority]:
     """Keep Python's own pauses, and other programs, out of what is timed.
 
     The garbage collector is off (what lives long is frozen; see `Collector`), a thread that computes gives
-    the interpreter back within half a millisecond, and the calling thread's priority is raised.
+    the interpreter back within half a millisecond, and the calling thread's priority is raised. Where several
+    uses overlap in a thread, only the first collects, and only the end of the last one restores everything.
 
     Yields:
         The priority that it got.
     """
-    interval, niceness = sys.getswitchinterval(), os.getpriority(os.PRIO_PROCESS, 0)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    sys.setswitchinterval(0.0005)
+    if _holders.number == 0:
+        _holders.interval_s = sys.getswitchinterval()
+        _holders.niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        sys.setswitchinterval(0.0005)
+    _holders.number += 1
     try:
         yield raise_priority()
     finally:
-        with contextlib.suppress(AttributeError, OSError):
-            os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
-        sys.setswitchinterval(interval)
-        gc.enable()
-        gc.unfreeze()
+        _holders.number -= 1
+        if _holders.number == 0:
+            with contextlib.suppress(AttributeError, OSError):
+                os.sched_setscheduler(0, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _holders.niceness)
+            sys.setswitchinterval(_holders.interval_s)
+            gc.enable()
+            gc.unfreeze()

@@ -1,13 +1,14 @@
 """One fault of each layer, met by real clients in runs of one turn; tests/e2e/test_faults.py meets all."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from live_eval.errors import FailureKind
-from live_eval.reference.faults.catalogue import FaultName
-from tests.support.fault_matrix import DIALECTS, cells, measured
+from live_eval.reference.faults.catalogue import FAULTS, FaultName
+from live_eval.reference.faults.script import parse_faults
+from live_eval.run.retries import Retry, retry_of
+from tests.support.fault_matrix import cells, documented, measured
 
 EXPECTED = {
     ("reset:accept", "moshi"): (FailureKind.CONNECT_FAILED, True, True),
@@ -28,9 +29,17 @@ def test_the_faults_are_among_those_that_apply() -> None:
 def test_every_fault_and_its_outcome_with_every_dialect_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
     assert [name for name in FaultName if f"| `{name}` |" not in page] == []
-    rows = re.findall(r"^\| `([^`]+)` \| ([a-z, -]+) \| [^|]+ \|$", page, re.MULTILINE)
-    there = {(fault, each) for fault, who in rows for each in (DIALECTS if who == "all" else who.split(", "))}
-    assert there >= set(cells())
+    assert documented("faults.md").keys() == set(cells())
+
+
+def test_the_catalogue_and_the_table_of_retries_agree_with_what_is_documented() -> None:
+    for (injected, dialect), outcome in documented("faults.md").items():
+        (fault,) = parse_faults(injected)
+        kind = None if outcome.startswith("captured") else FailureKind(outcome.partition(",")[0])
+        if str(fault) == str(parse_faults(fault.name.value)):
+            assert kind is FAULTS[fault.name].expected(dialect), (injected, dialect)
+        if kind is not None:
+            assert ("not retried" in outcome) == (retry_of(kind) is Retry.NEVER), (injected, dialect)
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.run.stop_signals import StopSignals
+from live_eval.session.event_loop import undisturbed
 from tests.support.chat import chat_endpoint
 from tests.support.serving import reference
 
@@ -58,13 +59,21 @@ _VARIANTS: dict[FaultName, Sequence[str]] = {
     FaultName.HUGE: ("huge", "huge:1MB"),
 }
 TOXICS = (
-    *("delay=150ms", "delay=100ms,jitter=30ms", "bandwidth=2mbps", "chunk=400B,gap=5ms", "slow_close=1s"),
-    *("down.limit=10kB", "down.timeout=1s", "reset=500ms"),
+    *("delay=150ms", "delay=100ms,jitter=30ms", "bandwidth=2mbps", "chunk=1kB,gap=5ms", "slow_close=1s"),
+    *("down.limit=5kB", "down.timeout=1s", "reset=500ms"),
 )
-"""Toxiproxy's seven as impairments."""
+"""Toxiproxy's seven as impairments. Smaller chunks would leave no room for GPT-Live, which sends a
+message of 1.4 kB every 20 ms each way."""
 
+AT_A_TIME = 8
+"""How many cells are measured at the same time, on two cores."""
+BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
+"""What encloses the table of a page."""
+
+_DOCS = Path(__file__).parents[2] / "docs"
+_ROW = re.compile(r"^\| `([^`]+)` \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
 _LOSSY = "moshi"
-_LIMITS = {"connect_timeout": 4, "reply_timeout": 3, "stall_timeout": 2, "max_reply": 4, "reply_silence": 0.6}
+_LIMITS = {"connect_timeout": 6, "reply_timeout": 6, "stall_timeout": 4, "max_reply": 8}
 _RETRIES = 3
 _CELL_S = 60
 
@@ -208,7 +217,9 @@ def _load(dialects: Iterable[str]) -> None:
         load(spec.transport)
 
 
-async def measured(chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time: int) -> list[Cell]:
+async def measured(
+    chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time: int = AT_A_TIME
+) -> list[Cell]:
     """Measure cells of faults or toxics, some at a time."""
     slots = asyncio.Semaphore(at_a_time)
     await asyncio.to_thread(_load, {dialect for _, dialect in chosen})
@@ -220,9 +231,25 @@ async def measured(chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time
                 return await meet("", dialect, place, fault)
             return await meet(fault, dialect, place)
 
-    async with asyncio.TaskGroup() as tasks:
-        found = [tasks.create_task(one(*cell)) for cell in chosen]
-    return [task.result() for task in found]
+    with undisturbed():  # each run collects garbage before it begins, and would hold up the others
+        async with asyncio.TaskGroup() as tasks:
+            found = [tasks.create_task(one(*cell)) for cell in chosen]
+        return [task.result() for task in found]
+
+
+def documented(page: str, of: Collection[str] = DIALECTS) -> dict[tuple[str, str], str]:
+    """Return the outcome of each cell that a page of docs/ states.
+
+    Args:
+        page: Its file.
+        of: All the dialects that there are.
+    """
+    stated = (_DOCS / page).read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    return {
+        (injected, dialect): result
+        for injected, dialects, result in _ROW.findall(stated)
+        for dialect in (of if dialects == "all" else dialects.split(", "))
+    }
 
 
 def table(found: Sequence[Cell], of: Collection[str] = DIALECTS) -> str:

@@ -2,12 +2,13 @@
 
 import asyncio
 import gc
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from live_eval.dialect import TransportKind
-from live_eval.session.event_loop import Collector, LoopProbe
+from live_eval.session.event_loop import Collector, LoopProbe, undisturbed
 from live_eval.testing.clock import FakeClock
 
 MS = 1_000_000
@@ -53,6 +54,24 @@ def test_python_that_collects_by_itself_is_left_alone(collections: list[int]) ->
     with Collector(TransportKind.WEBRTC).session(lambda: False):
         pass
     assert collections == []
+
+
+def test_overlapping_uses_collect_once_and_restore_what_was_there_at_the_end_of_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(gc, "collect", lambda generation=2: made.append(generation))
+    interval_s, first, second = sys.getswitchinterval(), undisturbed(), undisturbed()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    assert sys.getswitchinterval() < interval_s
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    assert sys.getswitchinterval() == interval_s
+    assert made == [2]
 
 
 async def test_the_probe_keeps_the_last_readings_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
