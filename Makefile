@@ -4,13 +4,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
-# pip compiles on one core; this uses all, and leaves out the packages' own tests. Some files are templates. Warnings
-# about other people's source come here, and not in the middle of a test, where they are errors.
-COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib || true
+# pip compiles on one core; this uses all, and leaves out the packages' own tests and what is hardly ever imported. Some
+# files are templates. Warnings about other people's source come here, and not in the middle of a test, where they are
+# errors.
+UNUSED := /tests?/|/torch/testing/|/transformers/models/|/modelscope/
+COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/lib || true
 # The lock has versions and hashes of everything but torch, whose build differs between machines.
 LOCK := requirements-dev.lock
 LOCKED := $(PIP) --no-deps --require-hashes --requirement $(LOCK)
 DEV := local,torch,emotion,wordnet,export,dev
+# Every extra for users; `.venv/dev` has no others but its own.
+SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,export,inspect
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # One test process per core, each with one thread: threads that wait for each other double the work.
@@ -70,6 +74,11 @@ help: ## Show the targets.
 	@$(PIP) --editable '.[$(DEV),fuzz]'
 	@touch $@
 
+.venv/shipped: .venv/dev
+	@echo "setting up .venv (every extra) …"
+	@$(PIP) --editable '.[$(SHIPPED)]'
+	@touch $@
+
 .venv-strangers/%/ready: $(STRANGERS)/requirements-%.txt .venv/python
 	@echo "setting up $(@D) (third-party programs) …"
 	@$(PYTHON) -m venv $(@D)
@@ -108,14 +117,12 @@ wheel-test: .venv/python ## Install the wheel into a fresh environment (PYTHON=p
 lock: .venv/python ## Lock the development dependencies again, at their newest versions.
 	@sh scripts/lock.sh $(BIN)/python $(DEV) $(LOCK)
 
-licences: .venv/dev ## Write docs/licences.md from what is installed.
+licences: .venv/shipped ## Write docs/licences.md from what is installed.
 	@$(BIN)/python scripts/licences.py
 
-sbom: .venv/dev ## Write the packages of .venv, with licences, to build/sbom.cdx.json (CycloneDX).
+sbom: .venv/shipped ## Write what users install, with versions and licences, to build/sbom.cdx.json (CycloneDX).
 	@$(PIP) cyclonedx-bom
-	@mkdir -p build
-	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
-	  --output-file build/sbom.cdx.json $(BIN)/python
+	@$(BIN)/python scripts/sbom.py
 
 format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .

@@ -14,7 +14,7 @@ from typing import Any
 
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from licences import READ, RESTRICTED, ROOT, normal, packages
+from licences import READ, ROOT, licence, normal, packages
 
 FILE = ROOT / "build" / "sbom.cdx.json"
 
@@ -49,9 +49,8 @@ def shipped(document: dict[str, Any], brought: dict[str, str]) -> dict[str, Any]
         component["scope"] = "optional" if extra else "required"
         if extra:
             component.setdefault("properties", []).append({"name": "live-eval:extra", "value": extra})
-        if name in READ:
-            known = "name" if RESTRICTED.search(READ[name]) else "id"
-            component["licenses"] = [{"license": {known: READ[name]}}]
+        if name in READ or not component.get("licenses"):
+            component["licenses"] = [{"license": {"name": licence(name)}}]
         components.append(component)
     kept = {component["bom-ref"] for component in components}
     root = document["metadata"]["component"]["bom-ref"]

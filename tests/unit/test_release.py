@@ -19,8 +19,8 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def makefile_extras() -> list[str]:
-    [extras] = re.findall(r"^DEV := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+def makefile_extras(variable: str = "DEV") -> list[str]:
+    [extras] = re.findall(rf"^{variable} := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     return str(extras).split(",")
 
 
@@ -66,6 +66,11 @@ def test_the_lock_has_what_development_needs(python: str) -> None:
 def test_every_locked_package_has_hashes() -> None:
     entries = (ROOT / "requirements-dev.lock").read_text("utf-8").replace("\\\n", " ").splitlines()
     assert [line for line in entries if "==" in line and "--hash=sha256:" not in line] == []
+
+
+def test_licences_and_sbom_are_of_every_extra_for_users() -> None:
+    ours = {"dev", "bench", "docs", "fuzz"}
+    assert set(makefile_extras("SHIPPED")) == set(PROJECT["optional-dependencies"]) - ours
 
 
 def test_the_licence_of_every_package_is_listed() -> None:
