@@ -98,6 +98,8 @@ class Address:
             # A server without TLS may do that, but so does one that restarts: that passes.
             kind = FailureKind.CONNECT_FAILED
             why = f"the connection ended during the TLS handshake; {self._no_tls}"
+        elif isinstance(error, ConnectionResetError) or error.errno == errno.ECONNRESET:
+            kind, why = FailureKind.CONNECT_FAILED, "expected an answer, but the connection was reset"
         elif isinstance(error, socket.gaierror):
             kind, why = FailureKind.CONNECT_FAILED, f"the host name cannot be resolved: {error.strerror}"
         elif _says_refused(error):

@@ -62,8 +62,11 @@ TOXICS = (
     *("delay=150ms", "delay=100ms,jitter=30ms", "bandwidth=2mbps", "chunk=1kB,gap=5ms", "slow_close=1s"),
     *("down.limit=5kB", "down.timeout=1s", "reset=500ms"),
 )
-"""Toxiproxy's seven as impairments. Smaller chunks would leave no room for GPT-Live, which sends a
-message of 1.4 kB every 20 ms each way."""
+"""Toxiproxy's seven as impairments.
+
+Chunks of 400 bytes would fill the line: our audio at 24 kHz is a message of 1.4 kB every 20 ms, and what
+falls behind never catches up.
+"""
 
 AT_A_TIME = 8
 """How many cells are measured at the same time, on two cores."""

@@ -1,5 +1,6 @@
 """Failures of HTTP requests by status and body."""
 
+import errno
 from email.utils import formatdate
 
 import pytest
@@ -96,6 +97,13 @@ def test_a_wrong_address_is_one_failure_over_every_transport(status: int, otherw
 def test_a_refusal_that_may_be_due_to_the_path_names_it(status: int, body: str, hint: str | None) -> None:
     message = refused(status, body).message
     assert message.endswith(hint) if hint is not None else "was asked for" not in message
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("…"), OSError(errno.ECONNRESET, "…")])
+def test_a_reset_connection_is_named_in_words(error: OSError) -> None:
+    failure = Address(Dial("ws://127.0.0.1:9/v1"), ("ws",)).unreachable(error, 1)
+    assert failure.kind is FailureKind.CONNECT_FAILED
+    assert failure.message == "ws://127.0.0.1:9/v1: expected an answer, but the connection was reset"
 
 
 def test_the_path_is_named_without_secrets() -> None:
