@@ -30,7 +30,7 @@ VIRTUAL_SOUND := apt-get install libportaudio2 pulseaudio pulseaudio-utils libas
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live-demo test test-slow lint lock licences sbom wheel-test format strangers virtual-sound e2e e2e-short fuzz soak bench clean
+.PHONY: help demo live-demo docs test test-slow lint lock licences sbom wheel-test format strangers virtual-sound e2e e2e-short fuzz soak bench clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -79,6 +79,11 @@ help: ## Show the targets.
 	@$(PIP) --editable '.[$(SHIPPED)]'
 	@touch $@
 
+.venv/docs: .venv/python pyproject.toml constraints.txt
+	@echo "setting up .venv (what builds the documentation) …"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
+
 .venv-strangers/%/ready: $(STRANGERS)/requirements-%.txt .venv/python
 	@echo "setting up $(@D) (third-party programs) …"
 	@$(PYTHON) -m venv $(@D)
@@ -96,6 +101,10 @@ demo: .venv/local ## Run the bundled sample against the built-in endpoint and wr
 
 live-demo: .venv/local ## Start the built-in assistant and the studio, until Ctrl-C.
 	@$(BIN)/python scripts/live_demo.py
+
+docs: .venv/docs ## Build the documentation as a site that opens offline; a broken link is an error.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "page to open: build/docs/index.html"
 
 test: .venv/dev ## Run the tests.
 	@$(SPREAD) $(SHORT) tests/unit tests/conformance

@@ -17,7 +17,7 @@ from live_eval.registry import installed_judges
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-NOT_SHIPPED = ("dev", "bench", "fuzz")
+NOT_SHIPPED = ("dev", "bench", "docs", "fuzz")
 # Their metadata name no licence, or another one than the file that they install; read there.
 READ = {
     "agent-client-protocol": "Apache-2.0",

@@ -70,7 +70,7 @@ class _LazyGroup(click.Group):
             return None
         command = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
-        command.short_help = COMMANDS[cmd_name]
+        command.name, command.short_help = cmd_name, COMMANDS[cmd_name]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

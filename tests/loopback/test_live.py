@@ -30,6 +30,7 @@ from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate
+from tests.support.documentation import DOCS, run_python
 from tests.support.live_user import RATE_HZ, Loudspeaker, Seen, speak
 from tests.support.serving import reference
 
@@ -245,3 +246,25 @@ async def test_recordings_that_nobody_answers_are_shown_as_failed(tmp_path: Path
     ]
     assert all(update.record.failure is not None for update in seen.of(TurnFinished))
     assert len(await asyncio.to_thread(stored, folder)) == 2
+
+
+@pytest.mark.slow
+async def test_the_documented_program_holds_a_conversation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = await asyncio.to_thread(lambda: resample(read_audio(SPEECH).audio, 48_000).int16())
+
+    async def microphone() -> AsyncIterator[Speech]:
+        block = 480
+        for start in range(0, len(recording) + 3 * 48_000, block):  # the speech, then silence
+            piece = recording[start : start + block]
+            yield np.pad(piece, (0, block - len(piece)))
+            await asyncio.sleep(0.01)
+
+    talk = await asyncio.to_thread(lambda: run_python(DOCS / "live.md")["talk"])
+    async with reference(reply_ms=400) as address:
+        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
+        await asyncio.to_thread(talk, microphone(), Loudspeaker(), tmp_path / "run", endpoint)
+    assert "TurnKept" in capsys.readouterr().out
+    [turn] = await asyncio.to_thread(stored, tmp_path / "run")
+    assert turn.failure is None

@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from live_eval.recording import RunReader
 from live_eval.reference.engine.signals import calibration_speech
+from tests.support.documentation import DOCS, blocks
 
 ROOT = Path(__file__).parents[2]
 RATE_HZ = 24_000
@@ -130,6 +131,21 @@ def test_an_unknown_endpoint_is_wrong_usage(installed: str, package: Path) -> No
     assert status == 1, said
     assert "UsageError: unknown endpoint 'nobody'; there are: azure, " in said
     assert "registry.py" not in said
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_documentation_pass(installed: str, package: Path) -> None:
+    """They need 30 turns for the 95th percentile."""
+    one, agent, most = [block.text for block in blocks(DOCS / "pytest.md", "python")]
+    tests = package / "tests"
+    (tests / "test_agent.py").write_text(f"{one}\n\n{most}")
+    (tests / "conftest.py").write_text(agent)
+    (tests / "recordings").mkdir()
+    for number in range(3):
+        shutil.copy(tests / "question.flac", tests / "recordings" / f"{number}.flac")
+    status, said = run_pytest(installed, package)
+    assert status == 0, said
+    assert "2 passed" in said
 
 
 def test_the_example_is_short() -> None:

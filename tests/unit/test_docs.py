@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -12,30 +11,11 @@ import pytest
 
 from live_eval.cli import cli
 from live_eval.data import echomind, manifest, questions
+from tests.support.documentation import DOCS, PAGES, ROOT, calls, shell_lines, without_blocks
 from tests.support.plugin_flags import plugin_flags
 
-ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.md")]
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
 _FLAG = re.compile(r"(?<!\S)--[a-z][\w-]*")
-
-
-def shell_lines(text: str) -> Iterator[str]:
-    """Yield the lines of shell blocks; continued ones as one."""
-    for language, block in _BLOCK.findall(text):
-        if language in ("", "sh", "bash", "console"):
-            yield from block.replace("\\\n", " ").splitlines()
-
-
-def calls(line: str) -> Iterator[list[str]]:
-    """Yield the arguments of each call of live-eval in a line of shell."""
-    words = shlex.split(line, comments=True)
-    starts = [place for place, word in enumerate(words) if word == "live-eval"]
-    for start in starts:
-        rest = words[start + 1 :]
-        end = next((place for place, word in enumerate(rest) if word in ("&", "&&", "|", ">", ";")), None)
-        yield rest[:end]
 
 
 def check(arguments: list[str], *, whole: bool) -> None:
@@ -86,12 +66,11 @@ def all_flags(command: click.Command = cli) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_run_as_written(page: Path) -> None:
-    text = page.read_text("utf-8")
-    for line in shell_lines(text):
+    for line in shell_lines(page):
         for arguments in calls(line):
             check(arguments, whole=True)
     flags = all_flags() | plugin_flags()
-    for code in _INLINE.findall(_BLOCK.sub("", text)):
+    for code in _INLINE.findall(without_blocks(page)):
         assert flags.issuperset(_FLAG.findall(code)), code
         if code.startswith("live-eval "):
             check([word for word in code.split()[1:] if word != "--help"], whole=False)
@@ -126,7 +105,7 @@ def test_every_field_of_data_is_documented(
     known: Mapping[str, Sequence[str]], title: str, prefix: str
 ) -> None:
     [section] = re.findall(
-        rf"^#+ {title}\n(.*?)(?=^#|\Z)", (ROOT / "docs/data.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+        rf"^#+ {title}\n(.*?)(?=^#|\Z)", (DOCS / "data.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     words = set(_INLINE.findall(section))
     assert [name for name in known if f"{prefix}{name}" not in words] == []

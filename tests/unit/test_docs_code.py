@@ -1,0 +1,234 @@
+"""The code in the documentation works: Python, commands that need no endpoint, run files, manifests."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import yaml
+
+from live_eval.cli import main
+from live_eval.data import load
+from live_eval.dialect import ClientSpec
+from live_eval.judging import JudgeSpec, Scored
+from live_eval.recording import ScoreStore
+from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
+from live_eval.registry import CLIENTS, JUDGES
+from live_eval.run.run_file import validate
+from live_eval.session.speaker import ReplyAudible
+from tests.support.conversations import conversation, reply, said
+from tests.support.documentation import DOCS, PAGES, ROOT, blocks, calls, run_python, shell_lines
+
+FIRST = {"A", "C", "RUN", "ws", "recordings/demo", "recordings/basic", "recordings/clean"}
+SECOND = {"B", "webrtc", "recordings/enhance", "recordings/lossy"}
+"""The names that pages give to recorded runs; the second ones are compared with the first."""
+OFFLINE = (
+    "compare",
+    "endpoints",
+    "export",
+    "impair",
+    "judges",
+    "leaderboard",
+    "plan",
+    "report",
+    "runs",
+    "show",
+)
+"""Commands that end soon without an endpoint, a model or a network."""
+ELSEWHERE = {
+    "plan --detect 5 --metric accuracy:understanding --from Q": "needs a run of questions",
+    "export recordings/demo --to inspect --out logs/demo.eval": "inspect_ai takes seconds to load",
+}
+"""Commands of these that are tested elsewhere, or not."""
+
+
+def documented_commands() -> Iterator[list[str]]:
+    """Yield the offline commands in the shell blocks of all pages, each once."""
+    seen: set[str] = set()
+    for page in PAGES:
+        for line in shell_lines(page):
+            for words in calls(line):
+                if words[0] in OFFLINE and (text := shlex.join(words)) not in {*seen, *ELSEWHERE}:
+                    seen.add(text)
+                    yield words
+
+
+@pytest.fixture
+def workplace(
+    tmp_path: Path, run_folder: Path, slower_run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A working folder with the runs that the pages name."""
+    for name in FIRST | SECOND:
+        folder = tmp_path / name
+        shutil.copytree(slower_run_folder if name in SECOND else run_folder, folder)
+        with ScoreStore.open(folder) as scores:
+            for number in range(24):
+                turn = f"id_{number // 2}/{'neutral' if number % 2 else 'target'}"
+                scores.put("rubric", "1", turn, Scored({"c4": 1 + number % 4 + (name in SECOND)}))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_commands_on_recorded_runs_succeed(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = list(documented_commands())
+    assert len(commands) > 15
+    for words in commands:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        output = capsys.readouterr()
+        assert not ended.value.code, f"live-eval {shlex.join(words)}: {output.err}"
+    assert (workplace / "demo.parquet").exists()
+    assert (workplace / "tables.tex").exists()
+
+
+def test_python_reads_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_python(DOCS / "run-folder.md")
+    assert capsys.readouterr().out.count("id_") == 24
+    [in_python, *_] = blocks(DOCS / "export.md", "python")
+    names: dict[str, Any] = {}
+    exec(in_python.text, names)
+    assert len(names["turns"]) == 24
+    assert "wind" in capsys.readouterr().out
+
+
+def test_the_specifications_of_plugins_are_valid() -> None:
+    page = DOCS / "plugins.md"
+    [client, judge] = [block.text for block in blocks(page, "python")]
+    for text, kind in ((client, ClientSpec), (judge, JudgeSpec)):
+        names: dict[str, Any] = {}
+        exec(text, names)
+        assert isinstance(names["SPEC"], kind)
+    groups = [tomllib.loads(block.text)["project"]["entry-points"] for block in blocks(page, "toml")]
+    assert [list(group) for group in groups] == [[CLIENTS], [JUDGES]]
+
+
+def test_the_metrics_of_conversations_are_computed() -> None:
+    talk = conversation([said((0, 2))], [reply((3, 5))])
+    assert run_python(DOCS / "duplex-metrics.md", conversations=[talk])["figures"]
+
+
+def test_the_speaker_knows_when_to_interrupt() -> None:
+    hear = run_python(DOCS / "speakers.md")["hear"]
+    speaker = SimpleNamespace(_due_ns=None)
+    hear(speaker, ReplyAudible("resp_1", 7))
+    hear(speaker, ReplyAudible("resp_2", 8))
+    assert speaker._due_ns == 1_500_000_007
+
+
+@pytest.mark.parametrize("name", ["new-judge", "new-vendor", "parley"])
+def test_the_examples_are_checked_as_they_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = ROOT / "examples" / name
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    before = set(sys.modules)
+    run_python(folder / "README.md")
+    for module in set(sys.modules) - before:
+        if str(folder) in str(getattr(sys.modules[module], "__file__", "")):
+            del sys.modules[module]
+
+
+ELSEWHERE_RUN = {"export.md", "live.md", "pytest.md"}
+"""Pages whose Python is run in tests/loopback and tests/e2e, at least in part."""
+
+
+def test_no_python_block_is_left_out() -> None:
+    run_here = {"run-folder.md", "plugins.md", "duplex-metrics.md", "speakers.md", "README.md"}
+    assert {page.name for page in PAGES if blocks(page, "python")} == run_here | ELSEWHERE_RUN
+
+
+def run_files() -> Iterator[Any]:
+    for page in PAGES:
+        for block in blocks(page, "toml"):
+            if "[project" not in block.text:
+                yield pytest.param(block.text, id=f"{page.name}:{block.line}")
+
+
+@pytest.mark.parametrize("text", list(run_files()))
+def test_run_files_are_valid(text: str) -> None:
+    validate(tomllib.loads(text))
+
+
+def rows(text: str) -> list[Any]:
+    """Return the JSON values in a text, which may be wrapped."""
+    found, decoder = [], json.JSONDecoder()
+    while text := text.strip():
+        value, end = decoder.raw_decode(text)
+        found.append(value)
+        text = text[end:]
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "json")], ids=lambda page: page.name)
+def test_manifests_are_valid(page: Path, tmp_path: Path) -> None:
+    for number, block in enumerate(blocks(page, "json")):
+        values = rows(block.text)
+        if "script" in values[0]:
+            continue  # an entry of EchoMind's, below
+        manifest = tmp_path / f"{number}.jsonl"
+        manifest.write_text("\n".join(map(json.dumps, values)))
+        turns = [turn for value in values for turn in value.get("turns", [value])]
+        for turn in turns:
+            soundfile.write(tmp_path / turn["audio"], np.zeros(4_800, np.int16), 24_000)
+        data = load(manifest)
+        assert [case.problem for case in data.cases] == [None] * len(turns)
+
+
+def is_part_of(some: Any, whole: Any) -> bool:
+    """Return whether `some` is `whole`, but for fields that are left out."""
+    if isinstance(some, dict) and isinstance(whole, dict):
+        return all(key in whole and is_part_of(value, whole[key]) for key, value in some.items())
+    return bool(some == whole)
+
+
+def test_the_entry_of_the_sample_is_in_the_sample() -> None:
+    values = [value for block in blocks(DOCS / "data.md", "json") for value in rows(block.text)]
+    [entry] = [value for value in values if "script" in value]
+    sample = json.loads((ROOT / "live_eval/data/sample/data_human/script_info_human.json").read_text("utf-8"))
+    assert any(is_part_of(entry, each) for each in sample)
+
+
+def pages_in(navigation: list[Any]) -> set[str]:
+    """Return the pages of a part of the site's navigation that are written by hand."""
+    inner: set[str] = set()
+    for each in navigation:
+        target = next(iter(each.values())) if isinstance(each, dict) else each
+        inner |= pages_in(target) if isinstance(target, list) else {target}
+    return {page for page in inner if "/" not in page}
+
+
+def test_index_and_navigation_have_every_page() -> None:
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+    sections = {next(iter(each)): pages_in([each]) for each in navigation}
+    index = (DOCS / "README.md").read_text("utf-8")
+    for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", index, re.MULTILINE | re.DOTALL):
+        assert set(re.findall(r"\]\((\w[^)#/]+)\)", text)) == sections[title]
+    assert set.union(*sections.values()) == {page.name for page in DOCS.glob("*.md")}
+
+
+def test_every_column_of_the_databases_is_documented() -> None:
+    words = set(re.findall(r"`(\w+)`", (DOCS / "run-folder.md").read_text("utf-8")))
+    for statement in (*RUN_TABLES, *SCORES_TABLES):
+        table = re.findall(r"CREATE TABLE (\w+)", statement)
+        columns = re.findall(r'^ +"?([a-z]\w*)"? (?:INTEGER|TEXT|BLOB)', statement, re.MULTILINE)
+        assert columns
+        assert {*table, *columns} <= words
+
+
+def test_every_layer_is_in_the_design() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]
+    layers = [
+        re.findall(r"live_eval\.(\w+)", layer) for layer in tools["importlinter"]["contracts"][0]["layers"]
+    ]
+    table = re.findall(r"^\| [\w ]+ \| (`.+?`) \|", (DOCS / "design.md").read_text("utf-8"), re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in table] == layers
