@@ -66,7 +66,12 @@ help: ## Show the targets.
 
 .venv/bench: .venv/dev
 	@echo "setting up .venv (packages the benchmarks compare with) …"
-	@$(PIP) --editable '.[$(DEV),bench]'
+	@$(PIP) --editable '.[$(DEV),bench,ray]'
+	@touch $@
+
+.venv/ray: .venv/dev
+	@echo "setting up .venv (Ray) …"
+	@$(PIP) --editable '.[ray]'
 	@touch $@
 
 .venv/fuzz: .venv/dev
@@ -143,7 +148,7 @@ virtual-sound: .venv/mic
 	@$(BIN)/python -c 'import sounddevice' 2>/dev/null && command -v pulseaudio >/dev/null && command -v paplay >/dev/null \
 	  || echo "no virtual sound card: tests at the microphone are skipped. For them, as root: $(VIRTUAL_SOUND)"
 
-e2e: .venv/dev strangers virtual-sound ## Run whole conversations with third-party clients and models.
+e2e: .venv/dev .venv/ray strangers virtual-sound ## Run whole conversations with third-party clients and models.
 	@$(PYTEST) -rs tests/e2e
 
 e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.

@@ -1,63 +1,92 @@
-"""What holding sessions through Ray costs a turn, against processes of this machine: paired runs, in turns.
+"""What holding sessions through Ray costs a turn, against processes of this machine, in paired runs.
 
 Each pair plays the same turns to one reference endpoint with fixed delays: once with two processes, once with
-two workers of a Ray cluster (the one that this machine belongs to, or one that is started). The span of a run
-reaches from the first dialling to the last turn's end, without the calibration of nodes.
+two workers of a Ray cluster (the one that this machine belongs to, or one that is started). Which comes first
+alternates. The span of a run reaches from the first dialling to the last turn's end, without the calibration
+of nodes. The figure is the mean over the pairs of what Ray adds to the span, with Student's 95 % interval.
 """
 
+from __future__ import annotations
+
+import argparse
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from scipy.stats import t as student
 
 from live_eval.recording import RunReader
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.session.event_loop import run
 
-PAIRS = 3
+PAIRS = 6
 AIM_PERCENT = 5.0
-PLAY = ("--data", "sample", "--concurrency", "8", "--processes", "2", "--word-times", "off")
+PLAY = ("--data", "sample", "--concurrency", "8", "--processes", "2", "--word-times", "off", "--repeat", "2")
 RAY = ("--ray", "--timing-bound", "1000")
 
 
-def span_s(path: Path) -> tuple[float, list[float], list[float]]:
-    """Return the seconds of a run, and its turns' first byte and lag in ms."""
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run: its seconds from the first dialling to the last turn's end, and its turns' times in ms."""
+
+    seconds: float
+    first_byte_ms: Sequence[float]
+    lag_ms: Sequence[float]
+
+
+def span_of(path: Path) -> Span:
     with RunReader.open(path) as reader:
         turns = list(reader.turns())
     ends = [turn.wall_ns + int(turn.trace.frame_sent_ns[-1]) - turn.trace.dial_ns for turn in turns]
-    first_byte = [turn.timing.first_byte.ns / 1e6 for turn in turns if turn.timing.first_byte.ns is not None]
-    return (
+    return Span(
         (max(ends) - min(turn.wall_ns for turn in turns)) / 1e9,
-        first_byte,
+        [turn.timing.first_byte.ns / 1e6 for turn in turns if turn.timing.first_byte.ns is not None],
         [turn.timing.lag_ns / 1e6 for turn in turns],
     )
 
 
-def played(base_url: str, out: Path, flags: tuple[str, ...]) -> tuple[float, list[float], list[float]]:
+def played(base_url: str, out: Path, flags: tuple[str, ...]) -> Span:
     command = (sys.executable, "-m", "live_eval", "run", "--base-url", base_url, *PLAY, *flags)
     quiet = ("--judges", "", "--no-report", "--out", str(out))
     subprocess.run([*command, *quiet], check=True, capture_output=True)
-    return span_s(out)
+    return span_of(out)
 
 
-async def main() -> None:
+def in_words(span: Span) -> str:
+    return (
+        f"{len(span.lag_ms)} turns in {span.seconds:.2f} s, "
+        f"first byte {statistics.median(span.first_byte_ms):.1f} ms, "
+        f"lag p50 {statistics.median(span.lag_ms):.2f}, most {max(span.lag_ms):.2f} ms"
+    )
+
+
+async def main(pairs: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with ReferenceProcess(log_folder=folder) as endpoint:
             more: list[float] = []
-            for pair in range(PAIRS):
-                here = played(f"{endpoint.origin}/v1", folder / f"here-{pair}", ())
-                there = played(f"{endpoint.origin}/v1", folder / f"ray-{pair}", RAY)
-                more.append(100 * (there[0] / here[0] - 1))
-                for label, (seconds, first_byte, lag) in (("processes", here), ("Ray", there)):
-                    print(
-                        f"{label}: {len(lag)} turns in {seconds:.1f} s, "
-                        f"first byte {statistics.median(first_byte):.1f} ms, "
-                        f"lag p50 {statistics.median(lag):.2f}, most {max(lag):.2f} ms"
-                    )
-            print(f"ray_overhead: {statistics.median(more):+.1f} % a turn (aim <= {AIM_PERCENT:g} %)")
+            for pair in range(pairs):
+                spans: dict[str, Span] = {}
+                both = [("processes", ()), ("Ray", RAY)]
+                for label, flags in both if pair % 2 == 0 else reversed(both):
+                    spans[label] = played(f"{endpoint.origin}/v1", folder / f"{label}-{pair}", flags)
+                    print(f"{label}: {in_words(spans[label])}", flush=True)
+                more.append(100 * (spans["Ray"].seconds / spans["processes"].seconds - 1))
+                print(f"pair {pair + 1}: {more[-1]:+.2f} %", flush=True)
+    mean, half = statistics.mean(more), float("inf")
+    if pairs > 1:
+        half = float(student.ppf(0.975, pairs - 1)) * statistics.stdev(more) / pairs**0.5
+    print(
+        f"ray_overhead: {mean:+.2f} % a turn, 95 % interval {mean - half:+.2f} to {mean + half:+.2f} "
+        f"({pairs} pairs, {min(more):+.2f} to {max(more):+.2f}; aim <= {AIM_PERCENT:g} %)"
+    )
 
 
 if __name__ == "__main__":
-    run(main())
+    parser = argparse.ArgumentParser(description="What Ray costs a turn.")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    run(main(parser.parse_args().pairs))

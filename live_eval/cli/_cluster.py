@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import click
 
 from live_eval.cli._flags import table_options
 from live_eval.errors import UsageError
+from live_eval.recording import part_of
 from live_eval.run.plan import Plan
 from live_eval.run.runner import HoldSessions
 from live_eval.scoring.judge_pool import JudgePool
@@ -42,16 +43,14 @@ def connected_to(address: str | None) -> Iterator[Cluster | None]:
         yield cluster
 
 
-def holding_on(cluster: Cluster | None, plan: Plan) -> HoldSessions | None:
+def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any]) -> HoldSessions | None:
     """Return what holds the sessions of a run on the nodes of a cluster, and says which those are."""
     if cluster is None:
         return None
     from live_eval.cluster.sessions import cluster_sessions
 
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
-
-    return lambda base_url: cluster_sessions(cluster, plan, base_url, tell)
+    earlier = part_of(manifest, "machine").get("nodes", ())
+    return lambda base_url: cluster_sessions(cluster, plan, base_url, _tell, earlier)
 
 
 @contextmanager
@@ -62,5 +61,9 @@ def judging_on(cluster: Cluster | None, options: JudgeOptions) -> Iterator[Judge
         return
     from live_eval.cluster.judging import cluster_judges
 
-    with cluster_judges(cluster, options) as judges:
+    with cluster_judges(cluster, options, _tell) as judges:
         yield judges
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

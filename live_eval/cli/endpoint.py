@@ -20,6 +20,7 @@ from live_eval.redaction import find_key, key_source
 from live_eval.reference.faults.catalogue import FAULTS, FaultName
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import (
+    TOKEN_VARIABLE,
     AfterStop,
     Cadence,
     IdleRtp,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from live_eval.reference.responders.speech_models import SpeechModels
 
 __all__ = ["LLM_KEY_VARIABLES", "TOKEN_VARIABLE", "command"]
-
-TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
-"""Environment variable with the token that clients must present."""
 
 LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
 """Environment variables with the chat server's key; the first one set is used."""

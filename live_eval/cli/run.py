@@ -155,7 +155,7 @@ def _play(plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: 
             click.echo(f"note: {note}", err=True)
         with stop.gently():
             retry_failed = plan.config.output.retry_failed
-            hold = holding_on(cluster, plan)
+            hold = holding_on(cluster, plan, writer.manifest)
             played = play(plan, writer, out, progress, stop=stop, hold=hold, retry_failed=retry_failed)
             outcome = run_loop(played)
             writer.end(finished=outcome.complete)

@@ -36,23 +36,25 @@ class Cluster:
         self._ray = ray
         self.nodes: tuple[Node, ...] = named(ray.nodes())
         """Those that are there at the beginning."""
-        self.is_one_machine = len({node.address for node in self.nodes}) <= 1
+        here = ray.util.get_node_ip_address()
+        self.is_one_machine = all(node.address == here for node in self.nodes)
         """Whether all nodes are this machine."""
 
     def call(self, function: Callable[..., Any], *arguments: object, node: Node) -> Any:
         """Call a function on a node, in a process of its own; return what can be awaited."""
         return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
 
-    def actor(self, made: type, *, node: Node, gpus: int = 0, **options: int) -> Any:
-        """Start an actor with one processor on a node; return its handle. It is not started again if it dies.
+    def actor(self, made: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
+        """Start an actor on a node; return its handle. It is not started again if it dies.
 
         Args:
             made: Its class, constructed without arguments.
             node: Where.
-            gpus: Graphics processors for it alone.
+            cpus: Processors for it alone.
+            gpus: GPUs for it alone.
             options: Further options of Ray.
         """
-        fixed = {**self._at(node, 1), "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
+        fixed = {**self._at(node, cpus), "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
         return self._ray.remote(made).options(**fixed, **options).remote()
 
     def end(self, actor: Any) -> None:

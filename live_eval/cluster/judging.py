@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from live_eval.cluster.connection import Cluster, said
@@ -31,13 +31,16 @@ _LOOK_S = 1.0  # so often a thread looks whether all is over
 
 
 @contextlib.contextmanager
-def cluster_judges(cluster: Cluster, options: JudgeOptions) -> Iterator[ClusterJudges]:
+def cluster_judges(
+    cluster: Cluster, options: JudgeOptions, told: Callable[[str], None]
+) -> Iterator[ClusterJudges]:
     """Run local judges on the nodes of a cluster; end their workers with the block.
 
     Args:
         cluster: The cluster.
         options: The user's options of judges; with ``device="cuda"`` judges that use torch get workers with a
             GPU each.
+        told: Gets a line about each node that can judge no more; called by several threads.
 
     Raises:
         UsageError: The judges are to use GPUs, and the cluster has none.
@@ -49,8 +52,8 @@ def cluster_judges(cluster: Cluster, options: JudgeOptions) -> Iterator[ClusterJ
         raise UsageError("--device cuda: no node of the Ray cluster has a GPU")
     with contextlib.ExitStack() as stack:
         groups = {
-            False: stack.enter_context(contextlib.closing(_Group(cluster, plain, 0, options))),
-            True: stack.enter_context(contextlib.closing(_Group(cluster, graphics, 1, options))),
+            False: stack.enter_context(contextlib.closing(_Group(cluster, plain, 0, options, told))),
+            True: stack.enter_context(contextlib.closing(_Group(cluster, graphics, 1, options, told))),
         }
         yield ClusterJudges(groups, options)
 
@@ -97,11 +100,19 @@ class _Worker:
 class _Group:
     """Workers of one kind, each with a thread here, started as batches wait for them."""
 
-    def __init__(self, cluster: Cluster, places: Sequence[Node], gpus: int, options: JudgeOptions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        places: Sequence[Node],
+        gpus: int,
+        options: JudgeOptions,
+        told: Callable[[str], None],
+    ) -> None:
         self._cluster = cluster
         self._free = list(places)
         self._gpus = gpus
         self._options = options
+        self._told = told
         self._software = software()
         self._queue = JudgeQueue()
         self._changed = threading.Condition()
@@ -112,33 +123,37 @@ class _Group:
         self.capacity = len(places)
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """Return what the judge needs and the first node does not have.
+        """Return what the judge needs and the first node on which a worker starts does not have.
 
         Raises:
-            LiveEvalError: No worker starts on it.
+            LiveEvalError: No worker starts on any.
         """
         from ray import get
 
-        if self._spare is None:
+        while True:
+            node = self._free[0]
             try:
-                self._spare = self._start(self._free[0])
+                worker = self._spare = self._spare or self._start(node)
+                asked = worker.actor.missing.remote(worker.seal.close(spec.name))
+                found: str | None = worker.seal.open(get(asked, timeout=_START_S))
             except Exception as error:  # whatever Ray raises, or the node
-                name = self._free[0].name
-                raise LiveEvalError(f"no worker for judges starts on node {name}: {said(error)}") from error
-        found: str | None = self._spare.seal.open(
-            get(self._spare.actor.missing.remote(self._spare.seal.close(spec.name)), timeout=_START_S)
-        )
-        return found
+                if self._spare is not None:
+                    self._cluster.end(self._spare.actor)
+                    self._spare = None
+                why = _in_words(node, error)
+                self._leave_out(node)
+                if not self._free:
+                    raise LiveEvalError(why) from error
+                self._told(why)
+            else:
+                return found
 
     def submit(self, batch: _Batch) -> Future[JudgedBatch]:
         """Let a batch wait for a worker; start another while there are fewer than batches."""
         with self._changed:
             self._queue.add(QueuedBatch(batch.judge, batch))
             if self._free and self._queue.under_way > self._at_work:
-                self._at_work += 1
-                thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self._take_on()
             self._changed.notify()
         return batch.answer
 
@@ -152,6 +167,13 @@ class _Group:
         if self._spare is not None:
             self._cluster.end(self._spare.actor)
 
+    def _take_on(self) -> None:
+        """Let a worker begin in the next free place."""
+        self._at_work += 1
+        thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
     def _work(self, node: Node) -> None:
         """Let a worker on a node judge batches, and another in its place if it is lost."""
         worker, self._spare = self._spare, None
@@ -162,7 +184,7 @@ class _Group:
                 try:
                     worker = self._start(node)
                 except Exception as error:  # whatever Ray raises, or the node
-                    self._give_up(me, f"no worker for judges starts on node {node.name}: {said(error)}")
+                    self._give_up(me, node, _in_words(node, error))
                     return
             try:
                 answer = self._judged(worker, batch)
@@ -173,6 +195,8 @@ class _Group:
                 continue
             with self._changed:
                 self._queue.finished(me)
+            if answer.problem is not None:
+                answer = replace(answer, problem=f"node {node.name}: {answer.problem}")
             batch.answer.set_result(answer)
         if worker is not None:
             self._cluster.end(worker.actor)
@@ -211,17 +235,20 @@ class _Group:
             failed = Failed(f"{given_up.losses} workers were lost while they judged it: {why}")
             batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
 
-    def _give_up(self, worker: object, why: str) -> None:
-        """Leave the batch to other workers; if there are none, say why nothing is judged."""
+    def _leave_out(self, node: Node) -> None:
+        """Start no further workers on a node."""
+        self._free = [place for place in self._free if place != node]
+
+    def _give_up(self, worker: object, node: Node, why: str) -> None:
+        """Leave the batch to workers on other nodes; if there are none, say why nothing is judged."""
+        self._told(why)
         with self._changed:
             self._queue.returned(worker)
             self._at_work -= 1
+            self._leave_out(node)
             abandoned = [] if self._at_work or self._free else self._queue.abandoned()
-            if self._free and not self._at_work:  # the next place may do
-                self._at_work += 1
-                thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if self._free and not self._at_work:  # the next node may do
+                self._take_on()
             self._changed.notify()
         for task in abandoned:
             task.payload.answer.set_result(JudgedBatch((), why, 0.0))
@@ -229,7 +256,9 @@ class _Group:
     def _start(self, node: Node) -> _Worker:
         from ray import get
 
-        actor = self._cluster.actor(JudgeActor, node=node, gpus=self._gpus)
+        # One with a GPU takes no processor, or judges without one might leave none to start it.
+        cpus = 0 if self._gpus else 1
+        actor = self._cluster.actor(JudgeActor, node=node, cpus=cpus, gpus=self._gpus)
         try:
             its: Software
             its, public = get(actor.introduce.remote(), timeout=_START_S)
@@ -243,3 +272,7 @@ class _Group:
             self._cluster.end(actor)
             raise
         return worker
+
+
+def _in_words(node: Node, error: Exception) -> str:
+    return f"no worker for judges starts on node {node.name}: {said(error)}"

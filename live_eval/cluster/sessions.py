@@ -22,7 +22,7 @@ from live_eval.cluster.sealing import KeyPair, Seal
 from live_eval.cluster.session_actor import Measured, SessionActor, calibrate_node
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
-from live_eval.recording.calibrations import FEWEST_TURNS
+from live_eval.recording.calibrations import FEWEST_TURNS, KeptCalibration
 from live_eval.redaction import SECRETS
 from live_eval.reference.emulation import calibration_client
 from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
@@ -41,7 +41,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @contextlib.asynccontextmanager
 async def cluster_sessions(
-    cluster: Cluster, plan: Plan, base_url: str, told: Callable[[str], None]
+    cluster: Cluster,
+    plan: Plan,
+    base_url: str,
+    told: Callable[[str], None],
+    earlier: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[SessionHolder]:
     """Hold the sessions of a run on the nodes of a cluster; end those under way with the block.
 
@@ -50,6 +54,7 @@ async def cluster_sessions(
         plan: The run's plan: `turns.processes` is the number of workers, 0 for as many as it takes.
         base_url: The endpoint's.
         told: Gets a line about each node.
+        earlier: The nodes of the run before it was resumed, as its manifest keeps them.
 
     Raises:
         UsageError: The endpoint listens where the nodes cannot reach it.
@@ -91,18 +96,30 @@ async def cluster_sessions(
             raise failed[0]
         for error in failed:
             told(f"{error}")
-        yield _ClusterSessions(places, combine(reports))
+        yield _ClusterSessions(places, combine(reports, earlier))
     finally:
         await asyncio.gather(*(place.close() for place in places))
 
 
-def combine(reports: Sequence[NodeReport]) -> dict[str, Any]:
-    """Return what the manifest keeps of the nodes: each of them, and the worst of the calibrations in use."""
+def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return what the manifest keeps of the nodes: each of them, and the worst of the calibrations in use.
+
+    Args:
+        reports: What each node does in the run.
+        earlier: The nodes of the run before it was resumed, as the manifest keeps them: a node that is used
+            again replaces what was said of it, but for its calibration if that was worse.
+    """
     used = [report for report in reports if not report.refused]
-    calibrated = [report.calibration for report in used if report.calibration is not None]
+    again, now = {report.node.name for report in used}, {report.node.name for report in reports}
+    before = [node for node in earlier if node["name"] not in (now if node["refused"] else again)]
+    calibrated = [report.calibration for report in used if report.calibration is not None] + [
+        KeptCalibration.model_validate(node["calibration"])
+        for node in earlier
+        if node["calibration"] is not None and not node["refused"]
+    ]
     worst = max(calibrated, key=lambda each: max(each.errors_p99_ms.values(), default=0.0), default=None)
     return {
-        "nodes": [report.as_json() for report in reports],
+        "nodes": [*before, *(report.as_json() for report in reports)],
         "processes": sum(report.workers for report in used),
         "calibration": worst.model_dump() if worst is not None else None,
     }
@@ -209,12 +226,14 @@ class RayWorker:
     async def answer(self, order: SessionOrder) -> SessionAnswer:
         """As `SessionWorker.answer`."""
         assert order.due_ns is None, "the clock of this machine means nothing on another"
-        from ray.exceptions import RayActorError
+        from ray.exceptions import RayError, RayTaskError
 
         sealed = await asyncio.to_thread(self._seal.close, order)
         try:
             reply = await self._actor.hold.remote(sealed)
-        except RayActorError as error:
+        except RayTaskError:  # a bug in the worker, which lives on
+            raise
+        except RayError as error:  # the worker died, or its node did with the answer
             self.ended = True
             raise TurnError(
                 FailureKind.PROCESS_DIED,

@@ -14,6 +14,7 @@ from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faul
 __all__ = [
     "BOUNDS",
     "NEVER",
+    "TOKEN_VARIABLE",
     "AfterStop",
     "Cadence",
     "IdleRtp",
@@ -22,6 +23,9 @@ __all__ = [
     "StopTime",
     "stop_time",
 ]
+
+TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
+"""Environment variable with the token that clients of ``live-eval endpoint`` must present."""
 
 NEVER: Literal["never"] = "never"
 """The value of `ReferenceSettings.stop_ms` with which no reply stops."""

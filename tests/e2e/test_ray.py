@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,8 @@ from tests.e2e.helpers import LIVE_EVAL, live_eval, served
 
 TOKEN = "canary-7f3a91c05d2e4b68"
 PLAY = ("--data", "sample", "--limit", "8", "--concurrency", "4", "--word-times", "off", "--no-report")
-RAY = ("--ray", "--processes", "2", "--timing-bound", "1000")  # timing is no matter of tests
+TO = ("--endpoint", "reference", "--key-variable", "LIVE_EVAL_ENDPOINT_TOKEN", "--base-url")
+SPREAD = ("--processes", "2", "--timing-bound", "1000")  # timing is no matter of tests
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 if importlib.util.find_spec("ray") is None:
@@ -55,26 +59,45 @@ def holders() -> list[int]:
     return found
 
 
+@contextmanager
+def node(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Run a node of a cluster; yield its process and what it printed. End it with the block."""
+    ray = str(Path(sys.executable).with_name("ray"))
+    log = folder / f"node-{len(list(folder.iterdir()))}.log"
+    command = [ray, "start", *flags, "--num-cpus=2", "--include-dashboard=false", "--block"]
+    with log.open("wb") as output, ExitStack() as stack:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        stack.callback(process.wait, 60)
+        stack.callback(process.terminate)
+        within(240, lambda: "Ray runtime started" in log.read_text() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
+        yield process, log.read_text()
+
+
+def within(seconds: float, happens: Callable[[], object]) -> bool:
+    """Wait until something happens; return whether it did within a time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if happens():
+            return True
+        time.sleep(0.2)
+    return False
+
+
 def test_turns_and_scores_are_those_of_one_machine_and_a_lost_worker_costs_none(
     endpoint: str, tmp_path: Path
 ) -> None:
     judges = ("--judges", "bleu,prosody")
-    usual: tuple[str, ...] = ("run", "--endpoint", "reference", "--base-url", endpoint)
-    usual += ("--key-variable", "LIVE_EVAL_ENDPOINT_TOKEN", *PLAY)
+    usual = ("run", *TO, endpoint, *PLAY)
     one, many = tmp_path / "one", tmp_path / "many"
     live_eval(*usual, *judges, "--out", str(one))
 
-    command = [*LIVE_EVAL, *usual, *judges, *RAY, "--out", str(many)]
+    command = [*LIVE_EVAL, *usual, *judges, "--ray", *SPREAD, "--out", str(many)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        killed = None
-        deadline = time.monotonic() + 300
-        while process.poll() is None and killed is None and time.monotonic() < deadline:
-            time.sleep(0.2)
-            if (many / "run.sqlite").exists() and texts(many) and holders():
-                os.kill(killed := holders()[0], signal.SIGKILL)
+        assert within(300, lambda: (many / "run.sqlite").exists() and texts(many) and holders())
+        os.kill(holders()[0], signal.SIGKILL)
         _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
-    assert killed is not None
 
     assert texts(many) == texts(one)
     assert len(texts(one)) == 8
@@ -89,3 +112,33 @@ def test_turns_and_scores_are_those_of_one_machine_and_a_lost_worker_costs_none(
         for path in folder.rglob("*"):
             if path.is_file() and not path.is_symlink():
                 assert TOKEN.encode() not in path.read_bytes(), path
+
+
+def test_a_lost_node_costs_no_turn(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN * 2)
+    for limit in ("RAY_agent_register_timeout_ms", "RAY_raylet_start_wait_time_s"):
+        monkeypatch.setenv(limit, "200000" if limit.endswith("ms") else "200")  # this machine may be busy
+    out = tmp_path / "run"
+
+    def nodes() -> set[str | None]:
+        with RunReader.open(out) as run:
+            return {turn.trace.node for turn in run.turns()}
+
+    with node(tmp_path, "--head", "--port=0") as (_, said):
+        found = re.search(r"--address='([^']+)'", said)
+        assert found is not None, said
+        with node(tmp_path, f"--address={found[1]}") as (other, _):
+            command = [*LIVE_EVAL, "run", *TO, endpoint, *PLAY, "--limit", "12", "--judges", "bleu"]
+            command += ["--ray", found[1], *SPREAD, "--out", str(out)]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+                assert within(300, lambda: (out / "run.sqlite").exists() and len(nodes()) == 2)
+                os.killpg(other.pid, signal.SIGKILL)
+                _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert len(texts(out)) == 12
+    assert all(texts(out).values())
+    with RunReader.open(out) as run:
+        assert {row.failure.kind.value for row in run.failures()} == {"process_died"}
+        assert {each["name"] for each in run.manifest["machine"]["nodes"]} == nodes()
+    assert len(scores(out)) == 12

@@ -45,6 +45,17 @@ async def test_one_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
             pass
 
 
+async def test_a_token_for_another_endpoint_is_not_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "known to no client of this one")
+    async with (
+        ReferenceProcess(log_folder=tmp_path, calibrate=True) as process,
+        connect(f"{process.base_url}/realtime?model=reference") as socket,
+    ):
+        assert "session.created" in str(await socket.recv())
+
+
 async def test_one_that_dies_is_missed(tmp_path: Path) -> None:
     async def hold() -> None:
         async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:

@@ -13,6 +13,7 @@ from typing import BinaryIO, Self
 import orjson
 
 from live_eval.errors import LiveEvalError
+from live_eval.reference.settings import TOKEN_VARIABLE
 from live_eval.text.files import private_file
 
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
@@ -102,7 +103,8 @@ class ReferenceProcess:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for this process, which finishes its turns first
                 env={
-                    **os.environ,
+                    # Its clients, which are started along with it, know no token.
+                    **{name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
                     "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                     "PYTHONUNBUFFERED": "1",
                 },

@@ -106,6 +106,33 @@ def test_the_manifest_names_each_node_and_keeps_the_worst_calibration_in_use() -
     assert "calibrated on node b, the worst in use, on 2026-11-22" in worst.in_words()
 
 
+def test_a_resumed_run_keeps_its_earlier_nodes_and_the_worst_calibration_of_all() -> None:
+    late, early = calibration(0.9), calibration(0.2)
+    before = combine(
+        [
+            NodeReport(node=A, workers=3, calibration=late.model_copy(update={"node": "a"})),
+            NodeReport(node=B, workers=2, calibration=early),
+            NodeReport(node=replace(B, name="c"), workers=2, refused="too late"),
+        ]
+    )["nodes"]
+    resumed = combine(
+        [
+            NodeReport(node=A, workers=1, calibration=early),
+            NodeReport(node=B, workers=2, refused="busy"),
+            NodeReport(node=replace(B, name="c"), workers=1, calibration=early),
+        ],
+        before,
+    )
+    assert [(node["name"], node["workers"], node["refused"]) for node in resumed["nodes"]] == [
+        ("b", 2, ""),
+        ("a", 1, ""),
+        ("b", 0, "busy"),
+        ("c", 1, ""),
+    ]
+    assert resumed["processes"] == 2
+    assert resumed["calibration"] == late.model_copy(update={"node": "a"}).model_dump()
+
+
 def test_other_software_is_named() -> None:
     here = software()
     assert here == software()
