@@ -107,7 +107,7 @@ def _imported() -> Any:
 def _join(ray: Any, address: str) -> None:
     try:
         ray.init(
-            address=None if address == AUTO else address,
+            address=_to_join(address),
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
@@ -115,6 +115,27 @@ def _join(ray: Any, address: str) -> None:
     except Exception as error:  # Ray raises RuntimeError, ConnectionError, ValueError, AssertionError, …
         hint = "" if _has_token() else f"; it may want a token, in {_TOKEN} or RAY_AUTH_TOKEN"
         raise LiveEvalError(f"the Ray cluster at {address} cannot be used: {said(error)}{hint}") from error
+
+
+def _to_join(address: str) -> str | None:
+    """Return what Ray is to look for: None for the cluster that it knows of, if any.
+
+    After a crash, Ray remembers a cluster that is gone, and would try for minutes to reach it.
+    """
+    if address != AUTO or os.environ.get("RAY_ADDRESS"):
+        return None if address == AUTO else address
+    try:
+        host, _, port = _remembered().read_text().strip().rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return "local"
+    return None
+
+
+def _remembered() -> Path:
+    return Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/ray_current_cluster")
 
 
 def _has_token() -> bool:

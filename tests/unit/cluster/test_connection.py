@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
-from live_eval.cluster.connection import connected
+from live_eval.cluster.connection import AUTO, _to_join, connected
 from live_eval.errors import LiveEvalError, UsageError
 
 
@@ -23,6 +24,21 @@ def test_an_address_where_nothing_listens_is_named() -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="expected HOST:PORT"), connected(address):
         pass
+
+
+def test_a_cluster_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert _to_join(AUTO) is None
+    assert _to_join("10.0.0.1:6379") == "10.0.0.1:6379"
+    remembered = tmp_path / "ray/ray_current_cluster"
+    remembered.parent.mkdir()
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        remembered.write_text(f"127.0.0.1:{head.getsockname()[1]}", "utf-8")
+        assert _to_join(AUTO) == "local"
+        head.listen()
+        assert _to_join(AUTO) is None
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
