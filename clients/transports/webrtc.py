@@ -53,7 +53,8 @@ class WebRtcTransport:
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
         self._clock = clock
         self._damage = ImpairedDatagrams(impairment, clock) if impairment is not None else None
-        self._on_signalling = impairment.on(ImpairedLayer.SIGNALLING) if impairment is not None else None
+        on_signalling = impairment.on(ImpairedLayer.SIGNALLING) if impairment is not None else None
+        self._on_signalling = on_signalling or None
         self._setup_ns: dict[str, int] = {}
         self._step = "offer"
         self._step_ns = 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_eval.errors import UsageError
-from live_eval.impair import PARAMETERS, parse
+from live_eval.impair import PARAMETERS, ImpairedLayer, parse
 
 
 @pytest.mark.parametrize(
@@ -99,3 +99,11 @@ def test_a_session_has_a_seed_of_its_own() -> None:
 def test_every_parameter_is_in_the_documentation() -> None:
     page = (Path(__file__).parents[3] / "docs" / "impair.md").read_text("utf-8")
     assert [name for name in PARAMETERS if f"`{name}`" not in page] == []
+
+
+def test_the_part_that_damages_signalling_is_what_only_streams_have() -> None:
+    whole = parse("loss=5%,delay=80ms,chunk=100B,gap=5ms,down.reset=1s,noise=10dB", seed=7)
+    whole.check_transport("webrtc")
+    part = whole.on(ImpairedLayer.SIGNALLING)
+    assert (str(part), part.seed) == ("chunk=100B,gap=5ms,down.reset=1000ms", 7)
+    assert not parse("loss=5%").on(ImpairedLayer.SIGNALLING)
