@@ -35,6 +35,8 @@ _MOST_HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
 _MOST_CONNECTIONS = 256
+_MOST_ASKING = 384  # without a whole request; together, fewer files than a process may usually open
+_BACKLOG = 128  # who is accepted at once does not displace all who were before
 _CONNECT_S = 30.0
 _CLOSE_S = 30.0
 _REFUSE_S = 2.0
@@ -95,7 +97,7 @@ class ImpairingProxy:
         """
         try:
             self._server = await asyncio.start_server(
-                self._met, _HOST, self._port, limit=_MOST_HEAD_BYTES, backlog=1_024
+                self._met, _HOST, self._port, limit=_MOST_HEAD_BYTES, backlog=_BACKLOG
             )
         except OSError as error:
             raise LiveEvalError(f"cannot listen on {_HOST} port {self._port}: {error.strerror}") from None
@@ -112,10 +114,7 @@ class ImpairingProxy:
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a client; never raises."""
-        if len(self._tasks) >= _MOST_CONNECTIONS:
-            if not self._asking:
-                writer.transport.abort()
-                return
+        if len(self._asking) >= _MOST_ASKING:
             oldest = next(iter(self._asking))
             del self._asking[oldest]
             oldest.cancel()
@@ -130,6 +129,8 @@ class ImpairingProxy:
                 head = await _head(reader)
             finally:
                 self._asking.pop(task, None)
+            if len(self._tasks) - len(self._asking) > _MOST_CONNECTIONS:
+                raise _RefusedError(503, f"expected at most {_MOST_CONNECTIONS} connections at a time")
             await self._pass_on(_rewritten(head, self._authority), reader, writer, name)
         except _RefusedError as refusal:
             await _refuse(reader, writer, refusal)

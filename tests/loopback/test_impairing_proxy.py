@@ -149,7 +149,7 @@ async def test_an_endpoint_out_of_reach_is_named() -> None:
 
 
 async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_ASKING", 3)
     async with proxied("delay=1ms") as (proxy, _):
         host, port = proxy.origin.removeprefix("http://").split(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
@@ -158,6 +158,16 @@ async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.Monke
             assert await silent[0][0].read() == b""
         for _, writer in silent:
             writer.close()
+
+
+async def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_CONNECTIONS", 1)
+    async with (
+        proxied("delay=1ms") as (proxy, _),
+        aiohttp.ClientSession() as client,
+        client.ws_connect(f"{proxy.origin}/v1/echo"),
+    ):
+        assert (await said(proxy, REQUEST + b"\r\n")).split()[1] == b"503"
 
 
 @pytest.mark.parametrize(
