@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from posixpath import dirname, relpath
 
+import griffe
 from markdown import Extension, Markdown
 from markdown.blockprocessors import build_block_parser
 from markdown_it import MarkdownIt
@@ -54,6 +55,8 @@ PYTHON = {
 }
 """Pages on public modules and names: title, then what is described."""
 _log = logging.getLogger("mkdocs.docs_site")  # warnings below `mkdocs` are errors of a strict build
+_DOCTEST = re.compile(r"^>>> .*(?:\n(?!\n).*)*", re.MULTILINE)
+_DIRECTIVE = re.compile(r" *# doctest: .*")
 _LINK = re.compile(r"(?<=\]\()[^)#:\s]+(?=[#)])")
 
 
@@ -63,6 +66,16 @@ class _LikeGitHub(Extension):
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the interface of Python-Markdown
         md.tab_length = 2
         md.parser = build_block_parser(md)  # the one that it was made with has the old length
+
+
+class FencedDoctests(griffe.Extension):
+    """Marks the doctests of docstrings as code: `>>>` is a quotation in Markdown."""
+
+    def on_object(self, *, obj: griffe.Object, **_: object) -> None:
+        """Fence the doctests of an object."""
+        if obj.docstring is not None:
+            code = _DIRECTIVE.sub("", obj.docstring.value)
+            obj.docstring.value = _DOCTEST.sub(r"```pycon\n\g<0>\n```", code)
 
 
 def on_config(config: MkDocsConfig) -> None:
