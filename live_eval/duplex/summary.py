@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from live_eval.analysis.summary import outages_in_words
 from live_eval.duplex.campaign import CLEAN, DUPLEX_DOCUMENT
 from live_eval.duplex.figures import (
     condition_figures,
@@ -23,6 +24,7 @@ from live_eval.duplex.outcomes import DURATIONS
 from live_eval.duplex.probes import SENTINEL
 from live_eval.duplex.trials import PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError
+from live_eval.recording import RunReader
 from live_eval.recording.campaign_documents import names_a_run
 from live_eval.text.wording import counted
 
@@ -45,11 +47,13 @@ class DuplexRecord:
         folder: Its folder.
         facts: duplex.json.
         trials: For each run, every playing of its trials; empty for a run that has not begun.
+        outages: A note on each run during which the endpoint could not be reached.
     """
 
     folder: Path
     facts: Mapping[str, Any]
     trials: Mapping[str, Sequence[PlayedTrial]]
+    outages: Sequence[str] = ()
 
     def last(self, run: str) -> list[PlayedTrial]:
         """Return the last playing of each trial of a run."""
@@ -79,8 +83,15 @@ def read_duplex(folder: Path) -> DuplexRecord:
         raise StoreError(f"{path}: expected a list of trials and the names of the runs: {error!r}") from None
     if not all(map(names_a_run, runs)):
         raise StoreError(f"{path}: expected the folder names of the runs, found {runs!r}")
-    trials = {run: read_trials(folder / run, listed) for run in runs if (folder / run).is_dir()}
-    return DuplexRecord(folder=folder, facts=facts, trials=trials)
+    begun = [run for run in runs if (folder / run).is_dir()]
+    trials = {run: read_trials(folder / run, listed) for run in begun}
+    outages = [f"{run}: {note}" for run in begun if (note := _outages(folder / run))]
+    return DuplexRecord(folder=folder, facts=facts, trials=trials, outages=outages)
+
+
+def _outages(folder: Path) -> str:
+    with RunReader.open(folder) as run:
+        return outages_in_words(run.manifest.get("outages"))
 
 
 def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
@@ -93,7 +104,7 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "seed": facts.get("seed"),
-        "notes": list(facts.get("notes") or ()),
+        "notes": [*(facts.get("notes") or ()), *campaign.outages],
         "runs": facts["runs"],
         "impairment": facts.get("impairment"),
         "definitions": dict(DURATIONS),

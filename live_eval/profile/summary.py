@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.statistics import quantile, rounded
+from live_eval.analysis.summary import outages_in_words
 from live_eval.audio import Audio
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.profile.campaign_file import CAMPAIGN_FILE, read_campaign_file
@@ -70,6 +71,7 @@ class PointRecord:
         path: The folder of its run.
         turns: The turns of the run, in the order in which they were committed.
         started_at: When the run began, ISO 8601 in UTC; empty without a run.
+        outages: A note on the times when the endpoint could not be reached; empty if it always could.
         error: Why the run cannot be read; empty if it can.
     """
 
@@ -77,6 +79,7 @@ class PointRecord:
     path: Path
     turns: tuple[TurnRecord, ...]
     started_at: str = ""
+    outages: str = ""
     error: str = ""
 
     @property
@@ -126,7 +129,13 @@ def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
     path = folder / str(facts["run"])
     try:
         with RunReader.open(path) as run:
-            return PointRecord(facts=facts, path=path, turns=tuple(run.turns()), started_at=run.started_at)
+            return PointRecord(
+                facts=facts,
+                path=path,
+                turns=tuple(run.turns()),
+                started_at=run.started_at,
+                outages=outages_in_words(run.manifest.get("outages")),
+            )
     except StoreError as error:
         return PointRecord(facts=facts, path=path, turns=(), error=str(error))
 
@@ -215,6 +224,8 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
     queue = queued([ns for ns in delays if ns is not None], int(point.facts.get("concurrency") or 1))
     if queue is not None:
         yield f"{name}: {queue}"
+    if point.outages:
+        yield f"{name}: {point.outages}"
 
 
 def _is_early(turn: TurnRecord) -> bool:

@@ -47,12 +47,17 @@ def point(name: str, role: str = "sweep", **facts: Any) -> dict[str, Any]:
 
 
 def write_campaign(
-    folder: Path, points: Sequence[tuple[Mapping[str, Any], Sequence[TurnRecord]]], **facts: Any
+    folder: Path,
+    points: Sequence[tuple[Mapping[str, Any], Sequence[TurnRecord]]],
+    *,
+    outages: Sequence[Mapping[str, Any]] = (),
+    **facts: Any,
 ) -> Path:
-    """Write a campaign and the runs of its points."""
+    """Write a campaign and the runs of its points, each with these outages."""
+    manifest = {"endpoint": {"name": "made up"}, "outages": list(outages)}
     folder.mkdir(parents=True)
     for entry, turns in points:
-        with RunWriter.create(folder / str(entry["run"]), {"endpoint": {"name": "made up"}}) as writer:
+        with RunWriter.create(folder / str(entry["run"]), manifest) as writer:
             for turn in turns:
                 writer.commit(turn)
             writer.end()

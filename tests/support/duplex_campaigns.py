@@ -66,13 +66,18 @@ def failed(trial_id: str, failure: Failure) -> list[TurnRecord]:
 
 
 def write_duplex_campaign(
-    folder: Path, runs: Mapping[str, Sequence[tuple[str, str, Sequence[TurnRecord]]]], **facts: Any
+    folder: Path,
+    runs: Mapping[str, Sequence[tuple[str, str, Sequence[TurnRecord]]]],
+    *,
+    outages: Sequence[Mapping[str, Any]] = (),
+    **facts: Any,
 ) -> Path:
-    """Write a campaign: for each run, the probe, the condition and the turns of each trial."""
+    """Write a campaign: for each run, the probe, the condition and the turns of each trial, and outages."""
+    manifest = {"endpoint": {"name": "made up"}, "outages": list(outages)}
     folder.mkdir(parents=True)
     listed: dict[str, dict[str, Any]] = {}
     for run, trials in runs.items():
-        with RunWriter.create(folder / run, {"endpoint": {"name": "made up"}}) as writer:
+        with RunWriter.create(folder / run, manifest) as writer:
             for probe, condition, turns in trials:
                 name = str(turns[0].case.dialogue_id)
                 listed[name] = {"trial": name, "probe": probe, "condition": condition, "meant": []}

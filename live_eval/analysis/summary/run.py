@@ -28,7 +28,7 @@ from live_eval.recording import RunReader, ScoreReader, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
 
-__all__ = ["Lag", "RunFacts", "RunSummary", "summarise", "unfinished"]
+__all__ = ["Lag", "RunFacts", "RunSummary", "outages_in_words", "summarise", "unfinished"]
 
 _LONGEST_S = 1e9  # of an outage
 _NAMED = 5
@@ -261,13 +261,13 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         planned=_planned(run),
         unfinished=unfinished(run),
         calibration=kept_in(run.manifest),
-        outages=_outages(run.manifest.get("outages")),
+        outages=outages_in_words(run.manifest.get("outages")),
         nodes=nodes_in_words(part_of(run.manifest, "machine").get("nodes")),
     )
 
 
-def _outages(kept: object) -> str:
-    """Return a note on the outages in a manifest, which may come from somebody else."""
+def outages_in_words(kept: object) -> str:
+    """Return a note on the outages in a manifest, which may come from somebody else; empty without any."""
     outages = [each for each in kept if isinstance(each, Mapping)] if isinstance(kept, list) else []
     lengths = [each.get("seconds") for each in outages]
     seconds = sum(

@@ -17,6 +17,7 @@ from live_eval.duplex.summary import DuplexRecord, compare_campaigns, duplex_sum
 from live_eval.duplex.trials import PlayedTrial, TrialFacts
 from live_eval.errors import StoreError
 from live_eval.types import SpeechKind
+from tests.support import duplex_campaigns as written
 from tests.unit.duplex.test_from_turns import turn
 from tests.unit.duplex.test_outcomes import replies, says, talk
 
@@ -254,3 +255,13 @@ def test_the_keys_that_scripts_rely_on_stay() -> None:
     assert {"as_defined", "corrected", "difference"} <= found["metrics"]["clean"]["tau2.R_Y"].keys()
     assert {"patience", "quickness", "selectivity", "yielding"} == found["profile"]["clean"].keys()
     assert {"probe", "condition", "pairs", "outcomes", "passed", "durations"} == found["paired"][0].keys()
+
+
+def test_outages_are_noted_by_run(tmp_path: Path) -> None:
+    outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
+    trials = [("pause", "300 ms", written.pause("t", 300, waits=True))]
+    folder = written.write_duplex_campaign(tmp_path / "c", {"clean": trials}, outages=outages)
+    (note,) = duplex_summary(read_duplex(folder))["notes"]
+    assert (
+        note == "clean: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
+    )

@@ -53,6 +53,13 @@ def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_n
     write_campaign_page(read_campaign(folder), summary)
 
 
+def test_outages_are_noted_by_point(tmp_path: Path) -> None:
+    outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES))], outages=outages)
+    (note,) = valid(campaign_summary(read_campaign(folder), words=False))["notes"]
+    assert note == "c1: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
+
+
 def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     slow = turns_at(later(TIMES, 200))
     failed = spoken_turn(

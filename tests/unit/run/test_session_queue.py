@@ -18,10 +18,10 @@ class Queue:
         session = await self.queue.next()
         return None if session is None else self.sessions.index(session)
 
-    def played(self, at: int, doubt_since_ns: int | None = None) -> list[str]:
+    def played(self, at: int, doubt_since_ns: int | None = None, records: str = "") -> list[str]:
         """Report a session; return those whose records are to be stored."""
-        records = cast("Sequence[TurnRecord]", f"records of {at}")
-        return cast("list[str]", self.queue.played(self.sessions[at], records, doubt_since_ns))
+        own = cast("Sequence[TurnRecord]", records or f"records of {at}")
+        return cast("list[str]", self.queue.played(self.sessions[at], own, doubt_since_ns))
 
 
 async def test_the_failure_of_a_session_in_doubt_counts_once_a_later_one_has_been_opened() -> None:
@@ -57,9 +57,7 @@ async def test_without_other_sessions_the_one_in_doubt_finds_out_and_its_failure
     assert not queue.played(0, doubt_since_ns=2)
     assert await queue.take() == 0
     queue.reached_ns = 3
-    session = queue.sessions[0]
-    later = cast("Sequence[TurnRecord]", "what it was asked with")
-    assert queue.queue.played(session, later, None) == ["records of 0"]
+    assert queue.played(0, records="what it was asked with") == ["records of 0"]
     assert await queue.take() is None
 
 

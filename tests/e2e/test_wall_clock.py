@@ -1,0 +1,114 @@
+"""A wall clock that is set while runs are played and scored falsifies nothing: durations are monotonic.
+
+The clock is the machine's for the programs that are started, the endpoint too; only the library that they
+are started with knows that it is not (``wall_clock.c``).
+"""
+
+import ctypes
+import itertools
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from live_eval.recording import RunReader
+from live_eval.types import StampKind
+from tests.e2e.disturbed import commanding, endpoint, recorded, speech, until
+from tests.e2e.helpers import live_eval
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(sys.platform != "linux", reason="kernel stamps and LD_PRELOAD are Linux's"),
+    pytest.mark.skipif(COMPILER is None, reason="needs a C compiler"),
+]
+
+TURNS = 6
+SHARED = ("--concurrency", "1", "--turn-mode", "manual", "--word-times", "off", "--no-report")
+HOUR_NS = 3600 * 10**9
+EVERY_S = 0.7
+
+
+@pytest.fixture
+def restless_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the wall clock an hour ahead, two hours back and right again, all the time, for what is started."""
+    library, file = tmp_path / "wall_clock.so", tmp_path / "ahead"
+    source = Path(__file__).with_name("wall_clock.c")
+    compiled = subprocess.run(
+        [str(COMPILER), "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if compiled.returncode != 0:
+        pytest.skip(f"needs glibc and its headers: {compiled.stderr}")
+    file.write_bytes(bytes(8))
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("WALL_CLOCK_AHEAD", str(file))
+    over = threading.Event()
+
+    def step() -> None:
+        for ahead_ns in itertools.cycle((HOUR_NS, -HOUR_NS, 0)):
+            if over.wait(EVERY_S):
+                return
+            with file.open("r+b", buffering=0) as memory:
+                memory.write(ctypes.c_int64(ahead_ns))
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("restless_wall_clock")
+def test_a_wall_clock_that_is_set_falsifies_nothing(tmp_path: Path) -> None:
+    """The run is interrupted and resumed, and pauses for an outage."""
+    out = tmp_path / "run"
+    began_s = time.monotonic()
+    with endpoint(tmp_path) as one:
+        where = ("--base-url", one.base_url, "--data", speech(tmp_path, TURNS), "--out", out)
+        arguments = ("run", "--endpoint", "reference", *where, *SHARED, "--judges", "bleu", "--record-wire")
+        with commanding(*arguments) as run:
+            until(lambda: recorded(out)[0] >= 2)
+            run.signal(signal.SIGINT)
+            status, said = run.end()
+        assert status == 130, said
+        with commanding(*arguments, "--resume") as run:
+            until(lambda: recorded(out)[0] >= 4)
+            one.kill()
+            time.sleep(5)
+            one.start()
+            status, said = run.end()
+        assert status == 0, said
+    took_s = time.monotonic() - began_s
+    assert recorded(out) == (TURNS, TURNS)
+    live_eval("replay", out)
+    live_eval("score", out, "--judges", "rouge_l")
+    assert recorded(out) == (TURNS, 2 * TURNS)
+    collected = json.loads(live_eval("runs", "gc", out, "--json"))
+    assert collected["folders"][0]["removed"] == []
+
+    with RunReader.open(out) as reader:
+        (outage,) = reader.manifest["outages"]
+        turns = list(reader.turns())
+    assert 3 < outage["seconds"] < took_s
+    assert len({turn.case.case_id for turn in turns}) == TURNS
+    dialled = [turn.trace.dial_ns for turn in turns]
+    assert dialled == sorted(dialled)
+    assert dialled[-1] - dialled[0] < took_s * 1e9
+    stepped = [turn for turn in turns if turn.trace.clock_steps]
+    assert stepped
+    assert {turn.trace.stamps for turn in stepped} == {StampKind.USER}
+    for turn in turns:
+        latencies = [turn.timing.connect.ns, turn.timing.first_byte.ns, turn.timing.voice_to_voice.ns]
+        assert all(ns is not None and 0 <= ns < 5e9 for ns in latencies), turn.timing
