@@ -50,7 +50,7 @@ def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any])
     from live_eval.cluster.sessions import cluster_sessions
 
     earlier = part_of(manifest, "machine").get("nodes", ())
-    return lambda base_url: cluster_sessions(cluster, plan, base_url, _tell, earlier)
+    return lambda base_url: cluster_sessions(cluster, plan, base_url, _announce, earlier)
 
 
 @contextmanager
@@ -61,9 +61,9 @@ def judging_on(cluster: Cluster | None, options: JudgeOptions) -> Iterator[Judge
         return
     from live_eval.cluster.judging import cluster_judges
 
-    with cluster_judges(cluster, options, _tell) as judges:
+    with cluster_judges(cluster, options, _announce) as judges:
         yield judges
 
 
-def _tell(line: str) -> None:
+def _announce(line: str) -> None:
     click.echo(line, err=True)

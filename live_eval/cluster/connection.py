@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.cluster.nodes import Node, named
+from live_eval.cluster.prompt_exit import prompt_exit
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.run.stop_signals import STOP_SIGNALS
 
@@ -85,15 +86,16 @@ def connected(address: str) -> Iterator[Cluster]:
     _check(address)
     with _environment(_variables()):  # Ray reads some as it is imported
         ray = _imported()
-        with _signals_kept():
-            _join(ray, address)
         try:
-            cluster = Cluster(ray)
+            with prompt_exit(), _signals_kept():
+                _join(ray, address)
+                cluster = Cluster(ray)
             if not cluster.nodes:
                 raise LiveEvalError(f"the Ray cluster at {address} has no node with a processor")
             yield cluster
         finally:
-            ray.shutdown()
+            with prompt_exit():
+                ray.shutdown()
 
 
 def _imported() -> Any:

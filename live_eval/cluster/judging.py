@@ -32,7 +32,7 @@ _LOOK_S = 1.0  # so often a thread looks whether all is over
 
 @contextlib.contextmanager
 def cluster_judges(
-    cluster: Cluster, options: JudgeOptions, told: Callable[[str], None]
+    cluster: Cluster, options: JudgeOptions, announce: Callable[[str], None]
 ) -> Iterator[ClusterJudges]:
     """Run local judges on the nodes of a cluster; end their workers with the block.
 
@@ -40,7 +40,7 @@ def cluster_judges(
         cluster: The cluster.
         options: The user's options of judges; with ``device="cuda"`` judges that use torch get workers with a
             GPU each.
-        told: Gets a line about each node that can judge no more; called by several threads.
+        announce: Called with a line about each node that can judge no more; by several threads.
 
     Raises:
         UsageError: The judges are to use GPUs, and the cluster has none.
@@ -52,8 +52,8 @@ def cluster_judges(
         raise UsageError("--device cuda: no node of the Ray cluster has a GPU")
     with contextlib.ExitStack() as stack:
         groups = {
-            False: stack.enter_context(contextlib.closing(_Group(cluster, plain, 0, options, told))),
-            True: stack.enter_context(contextlib.closing(_Group(cluster, graphics, 1, options, told))),
+            False: stack.enter_context(contextlib.closing(_Group(cluster, plain, 0, options, announce))),
+            True: stack.enter_context(contextlib.closing(_Group(cluster, graphics, 1, options, announce))),
         }
         yield ClusterJudges(groups, options)
 
@@ -106,13 +106,13 @@ class _Group:
         places: Sequence[Node],
         gpus: int,
         options: JudgeOptions,
-        told: Callable[[str], None],
+        announce: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._free = list(places)
         self._gpus = gpus
         self._options = options
-        self._told = told
+        self._announce = announce
         self._software = software()
         self._queue = JudgeQueue()
         self._changed = threading.Condition()
@@ -144,7 +144,7 @@ class _Group:
                 self._leave_out(node)
                 if not self._free:
                     raise LiveEvalError(why) from error
-                self._told(why)
+                self._announce(why)
             else:
                 return found
 
@@ -241,7 +241,7 @@ class _Group:
 
     def _give_up(self, worker: object, node: Node, why: str) -> None:
         """Leave the batch to workers on other nodes; if there are none, say why nothing is judged."""
-        self._told(why)
+        self._announce(why)
         with self._changed:
             self._queue.returned(worker)
             self._at_work -= 1

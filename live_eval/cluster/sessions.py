@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from live_eval.calibrate import CalibrationPlan
 from live_eval.cluster.connection import Cluster, said
-from live_eval.cluster.nodes import Node, NodeReport, Software, beyond_bound, shares, software, workers_for
+from live_eval.cluster.nodes import Node, NodeReport, Software, beyond_bound, software
 from live_eval.cluster.sealing import KeyPair, Seal
 from live_eval.cluster.session_actor import Measured, SessionActor, calibrate_node
+from live_eval.cluster.worker_spread import Load, WorkerSpread
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.recording.calibrations import FEWEST_TURNS, KeptCalibration
@@ -28,7 +29,7 @@ from live_eval.reference.emulation import calibration_client
 from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder
 from live_eval.run.plan import Plan
 from live_eval.run.session_process import ProcessSettings, Ready, SessionAnswer
-from live_eval.run.session_workers import Place, SpreadSessions
+from live_eval.run.session_workers import Place, SessionWorker, SpreadSessions
 from live_eval.types import Failure
 
 __all__ = ["cluster_sessions", "combine"]
@@ -44,7 +45,7 @@ async def cluster_sessions(
     cluster: Cluster,
     plan: Plan,
     base_url: str,
-    told: Callable[[str], None],
+    announce: Callable[[str], None],
     earlier: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[SessionHolder]:
     """Hold the sessions of a run on the nodes of a cluster; end those under way with the block.
@@ -53,7 +54,7 @@ async def cluster_sessions(
         cluster: The cluster.
         plan: The run's plan: `turns.processes` is the number of workers, 0 for as many as it takes.
         base_url: The endpoint's.
-        told: Gets a line about each node.
+        announce: Called with a line about each node.
         earlier: The nodes of the run before it was resumed, as its manifest keeps them.
 
     Raises:
@@ -66,39 +67,94 @@ async def cluster_sessions(
             "pass --base-url with an address that every node of the cluster reaches"
         )
     turns = plan.config.turns
-    workers = workers_for(turns.concurrency, turns.processes, cluster.nodes)
-    given = shares(workers, cluster.nodes)
-    reports = await asyncio.gather(
-        *(
-            _examined(cluster, node, given[node.name], plan, -(-turns.concurrency // workers))
-            for node in cluster.nodes
-            if given[node.name]
-        )
-    )
-    for report in reports:
-        told(report.in_words())
-    used = [report for report in reports if not report.refused]
-    if not used:
+    spread = WorkerSpread(cluster.nodes, turns.concurrency, turns.processes)
+    settings = _settings(plan.spec)
+    async with _started(
+        spread,
+        lambda node, load: _examine(cluster, node, load, plan),
+        lambda node: RayWorker(cluster, node, settings),
+        announce,
+    ) as places:
+        yield _ClusterSessions(places, combine(spread.reports, earlier))
+
+
+@contextlib.asynccontextmanager
+async def _started(
+    spread: WorkerSpread,
+    examine: Callable[[Node, Load], Awaitable[NodeReport]],
+    new_worker: Callable[[Node], SessionWorker],
+    announce: Callable[[str], None],
+) -> AsyncIterator[list[Place]]:
+    """Start workers on nodes that were calibrated with the load they get; end them with the block.
+
+    The others take over the sessions of a node that is refused, or on which not all workers start, and are
+    calibrated again. Each further round has fewer nodes or workers, so there is a last one.
+
+    Raises:
+        LiveEvalError: No node may time sessions, or no worker starts.
+    """
+    while not (places := await _places(spread, examine, new_worker, announce)):
+        pass
+    try:
+        for report in spread.reports:
+            if not report.refused:
+                announce(report.in_words())
+        yield places
+    finally:
+        await _close(places)
+
+
+async def _places(
+    spread: WorkerSpread,
+    examine: Callable[[Node, Load], Awaitable[NodeReport]],
+    new_worker: Callable[[Node], SessionWorker],
+    announce: Callable[[str], None],
+) -> list[Place]:
+    """Calibrate nodes until all that are left suit, and start their workers.
+
+    Returns:
+        The workers; empty, with the spread changed, if some did not start.
+    """
+    while due := spread.not_examined:
+        reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
+        for report, load in zip(reports, due.values(), strict=True):
+            spread.record(report, load)
+            if report.refused:
+                announce(report.in_words())
+    if not spread.loads:
         raise LiveEvalError(
-            "no node of the cluster may time sessions; `live-eval calibrate` on a node shows its error, and "
+            "no node of the cluster takes timed work; `live-eval calibrate` on a node shows its error, and "
             "--timing-bound allows a larger one"
         )
-    settings = _settings(plan.spec)
-    places = [
-        Place(lambda node=report.node: RayWorker(cluster, node, settings))  # type: ignore[misc]
-        for report in used
-        for _ in range(report.workers)
-    ]
+    homes = [node for node, load in spread.loads.items() for _ in range(load.workers)]
+    places = [Place(lambda node=node: new_worker(node)) for node in homes]  # type: ignore[misc]
+    complete = False
     try:
-        started = await asyncio.gather(*(place.worker() for place in places), return_exceptions=True)
-        failed = [each for each in started if isinstance(each, BaseException)]
-        if len(failed) == len(places):
-            raise failed[0]
-        for error in failed:
-            told(f"{error}")
-        yield _ClusterSessions(places, combine(reports, earlier))
+        problems = await asyncio.gather(*(_problem(place) for place in places))
+        complete = not any(problems)
     finally:
-        await asyncio.gather(*(place.close() for place in places))
+        if not complete:
+            await _close(places)
+    for node in dict.fromkeys(homes):
+        here = [problem for home, problem in zip(homes, problems, strict=True) if home == node]
+        failed = [problem for problem in here if problem]
+        if failed:
+            announce(failed[0])
+            spread.limit(node, len(here) - len(failed), failed[0])
+    return places if complete else []
+
+
+async def _problem(place: Place) -> str:
+    """Start a worker in a place; return why it does not start, or nothing."""
+    try:
+        await place.worker()
+    except LiveEvalError as error:
+        return str(error)
+    return ""
+
+
+async def _close(places: Sequence[Place]) -> None:
+    await asyncio.gather(*(place.close() for place in places))
 
 
 def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -146,9 +202,9 @@ def _settings(spec: ClientSpec) -> ProcessSettings:
     )
 
 
-async def _examined(cluster: Cluster, node: Node, workers: int, plan: Plan, sessions: int) -> NodeReport:
-    """Return what a node does in the run, after it has been calibrated with the load that it will have."""
-    report = NodeReport(node=node, workers=workers)
+async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> NodeReport:
+    """Return whether a node may take part, after it has been calibrated with the load that it gets."""
+    report = NodeReport(node=node, workers=load.workers)
     try:
         async with asyncio.timeout(_NODE_S):
             its: Software = await cluster.call(software, node=node)
@@ -156,16 +212,16 @@ async def _examined(cluster: Cluster, node: Node, workers: int, plan: Plan, sess
                 return replace(report, refused=differs)
             if plan.spec.transport_kind is TransportKind.HTTP:
                 return report  # its latencies are not comparable
-            load = max(_FEWEST_SESSIONS, sessions * workers)
+            sessions = max(_FEWEST_SESSIONS, load.sessions)
             calibration = CalibrationPlan(
                 endpoint=await asyncio.to_thread(calibration_client, plan.spec.transport_kind),
-                sessions=load,
-                turns=max(FEWEST_TURNS, load),
+                sessions=sessions,
+                turns=max(FEWEST_TURNS, sessions),
                 speech_ms=(300, 500),
                 delay_ms=(50, 200),
                 lead_silence_ms=(0, 100),
                 reply_ms=200,
-                processes=workers,
+                processes=load.workers,
             )
             found: Measured = await cluster.call(calibrate_node, calibration, node=node)
     except TimeoutError:
