@@ -55,9 +55,10 @@ def check_is_run(folder: Path) -> None:
     Raises:
         UsageError: It holds a campaign; names the runs.
     """
-    from live_eval.profile.campaign_file import is_campaign, point_runs
+    from live_eval.profile.campaign_file import point_runs
+    from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN
 
-    if is_campaign(folder):
+    if LATENCY_CAMPAIGN.is_in(folder):
         runs = " ".join(str(run) for run in point_runs(folder))
         raise UsageError(
             f"{folder} holds a latency campaign, not a run; its runs: {runs or 'none'}. For its figures: "

@@ -45,14 +45,13 @@ def command(
     For the folder of a latency campaign, write latency.html, and report.html for each of its runs. For that
     of a duplex campaign, write duplex.html likewise; for two of them, a page that compares them.
     """
-    from live_eval.duplex.campaign import DUPLEX_DOCUMENT
-    from live_eval.profile.campaign_file import is_campaign
+    from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.report import write_report
 
-    if len(runs) == 1 and is_campaign(runs[0]):
+    if len(runs) == 1 and LATENCY_CAMPAIGN.is_in(runs[0]):
         _campaign(runs[0], form, output)
         return
-    if all(map(DUPLEX_DOCUMENT.is_in, runs)):
+    if all(map(DUPLEX_CAMPAIGN.is_in, runs)):
         _duplex(runs, form, output)
         return
     for run in runs:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli import FAILED, _options
-from live_eval.errors import AudioError, LiveEvalError, StoreError, UsageError
+from live_eval.errors import AudioError, LiveEvalError, StoreError, StoreLockedError, UsageError
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
-    from live_eval.studio.library import ListedFolder
+    from live_eval.recording.folders import FoundFolder
     from live_eval.types import Case
 
 __all__ = ["command"]
@@ -50,7 +50,7 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
     for row in rows:
         table.add_row(
             row["path"],
-            row["problem"] or row["state"],
+            row["state"],
             row["endpoint"] or NONE,
             row["data"] or NONE,
             NONE if row["turns"] is None else f"{row['turns']} of {row['planned'] or '?'}",
@@ -58,6 +58,9 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
             f"{row['bytes'] / 1e6:.1f}",
         )
     output_console().print(table)
+    for row in rows:
+        if row["problem"]:
+            click.echo(f"unreadable: {row['problem']}", err=True)
 
 
 @command.command("delete")
@@ -66,8 +69,9 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     """Delete runs and campaigns: turns, audio, scores, judges' answers, cassettes and reports.
 
-    Also the cached speech boundaries of recordings that no other run next to them has played. Files in RUNS
-    that live-eval did not write stay there. A run that is being written is refused.
+    Also the cached speech boundaries of recordings that no other run next to them has played. What is left of
+    a damaged run can be deleted too. Files in RUNS that live-eval did not write stay there. A run that is
+    being written is refused.
     """
     chosen = [each for run in runs for each in [_one(run)]]
     for each in chosen:
@@ -78,10 +82,9 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
         click.confirm(f"Delete {counted(len(chosen), 'folder')} for good?", abort=True)
     boundaries = _boundaries_of(chosen)
     for each in chosen:
-        left = _deleted(each)
-        if left:
-            names = ", ".join(path.name for path in left[:5])
-            click.echo(f"note: {each.path} stays: {names} was not written by live-eval", err=True)
+        if _deleted(each):
+            others = ", ".join(sorted(str(path.relative_to(each.path)) for path in _leaves(each.path))[:5])
+            click.echo(f"note: {each.path} stays, with what live-eval did not write: {others}", err=True)
         for page in sorted(each.path.parent.glob(f"*{glob.escape(each.path.name)}*.html")):
             click.echo(f"note: {_shown(page)} may hold its audio: delete it too", err=True)
     for path in boundaries:
@@ -95,47 +98,48 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
 def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
     """Remove what killed processes left: audio of no turn, temporary files, stale locks.
 
-    A run that is being written is left alone. FOLDERS as for `runs list`.
+    A run that is being written is left alone. FOLDERS as for `runs list`. Exits with 3 if a run cannot be
+    read or cleaned up.
     """
-    from live_eval.recording import is_being_written
-    from live_eval.recording.housekeeping import leftovers, remove_leftovers
-
-    rows: list[dict[str, Any]] = []
-    for each in _found(folders):
-        if each.kind != "run":
-            continue
-        row: dict[str, Any] = {"path": str(each.path), "removed": [], "problem": None}
-        rows.append(row)
-        try:
-            if dry_run:
-                busy = is_being_written(each.path)
-                removed = [] if busy else leftovers(each.path)
-            else:
-                removed = remove_leftovers(each.path)
-            row["removed"] = [str(path.relative_to(each.path)) for path in removed]
-        except StoreError as error:
-            row["problem"] = str(error)
+    rows = [_collected(each.path, dry_run) for each in _found(folders) if each.kind == "run"]
     if as_json:
         _options.print_json({"dry_run": dry_run, "folders": rows})
     else:
         for row in rows:
             for name in row["removed"]:
                 click.echo(f"{'would remove' if dry_run else 'removed'} {Path(row['path']) / name}")
-            if row["problem"]:
-                click.echo(f"left alone: {row['problem']}", err=True)
+            if row["being_written"] or row["problem"]:
+                why = row["problem"] or f"{row['path']}: is being written"
+                click.echo(f"left alone: {why}", err=True)
         removed_files = counted(sum(len(row["removed"]) for row in rows), "file")
         click.echo(f"{counted(len(rows), 'run')}: {removed_files} {'to remove' if dry_run else 'removed'}")
     sys.exit(FAILED if any(row["problem"] for row in rows) else 0)
 
 
-def _found(folders: Sequence[Path]) -> list[ListedFolder]:
+def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
+    """Clean up a run; return what was, or would be, removed."""
+    from live_eval.recording.housekeeping import is_busy, leftovers, remove_leftovers
+
+    row: dict[str, Any] = {"path": str(folder), "removed": [], "being_written": False, "problem": None}
+    try:
+        removed = leftovers(folder) if dry_run else remove_leftovers(folder)
+        row["removed"] = [str(path.relative_to(folder)) for path in removed]
+        row["being_written"] = dry_run and is_busy(folder)
+    except StoreLockedError:
+        row["being_written"] = True
+    except StoreError as error:
+        row["problem"] = str(error)
+    return row
+
+
+def _found(folders: Sequence[Path]) -> list[FoundFolder]:
     """Return the runs and campaigns in folders, or those in recordings/."""
-    from live_eval.studio.library import Library
+    from live_eval.recording.folders import find_folders
 
-    return Library(folders or [_options.RECORDINGS]).folders()
+    return find_folders(folders or [_options.RECORDINGS])
 
 
-def _one(folder: Path) -> ListedFolder:
+def _one(folder: Path) -> FoundFolder:
     """Return a folder that is itself a run or a campaign.
 
     Raises:
@@ -147,7 +151,7 @@ def _one(folder: Path) -> ListedFolder:
     return found[0]
 
 
-def _boundaries_of(chosen: Sequence[ListedFolder]) -> list[Path]:
+def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
     """Return the cached boundaries of the recordings that only these folders have played."""
     from live_eval.speech.boundaries import BoundaryCache
 
@@ -162,7 +166,7 @@ def _boundaries_of(chosen: Sequence[ListedFolder]) -> list[Path]:
     return entries
 
 
-def _cases(folders: Iterable[ListedFolder]) -> Iterator[Case]:
+def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
     """Yield the cases that runs have played, campaigns' runs included; skip what cannot be read."""
     from live_eval.recording import RUN_FILE, RunReader
 
@@ -173,7 +177,7 @@ def _cases(folders: Iterable[ListedFolder]) -> Iterator[Case]:
                     yield head.case
 
 
-def _facts(each: ListedFolder) -> dict[str, Any]:
+def _facts(each: FoundFolder) -> dict[str, Any]:
     """Return what the list says about a folder."""
     from live_eval.recording import RunReader, is_being_written, part_of, text_of
 
@@ -205,7 +209,7 @@ def _facts(each: ListedFolder) -> dict[str, Any]:
                 "failed": run.failed_turns,
             }
     except LiveEvalError as error:
-        facts["problem"] = str(error)
+        facts |= {"state": "unreadable", "problem": str(error)}
     return facts
 
 
@@ -215,12 +219,19 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def _leaves(folder: Path) -> Iterator[Path]:
+    """Yield everything in a folder but the folders that hold something."""
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not path.is_dir() or not any(path.iterdir()):
+            yield path
+
+
 def _shown(path: Path) -> str:
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _deleted(each: ListedFolder) -> list[Path]:
+def _deleted(each: FoundFolder) -> list[Path]:
     """Delete a folder; return what stays in it."""
     from live_eval.recording.housekeeping import delete_campaign, delete_run
 

@@ -1,6 +1,6 @@
 """A campaign: trials of probes, all in one ordinary run, and the same again with an impairment.
 
-On disk, ``recordings/<campaign>/`` holds `duplex.json` (`DUPLEX_DOCUMENT`), the stimuli with their manifest
+On disk, ``recordings/<campaign>/`` holds `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli with their manifest
 in ``stimuli/``, and the runs in ``clean/`` and ``impaired/``. A void trial is played again as a repetition of
 its turns.
 """
@@ -24,7 +24,8 @@ from live_eval.duplex.stimuli import Recorded, StimulusTrial, write_stimuli
 from live_eval.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
-from live_eval.recording.campaign_documents import CampaignDocument
+from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
+from live_eval.recording.contents import check_new
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, ImpairTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint
@@ -34,7 +35,6 @@ from live_eval.types import TurnMode
 
 __all__ = [
     "CLEAN",
-    "DUPLEX_DOCUMENT",
     "IMPAIRED",
     "DuplexCampaign",
     "DuplexObserver",
@@ -42,8 +42,6 @@ __all__ = [
     "DuplexPlan",
 ]
 
-DUPLEX_DOCUMENT = CampaignDocument("duplex.json", 1, "duplex campaign")
-"""What a campaign plays, in its folder."""
 CLEAN = "clean"
 """Folder of the run without impairment."""
 IMPAIRED = "impaired"
@@ -106,12 +104,12 @@ class DuplexCampaign:
 
     Args:
         plan: What to ask.
-        folder: The campaign's folder; created if missing.
+        folder: The campaign's folder, new or empty; created if missing.
 
     Raises:
         UsageError: The plan names what does not exist, or the endpoint cannot do what it asks for.
         DataError: The user's recordings cannot be used.
-        StoreError: The folder holds a campaign already, or cannot be written.
+        StoreError: The folder holds a campaign or something else already, or cannot be written.
     """
 
     def __init__(self, plan: DuplexPlan, folder: Path) -> None:
@@ -129,8 +127,9 @@ class DuplexCampaign:
         _check(
             make_plan(plan.config.model_copy(update={"data": DataTable()}))
         )  # refuses what is wrong before anything is written
-        if (folder / DUPLEX_DOCUMENT.file_name).exists():
+        if (folder / DUPLEX_CAMPAIGN.file_name).exists():
             raise StoreError(f"{folder}: holds a campaign already; choose another folder")
+        check_new(folder, "a campaign")
         stimuli = [
             StimulusTrial(trial_id=each.trial_id, topic=each.probe, lines=each.lines) for each in trials
         ]
@@ -209,7 +208,7 @@ class DuplexCampaign:
                 for each in self._facts
             ],
         }
-        DUPLEX_DOCUMENT.write(self.folder, facts)
+        DUPLEX_CAMPAIGN.write(self.folder, facts)
 
 
 class _Run:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.analysis.summary import outages_in_words
-from live_eval.duplex.campaign import CLEAN, DUPLEX_DOCUMENT
+from live_eval.duplex.campaign import CLEAN
 from live_eval.duplex.figures import (
     condition_figures,
     differences,
@@ -25,7 +25,7 @@ from live_eval.duplex.probes import SENTINEL
 from live_eval.duplex.trials import PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader
-from live_eval.recording.campaign_documents import names_a_run
+from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, names_a_run
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -66,8 +66,8 @@ def read_duplex(folder: Path) -> DuplexRecord:
     Raises:
         StoreError: The folder holds no campaign, or a damaged one.
     """
-    path = folder / DUPLEX_DOCUMENT.file_name
-    facts = DUPLEX_DOCUMENT.read(folder)
+    path = folder / DUPLEX_CAMPAIGN.file_name
+    facts = DUPLEX_CAMPAIGN.read(folder)
     try:
         listed = [
             TrialFacts(

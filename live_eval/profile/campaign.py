@@ -39,6 +39,7 @@ from live_eval.profile.step_watch import EndedTurns, OverloadError, StepWatch
 from live_eval.profile.watch import LoadWatch
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.recording.calibrations import nearest
+from live_eval.recording.contents import check_new
 from live_eval.registry import client
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
@@ -85,14 +86,14 @@ class Campaign:
 
     Args:
         plan: What to measure.
-        folder: The campaign's folder; created if missing.
+        folder: The campaign's folder, new or empty; created if missing.
         resume: Whether to continue the campaign in the folder: ended points stay, and the others go on.
 
     Raises:
         UsageError: The plan names what does not exist, or the endpoint cannot do what it asks for.
         DataError: The data set cannot be used.
-        StoreError: The folder holds a campaign already, or none to continue, or one with another plan; or it
-            cannot be written.
+        StoreError: The folder holds a campaign or something else already, or none to continue, or one with
+            another plan; or it cannot be written.
     """
 
     def __init__(self, plan: CampaignPlan, folder: Path, *, resume: bool = False) -> None:
@@ -112,6 +113,8 @@ class Campaign:
             raise StoreError(
                 f"{folder}: holds a campaign already; choose another folder, or continue it with --resume"
             )
+        if not resume:
+            check_new(folder, "a campaign")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._created = facts.get("created", now)
         self._priority: str | None = part_of(facts, "machine").get("priority")

@@ -9,32 +9,23 @@ from typing import Any
 
 from live_eval.errors import StoreError
 from live_eval.profile.points import CampaignPlan
-from live_eval.recording.campaign_documents import CampaignDocument, names_a_run
+from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN, names_a_run
 from live_eval.redaction import SECRETS
 from live_eval.run.plan import Plan
 from live_eval.text.files import flattened
 
 __all__ = [
     "CAMPAIGN_FILE",
-    "CAMPAIGN_SCHEMA",
     "check_same_plan",
-    "is_campaign",
     "plan_as_json",
     "point_runs",
     "read_campaign_file",
     "write_campaign_file",
 ]
 
-CAMPAIGN_FILE = "campaign.json"
-CAMPAIGN_SCHEMA = 1
-_DOCUMENT = CampaignDocument(CAMPAIGN_FILE, CAMPAIGN_SCHEMA, "campaign")
+CAMPAIGN_FILE = LATENCY_CAMPAIGN.file_name
 
 _PLAYED = ("endpoint", "data", "task", "turns")  # tables of the run file that say what is played
-
-
-def is_campaign(folder: Path) -> bool:
-    """Return whether a folder holds a campaign and no run."""
-    return _DOCUMENT.is_in(folder)
 
 
 def point_runs(folder: Path) -> list[Path]:
@@ -51,7 +42,7 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
     Raises:
         StoreError: The folder holds no campaign, or campaign.json is damaged or of another schema.
     """
-    facts = _DOCUMENT.read(folder)
+    facts = LATENCY_CAMPAIGN.read(folder)
     points = facts.get("points")
     if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
         raise StoreError(
@@ -70,7 +61,7 @@ def write_campaign_file(folder: Path, facts: Mapping[str, Any]) -> None:
     Raises:
         StoreError: It cannot be written.
     """
-    _DOCUMENT.write(folder, facts)
+    LATENCY_CAMPAIGN.write(folder, facts)
 
 
 def plan_as_json(plan: CampaignPlan, base: Plan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The JSON document of a campaign, in the folder that holds the campaign's runs."""
+"""The JSON documents of campaigns, each in the folder that holds the campaign's runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS
 from live_eval.text.files import atomic_write
 
-__all__ = ["CampaignDocument", "names_a_run"]
+__all__ = ["DUPLEX_CAMPAIGN", "LATENCY_CAMPAIGN", "CampaignDocument", "names_a_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ class CampaignDocument:
                 part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+LATENCY_CAMPAIGN = CampaignDocument("campaign.json", 1, "campaign")
+DUPLEX_CAMPAIGN = CampaignDocument("duplex.json", 1, "duplex campaign")
 
 
 def names_a_run(name: object) -> bool:

@@ -6,21 +6,17 @@ Nothing here touches a run that is being written: both of its locks are taken fi
 from __future__ import annotations
 
 import os
-import shutil
-import stat
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
-from live_eval.recording._files import own_folder
 from live_eval.recording._lock import WriterLock, is_held
+from live_eval.recording.contents import files_in, holds_recordings, orphans, recorded_files
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
-    KEPT_AUDIO,
-    REPLACED,
-    REPLACED_AUDIO,
     RUN_FILE,
     RUN_VERSIONS_READ,
     SCORES_FILE,
@@ -35,17 +31,26 @@ from live_eval.recording.schema import (
 from live_eval.recording.scores import SCORES_LOCK_FILE
 from live_eval.recording.writer import RUN_LOCK_FILE
 
-__all__ = ["delete_campaign", "delete_run", "leftovers", "locked", "remove_leftovers"]
+__all__ = ["delete_campaign", "delete_run", "is_busy", "leftovers", "locked", "remove_leftovers"]
 
 _LOCKS = (RUN_LOCK_FILE, SCORES_LOCK_FILE)
-_FOLDERS = {AUDIO_FOLDER: (".flac", ".flac.part"), WIRE_FOLDER: (".jsonl", ".jsonl.part")}
 _LOGS = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suffix in SIDE_FILES[1:])
 _DATABASES = tuple(f"{name}{suffix}" for name in (RUN_FILE, SCORES_FILE) for suffix in SIDE_FILES)
 _PART = ".part"
-_OTHERS = ("report.html", "reference-endpoint.log")
-_MADE_FOLDERS = ("inputs", "stimuli")
-"""Of recordings that campaigns make."""
-_CAMPAIGN_FILES = ("campaign.json", "latency.html", "words.json", "duplex.json", "duplex.html", *_OTHERS)
+_PAGE = "report.html"
+_OTHERS = (f"{_PAGE}{_PART}", _PAGE, "reference-endpoint.log")
+_CAMPAIGN_FILES = ("campaign.json", "latency.html", "words.json", "duplex.json", "duplex.html")
+_CAMPAIGN_FOLDERS = {
+    "inputs": re.compile(r"[^/]+/((sentinel|input-[0-9]+)\.flac(\.part)?|manifest\.jsonl)"),
+    "stimuli": re.compile(r"([a-z-]+-[0-9a-f]{8}\.flac(\.part)?|own-[0-9a-f]{8}-[^/]+|manifest\.jsonl)"),
+    "sounds": re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"),
+}
+"""Recordings that campaigns and their reports make: forms of the paths, by folder."""
+
+
+def is_busy(folder: Path) -> bool:
+    """Return whether a process is writing the run in a folder or its scores, as far as can be seen."""
+    return any(is_held(folder / name) for name in _LOCKS)
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -60,10 +65,10 @@ def leftovers(folder: Path) -> list[Path]:
     Raises:
         StoreError: It cannot be read.
     """
-    if any(is_held(folder / name) for name in _LOCKS):
+    if is_busy(folder):
         return []
     side_files = [path for name in (*_LOCKS, *_LOGS) if os.path.lexists(path := folder / name)]
-    return sorted([*side_files, *_orphans(folder)])
+    return sorted([*side_files, *_unknown(folder)])
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
@@ -81,28 +86,19 @@ def remove_leftovers(folder: Path) -> list[Path]:
             if any(map(os.path.lexists, logs)) and has_tables(folder / name):
                 with encoding.decoding(f"{folder / name}"):
                     settle(open_database(folder / name, *versions))
-        for path in (orphans := _orphans(folder)):
+        for path in (unknown := _unknown(folder)):
             _remove(path)
-    return sorted(path for path in (*found, *orphans) if not os.path.lexists(path))
+    return sorted(path for path in (*found, *unknown) if not os.path.lexists(path))
 
 
-def _orphans(folder: Path) -> list[Path]:
-    """Return the temporary files, and the audio and cassettes that belong to no attempt in the store."""
-    if not has_tables(folder / RUN_FILE):
+def _unknown(folder: Path) -> list[Path]:
+    """Return the temporary files of a run, and its `orphans`; none if its database is missing or empty."""
+    file = folder / RUN_FILE
+    if not has_tables(file):
         return []
-    audio, wire = _known(folder)
-    known = {AUDIO_FOLDER: audio, WIRE_FOLDER: wire}
-    try:
-        found = [path for path in _files(folder) if path.name.endswith(_PART)]
-        for name, suffixes in _FOLDERS.items():
-            if (folder / name).is_dir():
-                inside = _files(own_folder(folder, folder / name))
-                found += (
-                    path for path in inside if path.name.endswith(suffixes) and path.name not in known[name]
-                )
-    except OSError as error:
-        raise StoreError(f"{folder}: cannot be read: {error.strerror}") from None
-    return found
+    part = folder / f"{_PAGE}{_PART}"
+    with encoding.decoding(f"{file}"), closing(open_for_reading(file, *RUN_VERSIONS_READ)) as db:
+        return [*([part] if os.path.lexists(part) else ()), *orphans(db, folder)]
 
 
 def delete_run(folder: Path) -> list[Path]:
@@ -122,17 +118,12 @@ def delete_run(folder: Path) -> list[Path]:
     """
     with locked(folder):
         try:
-            for name in _FOLDERS:
-                inside = folder / name
-                if inside.is_dir() and not inside.is_symlink():
-                    for path in _files(inside):
-                        if path.name.endswith(_FOLDERS[name]):
-                            _remove(path)
-                    if not any(inside.iterdir()):
-                        inside.rmdir()
+            for path in recorded_files(folder):
+                _remove(path)
+            for name in (AUDIO_FOLDER, WIRE_FOLDER):
+                _remove_empty(folder / name)
             # The database goes last: until then the folder is still listed as a run.
-            parts = [path.name for path in _files(folder) if path.name.endswith(_PART)]
-            for name in (*parts, *_OTHERS, *reversed(_DATABASES)):
+            for name in (*_OTHERS, *reversed(_DATABASES)):
                 if (folder / name).is_symlink() or (folder / name).is_file():
                     _remove(folder / name)
         except OSError as error:
@@ -157,16 +148,32 @@ def delete_campaign(folder: Path) -> list[Path]:
         for inside in sorted(folder.iterdir()):
             if inside.is_symlink() or not inside.is_dir():
                 continue
-            if (inside / RUN_FILE).exists():
+            if holds_recordings(inside):
                 delete_run(inside)
-            elif inside.name in _MADE_FOLDERS:
-                shutil.rmtree(inside)
-        for path in _files(folder):
-            if path.name in _CAMPAIGN_FILES or path.name.endswith(_PART):
+            elif inside.name in _CAMPAIGN_FOLDERS:
+                _delete_sounds(inside, _CAMPAIGN_FOLDERS[inside.name])
+        for path in files_in(folder):
+            if path.name.removesuffix(_PART) in (*_CAMPAIGN_FILES, *_OTHERS):
                 _remove(path)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be deleted: {error.strerror}") from None
     return _removed_if_empty(folder)
+
+
+def _delete_sounds(folder: Path, form: re.Pattern[str]) -> None:
+    """Delete the files in a folder and its folders whose paths have a form, and what is empty then."""
+    inside = sorted(folder.rglob("*"), reverse=True)
+    for path in inside:
+        if form.fullmatch(path.relative_to(folder).as_posix()) and (path.is_symlink() or path.is_file()):
+            _remove(path)
+    for path in (*inside, folder):
+        _remove_empty(path)
+
+
+def _remove_empty(path: Path) -> None:
+    """Remove a path if it is an empty folder."""
+    if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+        path.rmdir()
 
 
 def _removed_if_empty(folder: Path) -> list[Path]:
@@ -191,33 +198,6 @@ def locked(folder: Path) -> Iterator[None]:
         for name in _LOCKS:
             stack.callback(WriterLock(folder / name).release)
         yield
-
-
-def _known(folder: Path) -> tuple[set[str], set[str]]:
-    """Return the names of the audio files and of the cassettes that belong to attempts in the store."""
-    file = folder / RUN_FILE
-    with (
-        encoding.decoding(f"{file}"),
-        closing(open_for_reading(file, *RUN_VERSIONS_READ)) as db,
-    ):
-        kept, tables = [KEPT_AUDIO], ["turns", "failures"]
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{REPLACED}turns",)).fetchone():
-            kept.append(REPLACED_AUDIO)
-            tables.append(f"{REPLACED}turns")
-        audio = {str(row["both_file"]) for query in kept for row in db.execute(query)}
-        attempts = [
-            (row["turn_id"], row["attempt"])
-            for table in tables
-            for row in db.execute(f"SELECT turn_id, attempt FROM {table}")
-        ]
-    return audio, {encoding.cassette_name(turn_id, attempt) for turn_id, attempt in attempts}
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the regular files and links in a folder."""
-    return [
-        path for path in folder.iterdir() if stat.S_ISREG(mode := path.lstat().st_mode) or stat.S_ISLNK(mode)
-    ]
 
 
 def _remove(path: Path) -> None:

@@ -22,17 +22,19 @@ from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
+from live_eval.recording.contents import check_new, orphans
 from live_eval.recording.record import LoggedMessage, TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     KEPT_AUDIO,
     REPLACED,
-    REPLACED_AUDIO,
     RUN_FILE,
     RUN_SCHEMA_VERSION,
     RUN_TABLES,
     RUN_VERSIONS_READ,
     SCORES_FILE,
+    SIDE_FILES,
+    WIRE_FOLDER,
     create_database,
     has_tables,
     open_database,
@@ -50,6 +52,8 @@ __all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 
 _log = logging.getLogger(__name__)
 RUN_LOCK_FILE = ".run.lock"
+_BEGUN = (RUN_LOCK_FILE, AUDIO_FOLDER, WIRE_FOLDER, *(f"{RUN_FILE}{suffix}" for suffix in SIDE_FILES))
+"""What a creation that was killed leaves in the folder."""
 
 
 def is_being_written(folder: Path) -> bool:
@@ -92,32 +96,32 @@ class RunWriter:
         """Begin a run in a new folder, which only its owner may enter.
 
         Args:
-            path: The run's folder; created if missing.
+            path: The run's folder, new or empty; created if missing.
             manifest: Versions, run file, endpoint settings, seed, machine. JSON values without secrets.
 
         Returns:
             The writer; end it with `end`.
 
         Raises:
-            StoreError: The folder already has a run or cannot be written, or the manifest contains a secret.
+            StoreError: The folder already has a run or something else, or cannot be written, or the manifest
+                contains a secret.
             StoreLockedError: Another process is making a run there.
         """
         manifest = SECRETS.values(manifest)
         secret = SECRETS.exposed_in(manifest)
         if secret is not None:
             raise StoreError(f"the manifest holds what looks like a secret in the clear at {secret!r}")
-        try:
-            private_folder(private_folder(path) / AUDIO_FOLDER)
-        except OSError as error:
-            raise StoreError(f"{path}: expected a folder to write a run to: {error.strerror}") from None
+        _make_folder(path)
         with ExitStack() as on_failure:
             lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
             if has_tables(path / RUN_FILE):
                 raise StoreError(f"{path}: holds a run already; resume it, or choose another folder")
+            check_new(path, "a run", _BEGUN)
+            _make_folder(path / AUDIO_FOLDER)
             begin = "INSERT INTO run (id, manifest, base, state, started_wall_ns) VALUES (1, ?, ?, ?, ?)"
             wall_ns = SystemClock().wall_ns()
-            values = (encoding.dump_json(manifest), _way_to(Path.cwd(), path), "running", wall_ns)
+            values = (encoding.dump_json(manifest), _relative_path(Path.cwd(), path), "running", wall_ns)
             db = create_database(path / RUN_FILE, RUN_TABLES, RUN_SCHEMA_VERSION, (begin, values))
             writer = cls(path, db, lock)
             on_failure.pop_all()
@@ -397,19 +401,24 @@ class RunWriter:
 
     def _sweep(self) -> None:
         """Remove audio of turns that were not committed."""
-        with self._reading():
-            queries = (KEPT_AUDIO, REPLACED_AUDIO)
-            known = {row["both_file"] for query in queries for row in self._db.execute(query)}
         try:
-            private_folder(self._audio)
-            for path in own_folder(self.path, self._audio).iterdir():
-                if path.name not in known and path.name.endswith((".flac", ".flac.part")):
-                    path.unlink(missing_ok=True)
+            own_folder(self.path, private_folder(self._audio))
+            with self._reading():
+                left = orphans(self._db, self.path, AUDIO_FOLDER)
+            for path in left:
+                path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{self._audio}: cannot be written: {error.strerror}") from None
 
 
-def _way_to(folder: Path, origin: Path) -> str:
+def _make_folder(path: Path) -> None:
+    try:
+        private_folder(path)
+    except OSError as error:
+        raise StoreError(f"{path}: expected a folder to write a run to: {error.strerror}") from None
+
+
+def _relative_path(folder: Path, origin: Path) -> str:
     try:
         return os.path.relpath(folder, origin)
     except ValueError:  # another drive, on Windows

@@ -5,20 +5,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
-from live_eval.duplex.campaign import DUPLEX_DOCUMENT
 from live_eval.errors import UsageError
-from live_eval.profile.campaign_file import is_campaign
-from live_eval.recording import AUDIO_FOLDER, RUN_FILE, SCORES_FILE
+from live_eval.recording.folders import FolderKind, FoundFolder, find_folders, kind_of
 from live_eval.studio.answers import NotFoundError
 
-__all__ = ["FolderKind", "Library", "ListedFolder"]
-
-FolderKind: TypeAlias = Literal["run", "campaign", "duplex"]
+__all__ = ["Library", "ListedFolder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +53,9 @@ class Library:
 
     def folders(self) -> list[ListedFolder]:
         """Return what there is now, the last folder by name first."""
-        found = {each.id: each for root in self._roots for each in _search(root.resolve())}
-        self._known = found
-        return list(found.values())
+        found = [_listed(each) for each in find_folders(self._roots)]
+        self._known = {each.id: each for each in found}
+        return found
 
     def find(self, folder_id: str, *kinds: FolderKind) -> ListedFolder:
         """Return the folder with an id.
@@ -94,7 +89,7 @@ class Library:
             UsageError: There is none.
         """
         for root in self._roots:
-            if _kind_of(root) is None:
+            if kind_of(root) is None:
                 names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
                 path = next(each for each in map(root.resolve().joinpath, names) if not each.exists())
                 return ListedFolder(_id_of(path), path, "run")
@@ -103,49 +98,9 @@ class Library:
         )
 
 
-def _search(root: Path) -> Iterator[ListedFolder]:
-    """Yield the runs and campaigns in a folder, or the folder itself."""
-    kind = _kind_of(root)
-    if kind is not None:
-        yield from _listed(root, kind)
-        return
-    for folder in _folders_in(root):
-        kind = _kind_of(folder) or _remains_of_a_run(folder)
-        if kind is not None:
-            yield from _listed(folder, kind)
-
-
-def _listed(folder: Path, kind: FolderKind) -> Iterator[ListedFolder]:
-    found = ListedFolder(_id_of(folder), folder, kind)
-    yield found
-    if kind != "run":
-        for run in _folders_in(folder):
-            if os.path.lexists(run / RUN_FILE):
-                yield ListedFolder(_id_of(run), run, "run", found.id)
-
-
-def _folders_in(folder: Path) -> list[Path]:
-    try:
-        return sorted((each for each in folder.iterdir() if each.is_dir()), reverse=True)
-    except OSError:
-        return []
-
-
-def _kind_of(folder: Path) -> FolderKind | None:
-    """Return what a folder holds, or None."""
-    try:
-        if is_campaign(folder):
-            return "campaign"
-        if DUPLEX_DOCUMENT.is_in(folder):
-            return "duplex"
-    except OSError:  # it may not be searched: the list says so
-        return "run"
-    return "run" if os.path.lexists(folder / RUN_FILE) else None
-
-
-def _remains_of_a_run(folder: Path) -> FolderKind | None:
-    """Return ``run`` for what is left of one, so that the list can say what is missing."""
-    return "run" if any(os.path.lexists(folder / name) for name in (SCORES_FILE, AUDIO_FOLDER)) else None
+def _listed(found: FoundFolder) -> ListedFolder:
+    campaign = None if found.campaign is None else _id_of(found.campaign)
+    return ListedFolder(_id_of(found.path), found.path, found.kind, campaign)
 
 
 def _id_of(folder: Path) -> str:

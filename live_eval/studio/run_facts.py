@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from live_eval.duplex.campaign import DUPLEX_DOCUMENT
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.profile.campaign_file import read_campaign_file
 from live_eval.recording import RunReader, is_being_written, part_of, text_of
+from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
 from live_eval.studio.library import ListedFolder
 
 __all__ = ["folder_facts", "run_progress"]
@@ -42,7 +42,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
             case "campaign":
                 row |= _campaign(read_campaign_file(folder.path))
             case "duplex":
-                row |= _campaign(DUPLEX_DOCUMENT.read(folder.path))
+                row |= _campaign(DUPLEX_CAMPAIGN.read(folder.path))
     except SchemaVersionError as error:
         row |= {"schema_ok": False, "problem": str(error)}
     except (StoreError, OSError) as error:

@@ -10,12 +10,14 @@ from click.testing import CliRunner, Result
 from live_eval.cli import cli
 from live_eval.clock import SystemClock
 from live_eval.errors import FailureKind
-from live_eval.recording import RunWriter
+from live_eval.recording import RUN_FILE, RunWriter, file_stem
 from live_eval.run.plan import Job
 from live_eval.run.session_attempt import unplayed_turns
 from live_eval.speech.boundaries import BoundaryCache
 from live_eval.types import Failure, SpeechBoundaries
 from tests.support.campaigns import a_case
+
+ORPHAN = f"{file_stem('orphan', 1)}.reply.flac"
 
 
 def runs(*arguments: object, answer: str | None = None) -> Result:
@@ -30,7 +32,7 @@ def died(tmp_path: Path) -> Path:
         folder, {"turns": 3, "endpoint": {"name": "reference"}, "data": {"name": "mine"}}
     )
     writer.close()
-    (folder / "audio" / "orphan.reply.flac").write_bytes(b"fLaC")
+    (folder / "audio" / ORPHAN).write_bytes(b"fLaC")
     return folder
 
 
@@ -48,11 +50,34 @@ def test_the_list_shows_the_state_of_each_run(died: Path, run_folder: Path) -> N
 def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(died: Path) -> None:
     (died / "run.sqlite").write_bytes(b"this is no database")
     (row,) = json.loads(runs("list", died, "--json").stdout)["folders"]
+    assert row["state"] == "unreadable"
     assert "expected a database" in row["problem"]
+    shown = runs("list", died.parent)
+    assert "expected a database" not in shown.stdout, "a reason stretches no column"
+    assert "expected a database" in shown.stderr
+
+
+def test_what_is_left_of_a_damaged_run_is_listed_and_deleted(died: Path) -> None:
+    (died / RUN_FILE).unlink()
+    for folder in (died, died.parent):
+        (row,) = json.loads(runs("list", folder, "--json").stdout)["folders"]
+        assert row["state"] == "unreadable"
+    assert runs("delete", died, answer="n\n").exit_code == 1
+    assert died.exists()
+    assert runs("delete", died, answer="y\n").exit_code == 0
+    assert not died.exists()
+
+
+def test_a_folder_of_other_audio_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "audio").mkdir(parents=True)
+    (tmp_path / "mine" / "audio" / "a.flac").touch()
+    assert json.loads(runs("list", tmp_path, "--json").stdout)["folders"] == []
+    assert runs("delete", tmp_path / "mine", "--yes").exit_code != 0
+    assert (tmp_path / "mine" / "audio" / "a.flac").exists()
 
 
 def test_gc_shows_what_it_would_remove_and_removes_it(died: Path) -> None:
-    orphan = died / "audio" / "orphan.reply.flac"
+    orphan = died / "audio" / ORPHAN
     dry = runs("gc", died.parent, "--dry-run")
     assert f"would remove {orphan}" in dry.stdout
     assert orphan.exists()
@@ -61,13 +86,23 @@ def test_gc_shows_what_it_would_remove_and_removes_it(died: Path) -> None:
     assert runs("gc", died.parent).stdout == "1 run: 0 files removed\n"
 
 
-def test_gc_reports_a_run_that_is_being_written(died: Path) -> None:
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_gc_leaves_a_run_alone_that_is_being_written(died: Path, flags: tuple[str, ...]) -> None:
     with RunWriter.resume(died):
-        done = runs("gc", died.parent, "--json")
-    assert done.exit_code == 3
+        done = runs("gc", died.parent, "--json", *flags)
+        shown = runs("gc", died.parent, *flags)
+    assert done.exit_code == shown.exit_code == 0
     (row,) = json.loads(done.stdout)["folders"]
-    assert row["removed"] == []
-    assert "is being written by process" in row["problem"]
+    assert row == {"path": str(died), "removed": [], "being_written": True, "problem": None}
+    assert shown.stderr == f"left alone: {died}: is being written\n"
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_gc_fails_if_a_run_cannot_be_read(died: Path, flags: tuple[str, ...]) -> None:
+    (died / RUN_FILE).write_bytes(b"this is no database")
+    done = runs("gc", died.parent, *flags)
+    assert done.exit_code == 3
+    assert "expected a database" in done.stderr
 
 
 def test_nothing_is_deleted_without_a_yes(died: Path) -> None:
@@ -108,11 +143,12 @@ def test_what_is_no_run_is_not_deleted(tmp_path: Path, died: Path) -> None:
 
 
 def test_files_that_stay_and_pages_with_its_audio_are_named(died: Path) -> None:
-    (died / "notes.txt").write_text("mine")
+    for name in ("notes.txt", "audio/mine.wav"):
+        (died / name).write_text("mine")
     page = died.parent / "report-died-other.html"
     page.write_text("<audio>")
     done = runs("delete", died, "--yes")
     assert done.exit_code == 0, done.output
-    assert "notes.txt was not written by live-eval" in done.stderr
+    assert f"{died} stays, with what live-eval did not write: audio/mine.wav, notes.txt" in done.stderr
     assert f"{page} may hold its audio" in done.stderr
     assert page.exists()

@@ -1,6 +1,7 @@
 """What killed processes leave in a run's folder is found and removed, and nothing else is."""
 
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -20,7 +21,9 @@ from live_eval.recording import (
     ScoreStore,
     TurnRecord,
     cassette_name,
+    file_stem,
 )
+from live_eval.recording.contents import recorded_files
 from live_eval.recording.housekeeping import delete_campaign, delete_run, leftovers, remove_leftovers
 from live_eval.recording.schema import open_database
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -58,16 +61,34 @@ def files(folder: Path) -> set[str]:
 def leave(folder: Path) -> set[str]:
     """Leave what killed processes leave; return the names."""
     wire = f"{WIRE_FOLDER}/{cassette_name('b', 3)}"
-    audio = [f"{AUDIO_FOLDER}/c.reply.flac", f"{AUDIO_FOLDER}/a.both.flac.part"]
+    audio = [
+        f"{AUDIO_FOLDER}/{file_stem('c', 1)}.reply.flac",
+        f"{AUDIO_FOLDER}/{file_stem('a', 2)}.both.flac.part",
+    ]
     names = [wire, *audio, "report.html.part", ".run.lock", ".scores.lock"]
     for name in names:
         (folder / name).write_text(DEAD.format(os.uname().nodename) if name.endswith("lock") else "left")
     return set(names)
 
 
+OTHERS = {
+    "notes.txt",
+    "thing.part",
+    "audio/mine.wav",
+    "audio/mynotes.flac",
+    "audio/a.reply.flac",
+    "wire/my.jsonl",
+}
+
+
+def plant(run: Path) -> None:
+    """Write files that are not live-eval's, under names like its own."""
+    for name in OTHERS:
+        (run / name).write_text("mine")
+
+
 def test_leftovers_are_found_and_removed_and_nothing_else_is(run: Path) -> None:
-    (run / "notes.txt").write_text("mine")
-    (run / AUDIO_FOLDER / "mine.wav").write_text("mine")
+    plant(run)
     before = files(run)
     assert leftovers(run) == []
     left = leave(run)
@@ -130,10 +151,9 @@ def test_a_run_is_deleted_with_everything_that_was_recorded(run: Path) -> None:
 
 
 def test_files_of_others_stay(run: Path) -> None:
-    (run / "notes.txt").write_text("mine")
-    (run / AUDIO_FOLDER / "mine.wav").write_text("mine")
-    assert delete_run(run) == [run / AUDIO_FOLDER, run / "notes.txt"]
-    assert files(run) == {"notes.txt", f"{AUDIO_FOLDER}/mine.wav"}
+    plant(run)
+    assert delete_run(run) == [run / name for name in (AUDIO_FOLDER, "notes.txt", "thing.part", WIRE_FOLDER)]
+    assert files(run) == OTHERS
 
 
 def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
@@ -146,13 +166,65 @@ def test_links_are_not_followed(run: Path, tmp_path: Path) -> None:
     assert len(files(elsewhere)) == 3
 
 
+def test_files_of_others_stay_when_a_run_is_resumed_and_ended(run: Path) -> None:
+    plant(run)
+    lost = run / AUDIO_FOLDER / f"{file_stem('c', 1)}.reply.flac"
+    lost.touch()
+    before = files(run)
+    with RunWriter.resume(run, ended=True) as writer:
+        assert not lost.exists()
+        writer.end()
+    assert files(run) == before - {f"{AUDIO_FOLDER}/{lost.name}"}
+
+
+@pytest.mark.parametrize("turn_id", ["a", "id_355/target", "Grüße, 你好" * 30, "../..", "-" * 99])
+def test_every_file_of_a_turn_is_recognised(tmp_path: Path, turn_id: str) -> None:
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for attempt in (1, 2):
+            writer.commit(a_turn(turn_id, attempt))
+        writer.end()
+    wire = tmp_path / "run" / WIRE_FOLDER / cassette_name(turn_id, 1)
+    wire.parent.mkdir()
+    wire.touch()
+    assert len(recorded_files(tmp_path / "run")) == 5
+    assert delete_run(tmp_path / "run") == []
+
+
+def test_what_is_left_of_a_damaged_run_is_deleted(run: Path) -> None:
+    (run / RUN_FILE).unlink()
+    assert remove_leftovers(run) == [], "without a database, nobody knows which audio belongs to no turn"
+    assert recorded_files(run)
+    assert delete_run(run) == []
+
+
+CAMPAIGN_RECORDINGS = (
+    "inputs/sentinel/sentinel.flac",
+    "inputs/2.5s/input-12.flac",
+    "inputs/2.5s/manifest.jsonl",
+    "stimuli/could-you-tell-me-0a1b2c3d.flac",
+    "stimuli/own-0a1b2c3d-My recording.wav",
+    "stimuli/manifest.jsonl",
+    "sounds/kept-talking-1.both.flac",
+)
+
+
 def test_a_campaign_is_deleted_with_its_runs_and_recordings(run: Path) -> None:
     campaign = run.parent
-    (campaign / "campaign.json").touch()
-    (campaign / "inputs").mkdir()
-    (campaign / "inputs" / "speech.flac").touch()
+    for name in ("campaign.json", "words.json.part", *CAMPAIGN_RECORDINGS):
+        (campaign / name).parent.mkdir(parents=True, exist_ok=True)
+        (campaign / name).touch()
     assert delete_campaign(campaign) == []
     assert not campaign.exists()
+
+
+def test_files_of_others_stay_in_a_campaign(run: Path) -> None:
+    campaign = run.parent
+    others = {"stimuli/mine.wav", "inputs/notes.txt", "inputs/mine/talk.flac", "mine.part", "sounds/a.wav"}
+    for name in ("duplex.json", *CAMPAIGN_RECORDINGS, *others):
+        (campaign / name).parent.mkdir(parents=True, exist_ok=True)
+        (campaign / name).touch()
+    delete_campaign(campaign)
+    assert files(campaign) == others
 
 
 def test_folders_of_recordings_are_private(tmp_path: Path) -> None:
@@ -163,6 +235,28 @@ def test_folders_of_recordings_are_private(tmp_path: Path) -> None:
         os.umask(old)
     for folder in (tmp_path / "new", tmp_path / "new" / AUDIO_FOLDER):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "theirs", ["audio/a.flac", "wire/a.jsonl", "manifest.jsonl", "scores.sqlite", ".git/config"]
+)
+def test_a_run_does_not_begin_where_something_else_is(tmp_path: Path, theirs: str) -> None:
+    file = tmp_path / "mine" / theirs
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    name = theirs.split("/")[0]
+    expected = rf"mine: expected a new or empty folder for a run, found {re.escape(name)}/?; choose another"
+    with pytest.raises(StoreError, match=expected):
+        RunWriter.create(tmp_path / "mine", {})
+    assert files(tmp_path) == {f"mine/{theirs}"}
+    assert file.read_text() == "mine"
+
+
+def test_a_run_begins_where_a_creation_was_killed(tmp_path: Path) -> None:
+    (tmp_path / AUDIO_FOLDER).mkdir()
+    (tmp_path / RUN_FILE).touch()
+    (tmp_path / ".run.lock").write_text(DEAD.format(os.uname().nodename))
+    RunWriter.create(tmp_path, {}).close()
 
 
 def test_a_run_whose_creation_was_killed_only_loses_its_lock(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ def case(name): return Case(case_id=name, script_id=name, variant=Variant.TARGET
 run = RunWriter.create(path, {{}})
 run.commit(spoken_turn(case("whole")))
 run._write_audio(spoken_turn(case("half")), "half-0000000000")
-(path / "audio" / "half-2.flac.part").write_bytes(b"fLaC")
+(path / "audio" / "half-0000000000-2.both.flac.part").write_bytes(b"fLaC")
 os._exit(9)
 """
     done = subprocess.run([sys.executable, "-c", script], check=False)

@@ -1,0 +1,142 @@
+"""What is in the folder of a run or a campaign: the files that live-eval writes, and those of others.
+
+Files are recognised by the form of their names, so that what somebody else put there is never removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from live_eval.errors import StoreError
+from live_eval.recording import _encoding as encoding
+from live_eval.recording._files import own_folder
+from live_eval.recording.schema import (
+    AUDIO_FOLDER,
+    KEPT_AUDIO,
+    REPLACED,
+    REPLACED_AUDIO,
+    RUN_FILE,
+    SCORES_FILE,
+    WIRE_FOLDER,
+)
+
+__all__ = ["check_new", "files_in", "holds_recordings", "orphans", "recorded_files"]
+
+_STEM = r"[A-Za-z0-9_-]{1,60}-[0-9a-f]{10}"
+_FORMS = {
+    AUDIO_FOLDER: re.compile(rf"{_STEM}(-[0-9]+)?\.(both|reply|response-[0-9]+)\.flac(\.part)?"),
+    WIRE_FOLDER: re.compile(rf"{_STEM}-[0-9]+\.jsonl(\.part)?"),
+}
+"""Forms of the names that `file_stem` and `cassette_name` begin, by folder."""
+_NAMED = 5
+
+
+def recorded_files(folder: Path, *kinds: str) -> list[Path]:
+    """Return the audio and the cassettes in a run's folder.
+
+    Args:
+        folder: The run's folder.
+        kinds: ``audio`` or ``wire``, to return only these.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    return [
+        path
+        for kind in kinds or _FORMS
+        if (inside := folder / kind).is_dir() and not inside.is_symlink()
+        for path in files_in(inside)
+        if _FORMS[kind].fullmatch(path.name)
+    ]
+
+
+def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
+    """Return the audio and the cassettes in a run's folder that belong to no attempt in the store.
+
+    Args:
+        db: The run's database.
+        folder: The run's folder.
+        kinds: As for `recorded_files`.
+
+    Raises:
+        StoreError: The folder cannot be read, or a link in it leads elsewhere.
+    """
+    for kind in kinds or _FORMS:
+        if (folder / kind).is_dir():
+            own_folder(folder, folder / kind)
+    found: list[Path] = []
+    try:
+        for kind in kinds or _FORMS:
+            known = _known(db, kind)
+            found += (path for path in recorded_files(folder, kind) if path.name not in known)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be read: {error.strerror}") from None
+    return found
+
+
+def holds_recordings(folder: Path) -> bool:
+    """Return whether a folder holds a run, or what is left of one whose database is missing.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    return any(os.path.lexists(folder / name) for name in (RUN_FILE, SCORES_FILE)) or bool(
+        recorded_files(folder)
+    )
+
+
+def check_new(folder: Path, what: str, begun: Collection[str] = ()) -> None:
+    """Refuse to begin a run or a campaign in a folder that already holds something.
+
+    Args:
+        folder: Where it is to begin.
+        what: What begins, in words.
+        begun: Names that may be there, since a creation that was killed leaves them; folders only if empty.
+
+    Raises:
+        StoreError: It holds something else, or cannot be read.
+    """
+    try:
+        there = [
+            f"{path.name}{os.sep}" if path.is_dir() else path.name
+            for path in (sorted(folder.iterdir()) if os.path.lexists(folder) else ())
+            if path.name not in begun or (path.is_dir() and any(path.iterdir()))
+        ]
+    except OSError as error:
+        raise StoreError(f"{folder}: expected a folder to write {what} to: {error.strerror}") from None
+    if there:
+        found = ", ".join(there[:_NAMED]) + (f" and {len(there) - _NAMED} more" if there[_NAMED:] else "")
+        raise StoreError(
+            f"{folder}: expected a new or empty folder for {what}, found {found}; choose another folder"
+        )
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    """Yield the regular files and the links in a folder.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    for path in folder.iterdir():
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+            yield path
+
+
+def _known(db: sqlite3.Connection, kind: str) -> set[str]:
+    """Return the names of the files of a kind that belong to attempts in the store."""
+    has_replaced = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{REPLACED}turns",)).fetchone()
+    if kind == AUDIO_FOLDER:
+        queries = (KEPT_AUDIO, REPLACED_AUDIO) if has_replaced else (KEPT_AUDIO,)
+        return {row["both_file"] for query in queries for row in db.execute(query)}
+    tables = ("turns", "failures", f"{REPLACED}turns") if has_replaced else ("turns", "failures")
+    return {
+        encoding.cassette_name(row["turn_id"], row["attempt"])
+        for table in tables
+        for row in db.execute(f"SELECT turn_id, attempt FROM {table}")
+    }
