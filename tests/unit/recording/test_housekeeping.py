@@ -1,7 +1,6 @@
 """What killed processes leave in a run's folder is found and removed, and nothing else is."""
 
 import os
-import re
 import sqlite3
 import stat
 import subprocess
@@ -177,19 +176,6 @@ def test_files_of_others_stay_when_a_run_is_resumed_and_ended(run: Path) -> None
     assert files(run) == before - {f"{AUDIO_FOLDER}/{lost.name}"}
 
 
-@pytest.mark.parametrize("turn_id", ["a", "id_355/target", "Grüße, 你好" * 30, "../..", "-" * 99])
-def test_every_file_of_a_turn_is_recognised(tmp_path: Path, turn_id: str) -> None:
-    with RunWriter.create(tmp_path / "run", {}) as writer:
-        for attempt in (1, 2):
-            writer.commit(a_turn(turn_id, attempt))
-        writer.end()
-    wire = tmp_path / "run" / WIRE_FOLDER / cassette_name(turn_id, 1)
-    wire.parent.mkdir()
-    wire.touch()
-    assert len(recorded_files(tmp_path / "run")) == 5
-    assert delete_run(tmp_path / "run") == []
-
-
 def test_what_is_left_of_a_damaged_run_is_deleted(run: Path) -> None:
     (run / RUN_FILE).unlink()
     assert remove_leftovers(run) == [], "without a database, nobody knows which audio belongs to no turn"
@@ -235,28 +221,6 @@ def test_folders_of_recordings_are_private(tmp_path: Path) -> None:
         os.umask(old)
     for folder in (tmp_path / "new", tmp_path / "new" / AUDIO_FOLDER):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize(
-    "theirs", ["audio/a.flac", "wire/a.jsonl", "manifest.jsonl", "scores.sqlite", ".git/config"]
-)
-def test_a_run_does_not_begin_where_something_else_is(tmp_path: Path, theirs: str) -> None:
-    file = tmp_path / "mine" / theirs
-    file.parent.mkdir(parents=True)
-    file.write_text("mine")
-    name = theirs.split("/")[0]
-    expected = rf"mine: expected a new or empty folder for a run, found {re.escape(name)}/?; choose another"
-    with pytest.raises(StoreError, match=expected):
-        RunWriter.create(tmp_path / "mine", {})
-    assert files(tmp_path) == {f"mine/{theirs}"}
-    assert file.read_text() == "mine"
-
-
-def test_a_run_begins_where_a_creation_was_killed(tmp_path: Path) -> None:
-    (tmp_path / AUDIO_FOLDER).mkdir()
-    (tmp_path / RUN_FILE).touch()
-    (tmp_path / ".run.lock").write_text(DEAD.format(os.uname().nodename))
-    RunWriter.create(tmp_path, {}).close()
 
 
 def test_a_run_whose_creation_was_killed_only_loses_its_lock(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Files of live-eval are distinguished from those of others, and no run begins among those of others."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from live_eval.errors import StoreError
+from live_eval.recording import AUDIO_FOLDER, RUN_FILE, WIRE_FOLDER, RunWriter, cassette_name
+from live_eval.recording.contents import recorded_files
+from live_eval.testing.records import spoken_turn
+from live_eval.types import Case, Variant
+
+
+@pytest.mark.parametrize("turn_id", ["a", "id_355/target", "Grüße, 你好" * 30, "../..", "-" * 99])
+def test_every_file_of_a_turn_is_recognised(tmp_path: Path, turn_id: str) -> None:
+    case = Case(case_id=turn_id, script_id="a", variant=Variant.TARGET, audio_path=Path("x.wav"))
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for attempt in (1, 2):
+            writer.commit(spoken_turn(case, attempt=attempt))
+        writer.end()
+    wire = tmp_path / "run" / WIRE_FOLDER / cassette_name(turn_id, 1)
+    wire.parent.mkdir()
+    wire.touch()
+    assert len(recorded_files(tmp_path / "run")) == 5
+
+
+@pytest.mark.parametrize(
+    "theirs", ["audio/a.flac", "wire/a.jsonl", "manifest.jsonl", "scores.sqlite", ".git/config"]
+)
+def test_a_run_does_not_begin_where_something_else_is(tmp_path: Path, theirs: str) -> None:
+    file = tmp_path / "mine" / theirs
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    name = theirs.split("/")[0]
+    expected = rf"mine: expected a new or empty folder for a run, found {re.escape(name)}/?; choose another"
+    with pytest.raises(StoreError, match=expected):
+        RunWriter.create(tmp_path / "mine", {})
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
+    assert file.read_text() == "mine"
+
+
+def test_a_run_begins_where_a_creation_was_killed(tmp_path: Path) -> None:
+    (tmp_path / AUDIO_FOLDER).mkdir()
+    (tmp_path / RUN_FILE).touch()
+    (tmp_path / ".run.lock").write_text(f"process 999999999 on {os.uname().nodename}")
+    RunWriter.create(tmp_path, {}).close()
