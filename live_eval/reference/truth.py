@@ -71,7 +71,7 @@ class TrueTurn:
         rate_hz: Rate of the samples; None if there were none.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: How that is known: ``constructed``, ``given`` or ``detector``.
-        stopped_ns: The client was told to drop what it had not played; None if it was not.
+        stopped_ns: When the client was asked to drop what it had not played; None if it was not.
         heard_from_ns: The first audible sample as heard: playout of the chunks at their send times with a
             buffer of zero depth; None for silence.
         heard_until_ns: The last audible sample as heard: of what was sent, less what the client dropped at

@@ -1,13 +1,12 @@
-"""Who follows a run, and how it ended."""
+"""What follows a run: the progress bar, for example."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from live_eval.recording.record import TurnRecord
 
-__all__ = ["Observer", "RunOutcome", "SilentObserver"]
+__all__ = ["Observer", "SilentObserver"]
 
 
 class Observer(Protocol):
@@ -51,28 +50,3 @@ class SilentObserver:
 
     def note(self, text: str) -> None:
         """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """How a run ended.
-
-    Args:
-        captured: Turns of the run that were captured.
-        failed: Turns that failed.
-        interrupted: Whether the user stopped it before its end.
-        unreachable: Why it stopped by itself before its end, in words: the endpoint could not be reached for
-            longer than the run's patience. Empty if it did not.
-        reached: Whether the endpoint is known to have answered, in this run or before.
-    """
-
-    captured: int
-    failed: int
-    interrupted: bool
-    unreachable: str = ""
-    reached: bool = field(default=False, compare=False)
-
-    @property
-    def complete(self) -> bool:
-        """Whether it came to its end."""
-        return not (self.interrupted or self.unreachable)

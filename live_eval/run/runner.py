@@ -17,6 +17,7 @@ import functools
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -25,7 +26,7 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.recording import RunWriter
 from live_eval.registry import load as load_object
 from live_eval.run.held_sessions import SessionHolder
-from live_eval.run.observers import Observer, RunOutcome, SilentObserver
+from live_eval.run.observers import Observer, SilentObserver
 from live_eval.run.outages import Outage, OutageGate
 from live_eval.run.plan import Job, Plan
 from live_eval.run.processes import hold_sessions
@@ -55,6 +56,31 @@ _LOAD_NS = 250_000_000  # recordings are read so long before their session is du
 
 HoldSessions: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionHolder]]
 """Holds the sessions of a run with the endpoint at a base URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended.
+
+    Args:
+        captured: Turns of the run that were captured.
+        failed: Turns that failed.
+        interrupted: Whether the user stopped it before its end.
+        unreachable: Why it stopped by itself before its end, in words: the endpoint could not be reached for
+            longer than the run's patience. Empty if it did not.
+        reached: Whether the endpoint is known to have answered, in this run or before.
+    """
+
+    captured: int
+    failed: int
+    interrupted: bool
+    unreachable: str = ""
+    reached: bool = field(default=False, compare=False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it came to its end."""
+        return not (self.interrupted or self.unreachable)
 
 
 async def play(

@@ -50,7 +50,7 @@ class DelayedBytes:
         path: Says when they are due.
         clock: Delivers them.
         deliver: Is given each piece, with the stamp of its delivery.
-        ends: Is told when the connection ends because of what was put in.
+        ends: Called when the connection ends because of what was put in.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from live_eval.errors import FailureKind
-from live_eval.recording import RUN_FILE, RunWriter
+from live_eval.recording import RUN_FILE, RunWriter, file_stem
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
 from tests.support.studio import TOKEN, port_of, studio
@@ -159,6 +159,7 @@ async def test_what_is_left_of_a_run_is_named_and_a_folder_of_runs_may_hold_an_a
     await asyncio.to_thread(write_run, tmp_path / "good")
     (tmp_path / "audio").mkdir()
     (tmp_path / "torn" / "audio").mkdir(parents=True)
+    (tmp_path / "torn" / "audio" / f"{file_stem('a', 1)}.reply.flac").touch()
     async with studio(tmp_path) as browser, browser.get("/api/runs") as answer:
         rows = {row["name"]: row for row in await answer.json()}
     assert rows.keys() == {"good", "torn"}

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.clock import SystemClock
-from live_eval.reference.faults.accept import FaultyDoor
+from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.reference.responders.responder import Responder, ToneResponder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.app import Endpoint
@@ -31,7 +31,7 @@ async def listening(
     *,
     tls: ssl.SSLContext | None = None,
     patience_s: float = 0.1,
-    door: FaultyDoor | None = None,
+    connection_faults: ConnectionFaults | None = None,
     connections: Connections | None = None,
 ) -> AsyncIterator[str]:
     """Serve an application and yield its host and port.
@@ -40,12 +40,12 @@ async def listening(
         application: The application.
         tls: Its certificate; plain HTTP if None.
         patience_s: How long open connections may take to close at the end.
-        door: Faults of new connections.
+        connection_faults: Faults of new connections.
         connections: The application's connections, where it knows them.
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
     await runner.setup()
-    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock(), door, connections=connections)
+    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock(), connection_faults, connections=connections)
     await (plain if tls is None else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)).start()
     try:
         yield f"127.0.0.1:{runner.addresses[0][1]}"
@@ -81,7 +81,10 @@ async def reference(
     probe = asyncio.create_task(endpoint.probe.run())  # without it the truth has no error bar
     try:
         async with listening(
-            endpoint.application(), patience_s=1, door=endpoint.door, connections=endpoint.connections
+            endpoint.application(),
+            patience_s=1,
+            connection_faults=endpoint.connection_faults,
+            connections=endpoint.connections,
         ) as address:
             yield address
     finally:

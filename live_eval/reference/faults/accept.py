@@ -17,15 +17,15 @@ from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.schedule import FaultSchedule
 from live_eval.reference.faults.script import FaultScript
 
-__all__ = ["FaultyDoor", "reset"]
+__all__ = ["ConnectionFaults", "reset"]
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST and drops what is not sent
 _ALERT = bytes.fromhex("15 03 03 00 02 02 28")  # TLS: fatal, handshake_failure
 _PLAIN = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-class FaultyDoor:
-    """What happens to new connections.
+class ConnectionFaults:
+    """Applies faults to new connections.
 
     Args:
         script: The faults of the process.
@@ -72,15 +72,15 @@ class FaultyDoor:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             if how == "untrusted":
-                await loop.connect_accepted_socket(_Deaf, sock, ssl=self._tls)
+                await loop.connect_accepted_socket(_FixedAnswer, sock, ssl=self._tls)
             else:
                 if how == "reset":
                     reset(sock)
                 said = {"alert": _ALERT, "plain": _PLAIN}.get(how, b"")
-                await loop.connect_accepted_socket(lambda: _Deaf(said), sock)
+                await loop.connect_accepted_socket(lambda: _FixedAnswer(said), sock)
 
 
-class _Deaf(asyncio.Protocol):
+class _FixedAnswer(asyncio.Protocol):
     """Answers whatever comes with the same bytes, and closes."""
 
     def __init__(self, answer: bytes = b"") -> None:

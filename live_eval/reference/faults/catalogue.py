@@ -120,7 +120,7 @@ _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
 _TURNS = ("openai", "openai-beta", "gemini-live", "openai-webrtc")  # their messages say when a reply ends
 _NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages name responses
-_TELL = (*_SOCKETS, "openai-webrtc")  # their sessions have messages
+_WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +308,7 @@ _LIST = (
         name=_N.NEVER_READY,
         layer=_L.SESSION,
         help="accepts the connection, then sends nothing at all",
-        dialects=_TELL,
+        dialects=_WITH_MESSAGES,
         kind=_K.NO_SESSION,
     ),
     FaultDescription(
@@ -344,7 +344,7 @@ _LIST = (
         layer=_L.MESSAGES,
         moves=True,
         help="sends a message that breaks off, then continues",
-        dialects=_TELL,
+        dialects=_WITH_MESSAGES,
         kind=_K.MALFORMED_MESSAGE,
     ),
     FaultDescription(
@@ -378,14 +378,14 @@ _LIST = (
         layer=_L.MESSAGES,
         moves=True,
         help="sends an event of an unknown type, then continues",
-        dialects=_TELL,
+        dialects=_WITH_MESSAGES,
     ),
     FaultDescription(
         name=_N.ERROR_EVENT,
         layer=_L.MESSAGES,
         moves=True,
         help="sends a non-fatal error event, then continues; Gemini Live closes the connection",
-        dialects=_TELL,
+        dialects=_WITH_MESSAGES,
         kinds={"gemini-live": _K.ENDPOINT_ERROR},
     ),
     FaultDescription(
@@ -454,7 +454,7 @@ _LIST = (
         name=_N.TRANSCRIPT_ONLY,
         layer=_L.REPLY,
         help="sends the transcript of the reply and completes it, without audio",
-        dialects=_TELL,
+        dialects=_WITH_MESSAGES,
         kind=_K.NO_RESPONSE,
         kinds=_each(_TURNS, _K.EMPTY_REPLY),
     ),
@@ -468,7 +468,7 @@ _LIST = (
         name=_N.FAILED_RESPONSE,
         layer=_L.REPLY,
         help="ends the response as failed, before any audio",
-        dialects=_TELL,
+        dialects=_WITH_MESSAGES,
         kind=_K.RESPONSE_FAILED,
         kinds={"gemini-live": _K.ENDPOINT_ERROR} | _each(("openai-live", "moshi"), _K.NO_RESPONSE),
     ),

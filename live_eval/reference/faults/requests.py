@@ -12,7 +12,7 @@ from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.script import Fault, FaultScript
 from live_eval.reference.server.authentication import RefusedError
 
-__all__ = ["meet_request"]
+__all__ = ["apply_request_faults"]
 
 _ON_PURPOSE = "Refused on purpose."
 _CODES = {
@@ -30,8 +30,10 @@ _BAD_ACCEPT = (
 )
 
 
-async def meet_request(request: web.Request, script: FaultScript, clock: Clock) -> web.Response | None:
-    """Do to a request what the faults of its session say.
+async def apply_request_faults(
+    request: web.Request, script: FaultScript, clock: Clock
+) -> web.Response | None:
+    """Apply the faults of a session to its request.
 
     Returns:
         The answer in place of a session; None for a session.

@@ -22,9 +22,9 @@ from live_eval.errors import LiveEvalError, UsageError
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.engine.reply_plan import WireReply
-from live_eval.reference.faults.accept import FaultyDoor
+from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.reference.faults.catalogue import FaultLayer
-from live_eval.reference.faults.requests import meet_request
+from live_eval.reference.faults.requests import apply_request_faults
 from live_eval.reference.faults.schedule import FaultSchedule
 from live_eval.reference.protocols.gemini import SessionStore
 from live_eval.reference.protocols.protocol import ServerProtocol
@@ -90,7 +90,7 @@ class Endpoint:
         self.probe = LoopProbe(self.clock)  # of the event loop: the error bar of the true times
         self._stored_sessions = SessionStore()
         self._schedule = FaultSchedule()
-        self._door = FaultyDoor(settings.faults, self._schedule)
+        self._connection_faults = ConnectionFaults(settings.faults, self._schedule)
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._handshakes = 0
         self._open: set[web.WebSocketResponse[bool]] = set()
@@ -99,9 +99,9 @@ class Endpoint:
         self.connections = Connections(self.clock)
 
     @property
-    def door(self) -> FaultyDoor | None:
-        """What happens to new connections; None if no fault strikes them."""
-        return self._door if self._settings.faults.in_layers(FaultLayer.ACCEPT) else None
+    def connection_faults(self) -> ConnectionFaults | None:
+        """The faults of new connections; None if no fault strikes them."""
+        return self._connection_faults if self._settings.faults.in_layers(FaultLayer.ACCEPT) else None
 
     def application(self) -> web.Application:
         """Return the aiohttp application."""
@@ -176,7 +176,7 @@ class Endpoint:
             ConnectionError: A fault has ended the connection.
         """
         script = self._schedule.of_session(settings.faults)
-        return replace(settings, faults=script), await meet_request(request, script, self.clock)
+        return replace(settings, faults=script), await apply_request_faults(request, script, self.clock)
 
     @contextlib.contextmanager
     def handshake(self) -> Iterator[None]:
@@ -336,7 +336,7 @@ async def serve(
     await runner.setup()
     try:
         site = StampedSite(
-            runner, host, port, endpoint.clock, endpoint.door, connections=endpoint.connections
+            runner, host, port, endpoint.clock, endpoint.connection_faults, connections=endpoint.connections
         )
         try:
             await site.start()

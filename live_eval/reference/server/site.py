@@ -14,7 +14,7 @@ from typing import Any, cast
 from aiohttp import WSMsgType, web
 
 from live_eval.clock import Clock
-from live_eval.reference.faults.accept import FaultyDoor
+from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.reference.faults.accept import reset as make_reset
 from live_eval.sockets.connection_rate import ConnectionRate
 from live_eval.sockets.framing import WebSocketFraming
@@ -49,7 +49,7 @@ class StampedSite(web.BaseSite):
         host: Address to bind.
         port: Port to bind; 0 picks a free one.
         clock: Stamps arrivals where the kernel does not.
-        door: Faults of new connections, or None.
+        connection_faults: Faults of new connections, or None.
         connections: The application's connections: beyond the most at a time, a new one displaces one that
             sends no request. None to refuse it.
     """
@@ -60,12 +60,12 @@ class StampedSite(web.BaseSite):
         host: str,
         port: int,
         clock: Clock,
-        door: FaultyDoor | None = None,
+        connection_faults: ConnectionFaults | None = None,
         *,
         connections: Connections | None = None,
     ) -> None:
         super().__init__(runner)
-        self._host, self._port, self._clock, self._door = host, port, clock, door
+        self._host, self._port, self._clock, self._connection_faults = host, port, clock, connection_faults
         self._connections = connections
 
     @property
@@ -93,10 +93,11 @@ class StampedSite(web.BaseSite):
             for sock in listening:
                 sock.close()
             raise
-        if self._door is not None:
-            await self._door.prepare()
+        if self._connection_faults is not None:
+            await self._connection_faults.prepare()
         self._server = cast(
-            asyncio.Server, _Listener(listening, server, self._clock, self._door, self._connections)
+            asyncio.Server,
+            _Listener(listening, server, self._clock, self._connection_faults, self._connections),
         )
 
 
@@ -123,7 +124,7 @@ class _Listener:
         listening: list[socket.socket],
         server: web.Server,
         clock: Clock,
-        door: FaultyDoor | None,
+        connection_faults: ConnectionFaults | None,
         connections: Connections | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -131,9 +132,13 @@ class _Listener:
         self._clock = clock
         self._connections = connections
         self._rate = ConnectionRate(per_s=_NEW_PER_S, burst=_NEW_AT_ONCE)
-        self._receive = self._serve if door is None else functools.partial(door.receive, serve=self._serve)
+        self._receive = (
+            self._serve
+            if connection_faults is None
+            else functools.partial(connection_faults.receive, serve=self._serve)
+        )
         self.sockets = listening
-        opens_s = 0.0 if door is None else door.opens_s
+        opens_s = 0.0 if connection_faults is None else connection_faults.opens_s
         for sock in listening:
             sock.setblocking(False)
             if not opens_s and opens_s is not None:
