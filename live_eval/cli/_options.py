@@ -14,7 +14,7 @@ from typing import IO, Any, TypeAlias
 import click
 
 from live_eval.errors import UsageError
-from live_eval.text.files import private_opener
+from live_eval.text.files import atomic_write
 
 __all__ = [
     "PROCESSES",
@@ -167,7 +167,9 @@ def output_option(default: str, *aliases: str) -> Decorator:
 
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
-    """Open a file or standard output for text, without translating line endings; a new file is private.
+    """Open a file or standard output for text, without translating line endings.
+
+    The file is written atomically: see `atomic_write`.
 
     Raises:
         UsageError: The file cannot be written.
@@ -176,7 +178,7 @@ def open_output(output: Path) -> Iterator[IO[str]]:
         yield sys.stdout
         return
     try:
-        with open(output, "w", encoding="utf-8", newline="", opener=private_opener) as file:
+        with atomic_write(output) as place, place.open("w", encoding="utf-8", newline="") as file:
             yield file
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None

@@ -6,8 +6,10 @@ itself, as datasets' feature ``Audio`` stores it; and the dataset card.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,7 @@ SPLIT = "test"
 _AUDIO = ("reply_audio", "both_sides_audio")
 _SHARD_BYTES = 500_000_000
 _ROWS_AT_ONCE = 20
+_PART = ".live-eval-export.part"
 
 _CARD = """\
 ---
@@ -66,11 +69,41 @@ def write_dataset(table: TurnTable, folder: Path) -> int:
         UsageError: The folder is not empty, or pyarrow is not installed.
         OSError: It cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(path.name != _PART for path in folder.iterdir())):
         raise UsageError(f"{folder}: expected a new or empty folder")
-    parquet = needed("pyarrow.parquet")
     schema = _schema(table)
-    data = private_folder(private_folder(folder) / "data")
+    with _atomic_folder(folder) as part:
+        turns = _write_shards(table, schema, private_folder(part / "data"))
+        private_file(part / "README.md").write_text(_card(table, turns), "utf-8")
+    return turns
+
+
+@contextlib.contextmanager
+def _atomic_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder in `folder`; on success, what was written to it moves up, else all is removed.
+
+    It is inside so that `folder` may be the working folder, a link or a volume.
+    """
+    is_new = not folder.exists()
+    part = private_folder(folder) / _PART
+    shutil.rmtree(part, ignore_errors=True)  # of an export that was killed
+    try:
+        part.mkdir(mode=0o700)
+        yield part
+        for path in sorted(part.iterdir()):
+            path.rename(folder / path.name)
+        part.rmdir()
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _write_shards(table: TurnTable, schema: pa.Schema, data: Path) -> int:
+    """Write the turns as Parquet files and return how many there are."""
+    parquet = needed("pyarrow.parquet")
     paths = (private_file(data / f"{SPLIT}-{number:05}.parquet") for number in itertools.count())
     writer = parquet.ParquetWriter(next(paths), schema)
     turns = size = 0
@@ -84,7 +117,6 @@ def write_dataset(table: TurnTable, folder: Path) -> int:
             size += batch.nbytes
     finally:
         writer.close()
-    (folder / "README.md").write_text(_card(table, turns), "utf-8")
     return turns
 
 

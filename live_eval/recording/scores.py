@@ -37,6 +37,7 @@ __all__ = [
     "ScoreStatus",
     "ScoreStore",
     "StoredAudit",
+    "forget_scores",
 ]
 
 SCORES_LOCK_FILE = ".scores.lock"
@@ -242,10 +243,6 @@ class ScoreStore(ScoreReader):
         except (sqlite3.Error, UnicodeError) as error:
             raise StoreError(f"{self.path}: cannot keep scores of {judge}: {error}") from error
 
-    def forget(self, turn_id: str) -> None:
-        """Delete the scores of a turn that has been recorded again."""
-        self._write("DELETE FROM scores WHERE turn_id = ?", (turn_id,), f"that turn {turn_id!r} is another")
-
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
         """Write why a judge could not run; deleted once it gives scores."""
         self._write(
@@ -287,6 +284,31 @@ class ScoreStore(ScoreReader):
 
     def __enter__(self) -> ScoreStore:
         return self
+
+
+def forget_scores(folder: Path, turn_id: str) -> None:
+    """Delete the scores of a turn that is about to be replaced; they stay deleted after a loss of power.
+
+    Call it while you hold the lock `SCORES_LOCK_FILE`.
+
+    Args:
+        folder: The run's folder, with scores or without.
+        turn_id: The turn.
+
+    Raises:
+        StoreError: They cannot be deleted.
+        SchemaVersionError: Another version of live-eval wrote them.
+    """
+    file = folder / SCORES_FILE
+    if not has_tables(file):
+        return
+    db = open_database(file, SCORES_SCHEMA_VERSION)
+    try:
+        db.execute("DELETE FROM scores WHERE turn_id = ?", (turn_id,))
+    except sqlite3.Error as error:
+        raise StoreError(f"{file}: cannot delete the scores of turn {turn_id!r}: {error}") from error
+    finally:
+        settle(db)
 
 
 def _columns(judgement: Judgement) -> tuple[ScoreStatus, str, str, str]:

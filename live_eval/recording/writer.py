@@ -32,7 +32,6 @@ from live_eval.recording.schema import (
     RUN_SCHEMA_VERSION,
     RUN_TABLES,
     RUN_VERSIONS_READ,
-    SCORES_FILE,
     SIDE_FILES,
     WIRE_FOLDER,
     create_database,
@@ -44,7 +43,7 @@ from live_eval.recording.schema import (
     transaction,
     upgrade,
 )
-from live_eval.recording.scores import ScoreStore
+from live_eval.recording.scores import SCORES_LOCK_FILE, ScoreReader, forget_scores
 from live_eval.redaction import SECRETS
 from live_eval.text.files import private_folder
 
@@ -79,12 +78,15 @@ class RunWriter:
     counts as died and can be resumed.
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock) -> None:
+    def __init__(
+        self, path: Path, db: sqlite3.Connection, lock: WriterLock, scores_lock: WriterLock | None = None
+    ) -> None:
         self.path = path
         """The run's folder."""
         self._audio = path / AUDIO_FOLDER
         self._db = db
         self._lock = lock
+        self._scores_lock = scores_lock
         self._open = True
         with self._reading():
             row = db.execute("SELECT manifest FROM run").fetchone()
@@ -131,7 +133,8 @@ class RunWriter:
     def resume(cls, path: Path, *, ended: bool = False) -> RunWriter:
         """Continue a run that was interrupted or died.
 
-        Removes the audio of turns that were not committed.
+        Removes the audio of turns that were not committed. Nobody can score the run until it is closed: turns
+        may be replaced.
 
         Args:
             path: The run's folder.
@@ -139,14 +142,17 @@ class RunWriter:
 
         Raises:
             StoreError: There is no run, or it has ended.
-            StoreLockedError: Another process is writing it.
-            SchemaVersionError: Another version of live-eval began it.
+            StoreLockedError: Another process is writing it, or its scores.
+            SchemaVersionError: Another version of live-eval began it, or scored it.
         """
         if not has_tables(path / RUN_FILE):
             raise StoreError(f"{path}: expected a run to resume, but there is no {RUN_FILE}")
         with ExitStack() as on_failure:
             lock = WriterLock(path / RUN_LOCK_FILE)
             on_failure.callback(lock.release)
+            scores_lock = WriterLock(path / SCORES_LOCK_FILE)
+            on_failure.callback(scores_lock.release)
+            ScoreReader.open(path).close()  # a file that cannot be used is refused before anything is played
             # Checked without writing: opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")
             with reading, closing(open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)) as db:
@@ -158,7 +164,7 @@ class RunWriter:
             on_failure.callback(db.close)
             with encoding.decoding(f"{path / RUN_FILE}"):
                 upgrade(db)
-            writer = cls(path, db, lock)
+            writer = cls(path, db, lock, scores_lock)
             with writer._reading():
                 db.execute("UPDATE run SET state = 'running', ended_wall_ns = NULL")
             writer._sweep()
@@ -191,8 +197,12 @@ class RunWriter:
     def commit(self, record: TurnRecord) -> None:
         """Write a turn, whole or not at all. An earlier attempt at it is set aside, with its audio.
 
+        The scores of the earlier attempt are deleted first: a process that is killed in between leaves that
+        attempt without scores, never the new one with scores of another.
+
         Raises:
             StoreError: It cannot be written (a full disk, a missing folder); nothing of it is then stored.
+            StoreLockedError: Another process is writing scores of the turn to replace.
         """
         with self._reading():
             before = self._db.execute(
@@ -201,6 +211,9 @@ class RunWriter:
             generation = 1 if before is None else before["generation"] + 1
         try:
             files = self._write_audio(record, encoding.file_stem(record.turn_id, generation))
+            if before is not None:
+                self._scores_lock = self._scores_lock or WriterLock(self.path / SCORES_LOCK_FILE)
+                forget_scores(self.path, record.turn_id)
             with transaction(self._db):
                 if before is not None:
                     self._set_aside(before["id"])
@@ -211,9 +224,6 @@ class RunWriter:
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
             raise StoreError(f"{self.path}: cannot keep turn {record.turn_id!r}: {why}") from error
-        if before is not None and (self.path / SCORES_FILE).exists():  # they belong to the earlier attempt
-            with ScoreStore.open(self.path) as scores:
-                scores.forget(record.turn_id)
 
     def attempt_failed(self, record: TurnRecord) -> None:
         """Write the failure of an attempt that will be retried; the turn itself is not stored.
@@ -279,20 +289,25 @@ class RunWriter:
                     "%s: a reader keeps the run open; its write-ahead log stays next to it", self.path
                 )
         finally:
-            self._lock.release()
+            self._release()
 
     def close(self) -> None:
         """Close the database without ending the run; do nothing after `end`."""
         if self._open:
             self._open = False
             self._db.close()
-            self._lock.release()
+            self._release()
 
     def __enter__(self) -> RunWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _release(self) -> None:
+        if self._scores_lock is not None:
+            self._scores_lock.release()
+        self._lock.release()
 
     def _write_audio(self, record: TurnRecord, stem: str) -> _Files:
         both: str | None = None

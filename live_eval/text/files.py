@@ -124,7 +124,7 @@ def read_rows(
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Write atomically: yield a temporary file that replaces `path` on success.
+    """Write atomically: yield a temporary file that replaces `path` on success, and is removed on failure.
 
     Symlinks, devices and pipes are written through and never replaced: ``/dev/stdout`` is a symlink, and may
     point to a file. A new file is a `private_file`; one that exists keeps its mode.
@@ -138,11 +138,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # a symlink of that name would be written through
     private_file(part)
-    if path.exists():
-        with suppress(OSError):  # somebody else's file, in a folder of ours
-            part.chmod(path.stat().st_mode & 0o777)
-    yield part
-    part.replace(path)
+    try:
+        if path.exists():
+            with suppress(OSError):  # somebody else's file, in a folder of ours
+                part.chmod(path.stat().st_mode & 0o777)
+        yield part
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
 
 
 def private_file(path: Path) -> Path:
