@@ -9,10 +9,14 @@ or while it scores; every resumption may be killed too. The last one comes to it
   that run's;
 - after ``live-eval runs gc``, the folder holds no file that belongs to no turn.
 
+A share of the runs are repairs (``--retry-failed``) of a run that has ended and was scored, in which turns
+failed and others have lost their audio, killed just as it replaces a turn, too. Only those turns may change,
+each once, and none may keep its score, which is overwritten before with a value that no judge gives.
+
 The runs are forked from a process that has loaded live-eval already: most of the time of such a short run
 would go into that.
 
-``python benchmarks/kill_runs.py --kills 200 --seed 1`` kills 200 times.
+``python benchmarks/kill_runs.py --kills 200 --seed 1`` kills 200 times, a third of them in repairs.
 """
 
 from __future__ import annotations
@@ -37,12 +41,14 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, NoReturn
+from urllib.parse import urlsplit
 
 from _recordings import write_speech
 
 from live_eval.cli import main as main_of_live_eval
 from live_eval.errors import StoreError
-from live_eval.recording import RUN_FILE, RunReader, ScoreReader, cassette_name
+from live_eval.judging import Scored
+from live_eval.recording import RUN_FILE, RunReader, ScoreReader, ScoreStore, cassette_name
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.registry import judge
 from live_eval.registry import load as load_object
@@ -60,6 +66,10 @@ _LOADED = (
     "live_eval.recording.housekeeping",
 )
 _LONGEST_S = 300.0
+_FAULT = "failed_response@share=40%"
+_STALE = -987654.0
+"""The score of turns that are to be replaced."""
+_REPLACING_S = 0.05  # the audio of a new attempt is written so long before the attempt is stored, at most
 _END_S = 60.0  # for a process to be gone
 
 
@@ -69,6 +79,7 @@ class Moment(StrEnum):
     ANY = "any"
     CAPTURING = "capturing"
     SCORING = "scoring"
+    REPLACING = "replacing"
 
 
 class Stored(NamedTuple):
@@ -77,19 +88,21 @@ class Stored(NamedTuple):
     Args:
         turns: Digests of the turns by id: the record and its audio.
         replies: Digests of the replies alone, which are the same in every run.
-        scores: The scores by judge and turn.
+        scores: The scores by judge and turn, each with the turn's id.
+        to_replace: The turns that failed or have lost their audio.
         attempts: How many attempts that were replaced, and failures, there are.
         state: Of the run.
     """
 
     turns: dict[str, str]
     replies: dict[str, str]
-    scores: dict[str, str]
+    scores: dict[str, tuple[str, str]]
+    to_replace: frozenset[str]
     attempts: int
     state: str
 
 
-NOTHING = Stored({}, {}, {}, 0, "")
+NOTHING = Stored({}, {}, {}, frozenset(), 0, "")
 
 
 @dataclass(slots=True)
@@ -99,6 +112,7 @@ class Findings:
     kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
     runs: int = 0
     resumptions: int = 0
+    kills_of_repairs: int = 0
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
@@ -212,11 +226,13 @@ class Harness:
         folder: Where runs go.
         base_url: Of the reference endpoint.
         seed: Of the moments.
+        repairs: Share of the runs that are repairs.
     """
 
-    def __init__(self, folder: Path, base_url: str, seed: int) -> None:
+    def __init__(self, folder: Path, base_url: str, seed: int, repairs: float) -> None:
         self._folder = folder
         self._base_url = base_url
+        self._repairs = repairs
         self._random = random.Random(seed)
         data = folder / "data"
         data.mkdir(parents=True)
@@ -226,11 +242,20 @@ class Harness:
         self._expected = NOTHING
         self.findings = Findings()
 
+    def with_failures(self) -> int:
+        """Hold the run that is repaired, with an endpoint that has faults; return how many turns failed."""
+        out = self._folder / "with-failures"
+        process = self._start(out, "--retries", "0")
+        assert process.wait(_LONGEST_S), "the run hangs"
+        failed = len(stored(out).to_replace)
+        assert 0 < failed < TURNS, failed
+        return failed
+
     def undisturbed(self) -> float:
         """Hold the run that the others are compared with; return how long it took."""
         out = self._folder / "undisturbed"
         began_s = time.monotonic()
-        process = self._start(out, resume=False)
+        process = self._start(out)
         captured_s = self._when(process, lambda: _state(out) == "finished")
         begun_s = self._first_turn_s(out)
         self._finish(process)
@@ -247,25 +272,29 @@ class Harness:
         number = self.findings.runs
         out = self._folder / f"run-{number}"
         kills = self._random.randint(1, min(most, _MOST_KILLS))
-        before = NOTHING
+        is_repair = self._random.random() < self._repairs
+        attempts = self._damaged(out) if is_repair else 0
+        moments = tuple(Moment) if is_repair else (Moment.ANY, Moment.CAPTURING, Moment.SCORING)
+        before = stored(out)
         done = 0
         options = self._random.choice(((), (), ("--record-wire",), ("--processes", "1")))
         for _ in range(kills):
-            process = self._start(out, *options, resume=bool(before.state))
-            moment = self._random.choice(tuple(Moment))
-            killed = self._kill(process, out, moment)
+            process = self._start(out, *options, *_going_on(before, is_repair))
+            moment = self._random.choice(moments)
+            killed = self._kill(process, out, moment, is_repair=is_repair)
             before = self._compare(f"run {number}, kill {done + 1} ({moment})", before, stored(out))
             if not killed:
                 break
             done += 1
             self.findings.kills[moment] += 1
+            self.findings.kills_of_repairs += is_repair
             if before.state and self._random.random() < _COLLECTED_BETWEEN:
                 self._collect(f"run {number}, after kill {done}", out)
-        process = self._start(out, *options, resume=bool(before.state))
+        process = self._start(out, *options, *_going_on(before, is_repair))
         self.findings.resumptions += done
         self._finish(process)
         after = self._compare(f"run {number}, at its end", before, stored(out))
-        self._compare_with_undisturbed(f"run {number}", after)
+        self._compare_with_undisturbed(f"run {number}", after, attempts)
         self._collect(f"run {number}", out)
         self.findings.orphans += [
             f"run {number}: {path}" for path in sorted(_files(out) - _expected_files(out))
@@ -275,28 +304,51 @@ class Harness:
         self.findings.runs += 1
         return done
 
+    def _damaged(self, out: Path) -> int:
+        """Copy the run in which turns failed, and damage others; return how many attempts a repair leaves."""
+        shutil.copytree(self._folder / "with-failures", out)
+        with RunReader.open(out) as run:
+            turns = list(run.turns())
+        captured = [turn for turn in turns if turn.captured]
+        lost = self._random.sample(captured, self._random.randint(1, len(captured) // 2))
+        for turn in lost:
+            file = self._random.choice((turn.reply_file, turn.both_file))
+            assert file is not None
+            file.unlink()
+        failed = [turn for turn in turns if not turn.captured]
+        to_replace = {turn.turn_id for turn in (*failed, *lost)}
+        with ScoreStore.open(out) as scores:
+            for row in list(scores.read()):
+                if row.turn_id in to_replace:
+                    scores.put(row.judge, row.version, row.turn_id, Scored({"": _STALE}))
+        return 2 * len(failed) + len(lost)  # a failure is an attempt of its own, too
+
     # -- Processes --------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """End the process that the runs are forked from."""
         self._forks.close()
 
-    def _start(self, out: Path, *options: str, resume: bool) -> Fork:
+    def _start(self, out: Path, *options: str) -> Fork:
         arguments = [
             *("run", "--endpoint", "reference"),
             *("--base-url", self._base_url, "--data", str(self._manifest), "--out", str(out)),
             *("--word-times", "off", "--judges", ",".join(JUDGES)),
             *options,
-            *(("--resume",) if resume else ()),
         ]
         return self._forks.start(arguments, self._folder / "log")
 
-    def _kill(self, process: Fork, out: Path, moment: Moment) -> bool:
+    def _kill(self, process: Fork, out: Path, moment: Moment, *, is_repair: bool) -> bool:
         """Kill a run at such a moment; return False if it had ended by itself before."""
-        if moment is Moment.CAPTURING:
+        audio = set((out / "audio").glob("*"))
+        if moment is Moment.CAPTURING or (is_repair and moment is not Moment.ANY):
             self._when(process, lambda: (out / RUN_FILE).exists() and _state(out) != "finished")
+        if moment is Moment.CAPTURING:
             self._when(process, lambda: any((out / "audio").glob("*")))
             process.wait(self._random.uniform(0, self._capture_s))
+        elif moment is Moment.REPLACING:
+            self._when(process, lambda: not audio.issuperset((out / "audio").glob("*")))
+            process.wait(self._random.uniform(0, _REPLACING_S))
         elif moment is Moment.SCORING:
             self._when(process, lambda: _state(out) == "finished")
             process.wait(self._random.uniform(0, self._score_s))
@@ -333,33 +385,40 @@ class Harness:
     # -- Comparisons ------------------------------------------------------------------------------------
 
     def _compare(self, where: str, before: Stored, after: Stored) -> Stored:
-        for name, then, now in (("turn", before.turns, after.turns), ("score", before.scores, after.scores)):
-            for key in then:
-                if now.get(key) != then[key]:
-                    what = "is gone" if key not in now else "is another"
-                    self.findings.lost.append(f"{where}: {name} {key} {what}")
+        lost = self.findings.lost
+        replaced = before.to_replace - after.to_replace
+        for turn_id, then in before.turns.items():
+            if after.turns.get(turn_id) != then and turn_id not in replaced:
+                lost.append(f"{where}: turn {turn_id} is another or gone")
+        for key, (turn_id, score) in before.scores.items():
+            now = after.scores.get(key)
+            if now is None and turn_id not in before.to_replace:
+                lost.append(f"{where}: score {key} is gone")
+            if now is not None and now[1] != score and turn_id not in replaced:
+                lost.append(f"{where}: score {key} is another")
+        self.findings.different += [
+            f"{where}: score {key} is of the attempt before"
+            for key, (turn_id, score) in after.scores.items()
+            if str(_STALE) in score and turn_id not in after.to_replace
+        ]
         return after
 
-    def _compare_with_undisturbed(self, where: str, after: Stored) -> None:
+    def _compare_with_undisturbed(self, where: str, after: Stored, attempts: int) -> None:
         expected = self._expected
         findings = self.findings
         if after.state != "finished":
             findings.broken.append(f"{where}: the run is {after.state or 'not there'}")
         if after.turns.keys() != expected.turns.keys():
             findings.lost.append(f"{where}: turns {sorted(expected.turns.keys() ^ after.turns.keys())}")
-        if after.attempts:
-            findings.doubled.append(f"{where}: {counted(after.attempts, 'further attempt')}")
+        if after.attempts != attempts:
+            further = counted(after.attempts, "further attempt")
+            findings.doubled.append(f"{where}: {further}, expected {attempts}")
         if len(after.scores) != len(expected.scores):
             findings.doubled.append(f"{where}: {len(after.scores)} scores")
-        for name, ours, theirs in (
-            ("reply", after.replies, expected.replies),
-            ("score", after.scores, expected.scores),
-        ):
-            findings.different += [
-                f"{where}: {name} {key}: {ours.get(key)} is not {value}"
-                for key, value in theirs.items()
-                if ours.get(key) != value
-            ]
+        for key, value in {**expected.replies, **expected.scores}.items():
+            found = {**after.replies, **after.scores}.get(key)
+            if found != value:
+                findings.different.append(f"{where}: {key}: {found} is not {value}")
 
     def _collect(self, where: str, out: Path) -> None:
         """Let ``runs gc`` clean up."""
@@ -379,28 +438,40 @@ def stored(out: Path) -> Stored:
     """Return what is in a run's folder."""
     if not _state(out):
         return NOTHING
+    turns: dict[str, str] = {}
+    replies: dict[str, str] = {}
     with RunReader.open(out) as run:
-        turns: dict[str, str] = {}
-        replies: dict[str, str] = {}
+        lost = run.lost_audio()
         attempts = len(run.failures())
+        to_replace = set(lost)
         for turn in run.turns():
             attempts += len(run.replaced(turn.turn_id))
+            if turn.failure is not None:
+                to_replace.add(turn.turn_id)
             sound = hashlib.sha256()
-            for pcm in run.audio(turn):
-                sound.update(pcm.tobytes())
-            replies[turn.turn_id] = sound.hexdigest()
-            both = run.both_sides(turn.turn_id)
-            sound.update(both[0].tobytes() if both is not None else b"")
+            if turn.turn_id not in lost:
+                for pcm in run.audio(turn):
+                    sound.update(pcm.tobytes())
+                replies[f"reply of {turn.turn_id}"] = sound.hexdigest()
+                both = run.both_sides(turn.turn_id)
+                sound.update(both[0].tobytes() if both is not None else b"")
             facts = (turn.attempt, turn.wall_ns, str(turn.failure), len(run.log(turn.turn_id)))
             turns[turn.turn_id] = f"{facts} {sound.hexdigest()}"
         state = run.state
     with ScoreReader.open(out) as reader:
-        scores: dict[str, str] = {}
+        scores: dict[str, tuple[str, str]] = {}
         for row in reader.read():
             key = f"{row.judge} {row.version} of {row.turn_id}"
             assert key not in scores
-            scores[key] = f"{row.status} {sorted(row.values.items())} {row.reason}"
-    return Stored(turns, replies, scores, attempts, state)
+            scores[key] = row.turn_id, f"{row.status} {sorted(row.values.items())} {row.reason}"
+    return Stored(turns, replies, scores, frozenset(to_replace), attempts, state)
+
+
+def _going_on(before: Stored, is_repair: bool) -> tuple[str, ...]:
+    """Return the flag with which a run goes on."""
+    if is_repair:
+        return ("--retry-failed",)
+    return ("--resume",) if before.state else ()
 
 
 def _state(out: Path) -> str:
@@ -417,7 +488,7 @@ def _files(out: Path) -> set[str]:
 def _expected_files(out: Path) -> set[str]:
     """Return the files that a run which has ended may have."""
     with RunReader.open(out) as run:
-        turns = list(run.turns())
+        turns = [each for turn in run.turns() for each in (turn, *run.replaced(turn.turn_id))]
     audio = {turn.both_file for turn in turns} | {
         each.audio_file for turn in turns for each in turn.responses
     }
@@ -436,11 +507,16 @@ def _folder(kept: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-async def kill_runs(folder: Path, kills: int, seed: int) -> Findings:
+async def kill_runs(folder: Path, kills: int, seed: int, repairs: float) -> Findings:
     """Kill so many times, and return what was found."""
-    arguments = ("--delay-ms", "20", "--reply-ms", "1200")
-    async with ReferenceProcess(log_folder=folder, calibrate=True, arguments=arguments) as endpoint:
-        harness = await asyncio.to_thread(Harness, folder, endpoint.base_url, seed)
+    usual = ("--delay-ms", "20", "--reply-ms", "1200")
+    faulty = (*usual, "--fault", _FAULT, "--fault-seed", str(seed))
+    async with ReferenceProcess(log_folder=folder, calibrate=True, arguments=faulty) as endpoint:
+        harness = await asyncio.to_thread(Harness, folder, endpoint.base_url, seed, repairs)
+        failed = await asyncio.to_thread(harness.with_failures)
+        print(f"to be repaired: {failed} of {TURNS} turns failed", flush=True)
+    arguments = (*usual, "--port", str(urlsplit(endpoint.base_url).port))
+    async with ReferenceProcess(log_folder=folder, calibrate=True, arguments=arguments):
         whole_s = await asyncio.to_thread(harness.undisturbed)
         print(f"undisturbed: {whole_s:.1f} s", flush=True)
         done = 0
@@ -457,6 +533,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--repairs", type=float, default=1 / 3, help="share of the runs that are repairs")
     parser.add_argument("--folder", type=Path, default=None, help="keep the runs in this new folder")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
@@ -465,12 +542,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     began_s = time.monotonic()
     with _folder(chosen.folder) as folder:
-        findings = asyncio.run(kill_runs(folder, chosen.kills, chosen.seed))
+        findings = asyncio.run(kill_runs(folder, chosen.kills, chosen.seed, chosen.repairs))
     for problem in findings.problems:
         print(problem)
     moments = ", ".join(f"{count} {moment}" for moment, count in findings.kills.items())
     print(
-        f"kills {sum(findings.kills.values())} ({moments}), runs {findings.runs}, seed {chosen.seed}, "
+        f"kills {sum(findings.kills.values())} ({moments}), {findings.kills_of_repairs} of them in repairs, "
+        f"runs {findings.runs}, seed {chosen.seed}, "
         f"{time.monotonic() - began_s:.0f} s, load {os.getloadavg()[0]:.1f}: lost {len(findings.lost)}, "
         f"doubled {len(findings.doubled)}, different {len(findings.different)}, orphans "
         f"{len(findings.orphans)} (gc removed {findings.collected}), broken {len(findings.broken)}; aim: 0"

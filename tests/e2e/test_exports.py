@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +16,49 @@ from live_eval.export.table import TurnTable
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.text.files import flattened
 from tests.e2e.helpers import STRANGERS
+from tests.support.documentation import DOCS, blocks
 from tests.unit.conftest import write_run
+
+
+def run_offline(command: Sequence[str | Path], folder: Path) -> str:
+    """Run a command in a folder, which must succeed; return what it printed."""
+    environment = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.parametrize("suffix", ["eval", "json"])
 def test_datasets_and_inspect_open_the_exports(exports_python: Path, tmp_path: Path, suffix: str) -> None:
     run = write_run(tmp_path / "run")
     folder, log = tmp_path / "set", tmp_path / f"run.{suffix}"
-    offline = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
     for command in (
         ["-m", "live_eval", "export", run, "--to", "hf", "--out", folder],
         ["-m", "live_eval", "export", run, "--to", "inspect", "--out", log],
         [STRANGERS / "export_reader.py", folder, log],
     ):
-        done = subprocess.run(
-            [exports_python, *map(str, command)], env=offline, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout.splitlines()[-1])
+        output = run_offline([exports_python, *command], tmp_path)
+    seen = json.loads(output.splitlines()[-1])
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         table = TurnTable(reader, scores)
         check_dataset(seen["datasets"], table)
         check_log(seen["inspect"], table)
+
+
+def test_the_page_reads_a_dataset_as_it_says(exports_python: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    [code] = [block.text for block in blocks(DOCS / "export.md", "python") if "import datasets" in block.text]
+    for command in (
+        ["-m", "live_eval", "export", run, "--to", "hf", "--out", "demo-dataset"],
+        ["-c", f"{code}\nopen('reply.flac', 'wb').write(flac)"],
+    ):
+        run_offline([exports_python, *command], tmp_path)
+    with RunReader.open(run) as reader:
+        expected = next(reader.turns()).reply_file
+    assert expected is not None
+    assert (tmp_path / "reply.flac").read_bytes() == expected.read_bytes()
 
 
 def check_dataset(seen: dict[str, Any], table: TurnTable) -> None:
