@@ -311,7 +311,7 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
     """
     if not os.path.lexists(path):
         raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
-    return _checked(_raw(path, "?mode=ro"), path, versions)
+    return _checked(_read_only(path), path, versions)
 
 
 def upgrade(db: sqlite3.Connection) -> None:
@@ -332,7 +332,7 @@ def has_tables(path: Path) -> bool:
     """
     if not os.path.lexists(path):
         return False
-    db = _raw(path, "?mode=ro")
+    db = _read_only(path)
     with _using(db, path), closing(db):
         return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
@@ -375,6 +375,18 @@ def sync_folder(folder: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a database for reading, once the transaction of a process that was killed is undone.
+
+    SQLite undoes it from the journal when the file is next read, but not over a connection that cannot write.
+    """
+    if os.path.lexists(path.with_name(f"{path.name}-journal")):
+        db = _raw(path, "?mode=rw")
+        with contextlib.suppress(sqlite3.Error), closing(db):  # reading will say what is wrong
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return _raw(path, "?mode=ro")
 
 
 def _raw(path: Path, query: str = "") -> sqlite3.Connection:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,28 @@ def test_scores_have_one_writer_and_many_readers(tmp_path: Path) -> None:
         store.put("bleu", "1", "a", Scored({"": 1.0}))
         with ScoreReader.open(tmp_path) as scores:
             assert [row.turn_id for row in scores.read()] == ["a"]
+
+
+KILLED_WHILE_WRITING = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 1")
+db.execute("BEGIN")
+db.execute("UPDATE scores SET turn_id = 'never stored'")
+db.execute("CREATE TABLE large AS SELECT randomblob(1000000)")
+os._exit(9)
+"""
+
+
+def test_what_a_killed_process_left_half_written_is_undone_for_readers(tmp_path: Path) -> None:
+    with ScoreStore.open(tmp_path) as store:
+        store.put("bleu", "1", "a", Scored({"": 1.0}))
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, tmp_path / SCORES_FILE], check=False)
+    assert killed.returncode == 9
+    assert (tmp_path / f"{SCORES_FILE}-journal").stat().st_size
+    with ScoreReader.open(tmp_path) as scores:
+        assert [row.turn_id for row in scores.read()] == ["a"]
+    assert [path.name for path in tmp_path.iterdir()] == [SCORES_FILE]
 
 
 def test_another_schema_version_and_another_file_are_refused(tmp_path: Path) -> None:
