@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -109,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # the shell closed it (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)
         sys.exit(WRONG_USAGE)
+    # Python resets its handlers in the last step of its exit, where Ctrl-C would replace the exit status.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         try:
             cli.main(args=arguments, prog_name="live-eval", standalone_mode=True)
