@@ -62,6 +62,7 @@ class FailureKind(StrEnum):
     TLS = "tls"
     HANDSHAKE = "handshake"
     UNAVAILABLE = "unavailable"
+    SERVER_ERROR = "server_error"
     SDP_REFUSED = "sdp_refused"
     CODEC_REFUSED = "codec_refused"
     ICE_FAILED = "ice_failed"

@@ -46,6 +46,7 @@ _STATUSES = {
 
 
 _SERVER_ERROR = 500
+_OF_THE_REQUEST = (500, 501)  # the others, from 502 on, say that a service or the way to it is down
 
 
 class Address:
@@ -150,7 +151,7 @@ class Address:
         if kind is None and (300 <= status < 400 or status in _NOT_THERE):
             kind = FailureKind.HANDSHAKE
         if kind is None and status >= _SERVER_ERROR:
-            kind = FailureKind.UNAVAILABLE
+            kind = FailureKind.SERVER_ERROR if status in _OF_THE_REQUEST else FailureKind.UNAVAILABLE
         wait_s = retry_after_s(headers.get("Retry-After"), wall_ns, headers.get("Date"))
         return self.failure(
             kind or _STATUSES.get(status, otherwise),

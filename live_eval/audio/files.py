@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -129,6 +131,19 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile has no ty
         return False
 
 
+class _Content(mmap.mmap):
+    """A file's content in memory, in which a seek out of range stops at the end that it passes.
+
+    libsndfile seeks where chunks say, and its callbacks cannot raise.
+    """
+
+    def seek(self, pos: int, whence: int = os.SEEK_SET) -> Any:  # an int since Python 3.13
+        """Go to a position, or to the end that is nearest to it, and return where that is."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: len(self)}[whence]
+        super().seek(min(max(start + pos, 0), len(self)))
+        return self.tell()
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     """Open a sound file, even one whose RIFF header was never completed.
@@ -142,7 +157,7 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
             yield file
         return
     size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
-    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
+    with path.open("rb") as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
         content[chunk.at - 4 : chunk.at] = size  # in memory alone
         with _Stream(content) as file:
             yield file

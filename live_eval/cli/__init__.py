@@ -37,7 +37,7 @@ COMMANDS = {
     "arena": "Rank runs by pairwise judgements of their replies.",
     "cue-sensitivity": "Test whether replies change when only the voice does.",
     "runs": "List recorded runs, clean up after killed ones, and delete runs.",
-    "export": "Write a run's turns as JSON lines or CSV.",
+    "export": "Write a run's turns as JSON lines, CSV, Parquet, or for Hugging Face or inspect_ai.",
     "score": "Score a run again, or with other judges.",
     "audit": "Test how far a judge can be trusted.",
     "data": "Inspect data sets.",

@@ -89,7 +89,7 @@ def command(
     if output == _options.STDOUT and as_json:
         raise UsageError("--json and --output - both write to standard output: pass a file to --output")
     plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
-    options = judge_options(judges_table(runs[0], flags))
+    options = judge_options(judges_table(runs[0], flags, judge))
     with ScoringProgress() as progress:
         arena = play_arena(
             read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress

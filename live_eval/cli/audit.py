@@ -99,7 +99,7 @@ def command(
         against=against,
         against_run=against_run,
     )
-    options = judge_options(judges_table(run, flags))
+    options = judge_options(judges_table(run, flags, judge))
     with ScoringProgress() as progress:
         report = audit_run(run, judge, plan, options=options, progress=progress)
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))

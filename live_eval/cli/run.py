@@ -12,16 +12,17 @@ import click
 import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
-from live_eval.cli._flags import TABLES, overlay, table_options
+from live_eval.cli._flags import FLAGS, TABLES, needs_for, overlay, table_options
 from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
-from live_eval.redaction import public_settings
+from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import Plan, make_plan
+from live_eval.run.redacted_settings import check_repeated
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, play
 from live_eval.run.stop_signals import StopSignals
@@ -42,9 +43,11 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors name lines of the file
-    retries = overlay(values, flags).get("output", {})
-    if retries.get("retry_failed"):
-        values = _with_settings_of(retries.get("out"), values)
+    given = overlay(values, flags)
+    before: Mapping[str, Any] | None = None
+    if given.get("output", {}).get("retry_failed"):
+        before = _manifest_of(given["output"].get("out"))
+        values = _with_settings_of(before, values)
     config = validate(overlay(values, flags))
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
@@ -54,6 +57,8 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         check_options(specs, judge_options(config.judges))
     with located("impair.specs", None if flags["impair__specs"] else runfile):
         parse(config.impair.specs)
+    if before is not None:
+        check_repeated(before, given, FLAGS, needs_for(config.judges.names))
     out = config.output.out or new_folder(config.endpoint.name)
     plan = make_plan(config)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
@@ -76,11 +81,12 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     if outcome.interrupted:
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
-    if outcome.unreachable:
+    if not outcome.complete:
         recorded = outcome.captured + outcome.failed
+        why = outcome.unreachable or "the others were not played, which is a bug in live-eval"
         click.echo(
             f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: "
-            f"{outcome.unreachable}. To continue, {go_on}",
+            f"{why}. To continue, {go_on}",
             err=True,
         )
         sys.exit(FAILED)
@@ -100,18 +106,23 @@ def _run(runfile: Path | None, **flags: Any) -> None:
     sys.exit(FAILED if outcome.failed else 0)
 
 
-def _with_settings_of(out: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an earlier run, overridden by those of the run file."""
+def _manifest_of(out: Any) -> Mapping[str, Any]:
+    """Return the manifest of the run whose failed turns are to be played again."""
     if out is None:
         raise UsageError("--retry-failed needs --out: the run whose failed turns to play again")
     with RunReader.open(Path(out)) as run:
-        before = part_of(run.manifest, "config")
+        return run.manifest
+
+
+def _with_settings_of(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an earlier run, overridden by those of the run file."""
+    before = part_of(manifest, "config")
     tables = {table: part_of(before, table) for table in before if table != "output"}
     return {table: {**tables.get(table, {}), **values.get(table, {})} for table in (*tables, *values)}
 
 
 def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
-    """Return the outcome of the run to resume, if it has ended already and its settings are the same."""
+    """Return the outcome of the run to resume, if it has ended already with every turn recorded."""
     output = config.output
     if not output.resume or output.retry_failed or output.out is None or not (output.out / RUN_FILE).exists():
         return None
@@ -119,6 +130,8 @@ def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
         if not run.ended:
             return None
         _check_same(run.manifest, plan.manifest())
+        if not all(job.turn_id in run for job in plan.jobs):
+            return None
         return RunOutcome(len(run) - run.failed_turns, run.failed_turns, interrupted=False)
 
 
@@ -128,7 +141,7 @@ def _begun(plan: Plan, config: RunConfig, out: Path) -> RunWriter:
         return RunWriter.create(out, plan.manifest())
     if config.output.out is None:
         raise UsageError("--resume needs --out: the run to continue")
-    writer = RunWriter.resume(out, ended=config.output.retry_failed)
+    writer = RunWriter.resume(out, ended=True)  # a run with every turn recorded has been left alone
     try:
         _check_same(writer.manifest, plan.manifest())
         _note_lost(writer)
@@ -190,6 +203,7 @@ _MAY_CHANGE = {
 
 def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
     """Refuse to resume a run with different data, another endpoint or other turn settings."""
+    now = SECRETS.values(now)  # as the store did
     config, today = part_of(before, "config"), now["config"]
     # Compare redacted URLs and settings: a key may have changed.
     config = {**config, "endpoint": public_settings(part_of(config, "endpoint"))}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from live_eval.errors import ConnectError, FailureKind, TurnError, UsageError
+from live_eval.errors import ConnectError, FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.profile.played import PlayedTurn, PlayedTurns, read_turns
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
@@ -21,6 +21,7 @@ from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.files import private_folder
+from live_eval.text.wording import counted
 
 __all__ = ["EndpointTester"]
 
@@ -128,6 +129,8 @@ class EndpointTester:
             raise KeyboardInterrupt
         if outcome.unreachable:
             raise ConnectError(FailureKind.CONNECT_FAILED, outcome.unreachable)
+        if not outcome.complete:
+            raise LiveEvalError(f"{run}: {counted(outcome.missing, 'turn')} not recorded, a bug in live-eval")
 
 
 def _check_no_loop() -> None:

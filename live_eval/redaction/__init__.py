@@ -1,6 +1,6 @@
 """Secrets: learned where they enter the process, removed from everything that leaves it."""
 
-from live_eval.redaction.keys import find_key, has_key, key_source
+from live_eval.redaction.keys import find_key, has_key, key_source, key_variable
 from live_eval.redaction.redactor import (
     PUBLIC_QUERY,
     SECRET_FIELDS,
@@ -23,6 +23,7 @@ __all__ = [
     "has_key",
     "host_of",
     "key_source",
+    "key_variable",
     "mask_halves",
     "public_settings",
     "public_url",

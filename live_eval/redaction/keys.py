@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from live_eval.errors import UsageError
 from live_eval.redaction.redactor import SECRETS
 from live_eval.types import Secret
 
-__all__ = ["find_key", "has_key", "key_source"]
+__all__ = ["find_key", "has_key", "key_source", "key_variable"]
 
 _FILE, _KEYRING = "file:", "keyring:"
 _FORMS = "file:PATH or keyring:SERVICE/NAME"
 _MOST_BYTES = 65_536
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONG_PART = 12
 
 
 def key_source(given: str) -> str:
@@ -33,6 +36,32 @@ def key_source(given: str) -> str:
         return given
     SECRETS.learn(given)
     raise ValueError(f"expected {_FORMS}; to read a key from the environment, name its variable")
+
+
+def key_variable(given: str) -> str:
+    """Return `given` if it is the name of an environment variable, and does not look like a key itself.
+
+    >>> key_variable("OPENAI_API_KEY")
+    'OPENAI_API_KEY'
+
+    Raises:
+        ValueError: It is something else. It may be the key itself, so from here on it is redacted.
+    """
+    if given in os.environ or (_NAME.fullmatch(given) and not _looks_like_key(given)):
+        return given
+    SECRETS.learn(given)
+    raise ValueError(
+        "expected the name of an environment variable (letters, digits, underscores), which holds the key; "
+        "to read a key from elsewhere, use key_from"
+    )
+
+
+def _looks_like_key(name: str) -> bool:
+    """Return whether a part of a name is long, and no word: it mixes cases or has digits."""
+    return any(
+        len(part) >= _LONG_PART and not (part.isalpha() and (part.isupper() or part[1:].islower()))
+        for part in name.split("_")
+    )
 
 
 def find_key(source: str) -> Secret | None:
@@ -66,7 +95,7 @@ def has_key(source: str) -> bool:
 
 def _from_file(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"{path}: expected a file with a key")
@@ -83,6 +112,11 @@ def _from_file(path: Path) -> str:
     if len(lines) != 1:
         raise UsageError(f"{path}: expected one line with a key, and nothing else")
     return lines[0]
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a named pipe, too, is opened at once, although nobody writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _from_keyring(service: str, name: str) -> str:

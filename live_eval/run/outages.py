@@ -60,6 +60,7 @@ _ANSWERS = frozenset(
 
 _MOST_IN_A_ROW = 2  # a third makes an outage
 _LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
+_LONGEST_NS = 10**18  # about thirty years
 
 
 class Contact(Enum):
@@ -83,6 +84,7 @@ class Outage:
         failure: Why sessions failed.
         seconds: How long it lasted: until the dialling that succeeded, or the last that failed.
         over: Whether the endpoint came back.
+        asked_s: How long the endpoint still asks to wait, where that is longer than the patience.
     """
 
     began_ns: int
@@ -90,6 +92,7 @@ class Outage:
     failure: Failure
     seconds: float = 0.0
     over: bool = False
+    asked_s: float | None = None
 
 
 class OutageGate:
@@ -125,6 +128,7 @@ class OutageGate:
         self._probe_ns: int | None = None  # when the probe under way was dialled
         self._next_ns = 0  # when the next one is due
         self._probes = 0
+        self._asked_ns = 0  # the endpoint asks for no probe before
         self._changed = asyncio.Event()
         self.paused_ns = 0
         """How long no sessions began because of the outages that are over, all of them together."""
@@ -150,7 +154,13 @@ class OutageGate:
         return None if self.given_up is not None else self._clock.now_ns()
 
     def report(
-        self, entered_ns: int, failure: Failure | None, *, ready: bool = False, away: bool = False
+        self,
+        entered_ns: int,
+        failure: Failure | None,
+        *,
+        ready: bool = False,
+        away: bool = False,
+        asked_s: float | None = None,
     ) -> Contact:
         """Take note of the end of an attempt.
 
@@ -160,12 +170,14 @@ class OutageGate:
             ready: Whether the endpoint's session was ready before that.
             away: Whether the failure means that the endpoint is away, although its kind need not mean so: a
                 proxy in its place answers.
+            asked_s: How long the answer asks to wait, in seconds; the next probe is not earlier.
         """
         probe = entered_ns == self._probe_ns
         if probe:
             self._probe_ns = None
         contact = Contact.NO_DOUBT
         if failure is not None and (away or failure.kind in UNREACHABLE):
+            self._note_wait(asked_s)
             contact = self._take_missed(entered_ns, failure)
         elif failure is None or ready or failure.kind in _ANSWERS:
             self._take_reached(entered_ns)
@@ -186,11 +198,17 @@ class OutageGate:
         """Return whether a session that was dialled at `at_ns` or later has been opened."""
         return self._reached_ns is not None and self._reached_ns >= at_ns
 
+    def _note_wait(self, asked_s: float | None) -> None:
+        if asked_s is not None:
+            asked_ns = self._clock.now_ns() + round(min(asked_s * 1e9, _LONGEST_NS))  # it may be infinite
+            self._asked_ns = max(self._asked_ns, asked_ns)
+
     def _take_reached(self, entered_ns: int) -> None:
         if self._missed and entered_ns < self._missed[-1]:
             return  # it began before others failed
         self._reached_ns = max(entered_ns, self._reached_ns or 0)
         self._missed.clear()
+        self._asked_ns = 0
         if self._outage is not None and self.given_up is None:
             self.paused_ns += self._clock.now_ns() - self._outage.began_ns
             self._end(self._outage, entered_ns, over=True)
@@ -230,12 +248,14 @@ class OutageGate:
         """Set when the next probe is due, the last one when patience runs out; or give up."""
         assert self._outage is not None
         now_ns, ends_ns = self._clock.now_ns(), self._outage.began_ns + self._patience_ns
-        if now_ns >= ends_ns:
+        if self._asked_ns > ends_ns:
+            self._outage.asked_s = (self._asked_ns - now_ns) / 1e9
+        if now_ns >= ends_ns or self._outage.asked_s is not None:
             self._end(self._outage, now_ns, over=False)
             return
         self._probes += 1
         delay_s = self._backoff.delay_s(min(self._probes, _LONGEST_PROBE), None)
-        self._next_ns = min(now_ns + round(delay_s * 1e9), ends_ns)
+        self._next_ns = min(max(now_ns + round(delay_s * 1e9), self._asked_ns), ends_ns)
 
     def _end(self, outage: Outage, at_ns: int, *, over: bool) -> None:
         outage.seconds, outage.over = (at_ns - outage.began_ns) / 1e9, over

@@ -22,10 +22,11 @@ from live_eval.errors import UsageError
 from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
-from live_eval.redaction import find_key, public_settings
+from live_eval.redaction import find_key
 from live_eval.registry import client
 from live_eval.registry import load as load_object
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
+from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
 from live_eval.session.limits import TurnLimits
 from live_eval.text.wording import counted
@@ -119,6 +120,7 @@ class Plan:
     def manifest(self) -> dict[str, Any]:
         """Return the manifest of the run, without secrets."""
         config = self.config.model_dump(mode="json")
+        public = public_config(config)
         data = {
             "name": self.data.name,
             "kind": self.data.kind,
@@ -134,10 +136,8 @@ class Plan:
         return {
             "live_eval": __version__,
             "timing_version": TIMING_VERSION,
-            "config": {
-                **config,
-                **{table: public_settings(config[table]) for table in ("endpoint", "judges")},
-            },
+            "config": public,
+            "redacted": [list(path) for path in redacted_paths(config, public)],
             "endpoint": {
                 "name": self.spec.name,
                 "title": self.spec.title,

@@ -114,7 +114,8 @@ class RetriedSessions:
             if failed is None or how is Retry.NEVER:
                 return FinalAttempt(records, doubt_since_ns)
             if self._stays_busy:
-                return _explained(records, failed, "another turn has waited for a free session in vain")
+                why = "another turn has waited for a free session in vain"
+                return _explained(records, failed, why, doubt_since_ns)
             asked_s = self._requested_wait_s(failed)
             backoffs = min(busy_tries + 1, _LAST_BUSY_TRY) if busy else tries
             delay_s = self.backoff.delay_s(backoffs, asked_s, how)
@@ -127,7 +128,8 @@ class RetriedSessions:
                 wait = (
                     f"it asks to wait {min(asked_s, 1e9):.0f} s" if asked_s is not None else "no wait is left"
                 )
-                return _explained(records, failed, f"{wait}, and turns.patience is {patience.seconds:g} s")
+                why = f"{wait}, and turns.patience is {patience.seconds:g} s"
+                return _explained(records, failed, why, doubt_since_ns)
             if not busy or not busy_tries:
                 await self._note_failed(records)
             if not limited:
@@ -176,20 +178,19 @@ class RetriedSessions:
             None if failed is None else failed.failure,
             ready=records[0].trace.ready_ns is not None,
             away=failed is not None and self._is_away(failed),
+            asked_s=None if failed is None else self._requested_wait_s(failed),
         )
         return _Attempt(self._with_schedule(records, session), contact, entered_ns)
 
     def _is_away(self, failed: TurnRecord) -> bool:
-        """Return whether a proxy said that the endpoint is away.
+        """Return whether the endpoint, or a proxy in its place, said that it is away.
 
-        Over HTTP, where each turn is a request, such a status may be due to what is in the request.
+        Over HTTP, where each turn is a request, an error of the server may be due to what is in the request.
         """
-        return (
-            failed.failure is not None
-            and failed.failure.kind is FailureKind.UNAVAILABLE
-            and failed.retry_after_s is None
-            and self.plan.spec.transport_kind is not TransportKind.HTTP
-        )
+        assert failed.failure is not None
+        over_http = self.plan.spec.transport_kind is TransportKind.HTTP
+        kind = failed.failure.kind
+        return kind is FailureKind.UNAVAILABLE or (kind is FailureKind.SERVER_ERROR and not over_http)
 
     def _intended_ns(self, session: DueSession) -> int | None:
         """Return when a session of an open loop is due: outages have moved the whole schedule."""
@@ -215,10 +216,11 @@ def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
     return next((record for record in records if record.failure is not None), None)
 
 
-def _explained(records: Sequence[TurnRecord], failed: TurnRecord, why: str) -> FinalAttempt:
+def _explained(
+    records: Sequence[TurnRecord], failed: TurnRecord, why: str, doubt_since_ns: int | None
+) -> FinalAttempt:
     """Return the records of an attempt, saying of the failed one why no attempt follows."""
     assert failed.failure is not None
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")
-    return FinalAttempt(
-        [replace(each, failure=failure) if each is failed else each for each in records], None
-    )
+    explained = [replace(each, failure=failure) if each is failed else each for each in records]
+    return FinalAttempt(explained, doubt_since_ns)

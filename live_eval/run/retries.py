@@ -36,6 +36,7 @@ RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
         FailureKind.RATE_LIMITED: Retry.AS_ASKED,
         FailureKind.BUSY: Retry.AS_ASKED,
         FailureKind.UNAVAILABLE: Retry.AS_ASKED,
+        FailureKind.SERVER_ERROR: Retry.AS_ASKED,
         FailureKind.SESSION_EXPIRED: Retry.AT_ONCE,
         FailureKind.PROCESS_DIED: Retry.AT_ONCE,
         FailureKind.CONNECTION_REFUSED: Retry.BACKOFF,

@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.errors import RunFileError, UsageError
-from live_eval.redaction import SECRETS, key_source
+from live_eval.redaction import SECRETS, key_source, key_variable
 from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
@@ -55,6 +55,8 @@ ALL_TASKS = "all"
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
 
+_PASTED = ("key_variable", "key_from")  # what is given there by mistake may be the key
+
 
 def _seconds(value: Any) -> Any:
     """Return the seconds of a duration with a unit, and anything else as it is."""
@@ -62,6 +64,7 @@ def _seconds(value: Any) -> Any:
 
 
 _KeySource: TypeAlias = Annotated[str, AfterValidator(key_source)]
+_KeyVariable: TypeAlias = Annotated[str, AfterValidator(key_variable)]
 
 
 class _Table(BaseModel):
@@ -82,7 +85,7 @@ class EndpointTable(_Table):
     )
     language: str | None = Field(None, description="language of the speech, as a hint to the transcriber")
     max_output_tokens: int | None = Field(None, ge=1, description="limit on the tokens of a reply")
-    key_variable: str | None = Field(None, description="environment variable that holds the key")
+    key_variable: _KeyVariable | None = Field(None, description="environment variable that holds the key")
     key_from: _KeySource | None = Field(
         None, description="where the key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
     )
@@ -204,7 +207,7 @@ class JudgesTable(_Table):
     llm: str | None = Field(None, description="service that LLM judges ask: `openai` or `gemini`")
     llm_base_url: str | None = Field(None, description="OpenAI-compatible base URL of the judging model")
     llm_model: str | None = Field(None, description="the judging model")
-    llm_key_variable: str | None = Field(None, description="environment variable of its API key")
+    llm_key_variable: _KeyVariable | None = Field(None, description="environment variable of its API key")
     llm_key_from: _KeySource | None = Field(
         None, description="where that key is instead: file:PATH (mode 600) or keyring:SERVICE/NAME"
     )
@@ -327,7 +330,8 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:
         return f"{where}unknown key {key!r}{hint}; allowed here: {', '.join(allowed)}"
     fields = _table_of(keys[:1])
     about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
-    return f"{where}{key} = {mistake['input']!r}: {mistake['msg']}{about}"
+    shown = "***" if keys[-1:] and keys[-1].endswith(_PASTED) else repr(mistake["input"])
+    return f"{where}{key} = {shown}: {mistake['msg']}{about}"
 
 
 def _table_of(tables: list[str]) -> dict[str, FieldInfo]:

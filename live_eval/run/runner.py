@@ -69,6 +69,7 @@ class RunOutcome:
         unreachable: Why it stopped by itself before its end, in words: the endpoint could not be reached for
             longer than the run's patience. Empty if it did not.
         reached: Whether the endpoint is known to have answered, in this run or before.
+        missing: Turns of the plan that the run has not recorded.
     """
 
     captured: int
@@ -76,11 +77,12 @@ class RunOutcome:
     interrupted: bool
     unreachable: str = ""
     reached: bool = field(default=False, compare=False)
+    missing: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether it came to its end."""
-        return not (self.interrupted or self.unreachable)
+        """Whether it came to its end, with every turn of the plan recorded."""
+        return not (self.interrupted or self.unreachable or self.missing)
 
 
 async def play(
@@ -138,7 +140,14 @@ async def play(
             await asyncio.to_thread(run.close)
         done = await asyncio.to_thread(writer.done)
         captured = sum(done.values())
-        return RunOutcome(captured, len(done) - captured, signals.requested, run.unreachable, run.reached)
+        return RunOutcome(
+            captured,
+            len(done) - captured,
+            signals.requested,
+            run.unreachable,
+            run.reached,
+            missing=sum(job.turn_id not in done for job in plan.jobs),
+        )
 
 
 @contextlib.asynccontextmanager
@@ -316,8 +325,10 @@ class _Run:
             self._outages_over.append(outage)
             self._observer.note(f"endpoint reachable again after {lasted}; the run goes on")
         elif self._outages.given_up is not None:
+            asked = "" if outage.asked_s is None else f"; it asks to wait {outage.asked_s:.0f} s"
             self.unreachable = (
-                f"the endpoint could not be reached for {lasted} ({why}), and turns.patience is {patience}"
+                f"the endpoint could not be reached for {lasted} ({why}){asked}, and turns.patience is "
+                f"{patience}"
             )
             self._outages_over.append(outage)
             self._queue.close()

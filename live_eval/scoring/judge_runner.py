@@ -28,7 +28,7 @@ from live_eval.judging import (
     PairwiseJudge,
     check_judgement,
 )
-from live_eval.redaction import key_source
+from live_eval.redaction import key_source, key_variable
 from live_eval.run.run_file import JudgesTable
 from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
 from live_eval.weights import file_sha256, find_weights, weights_at
@@ -143,12 +143,13 @@ def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
 
 def _key_source(choices: Mapping[str, str]) -> str | None:
     """Return where the options for one judge say that its key is, or None."""
-    if "key_from" not in choices:
-        return choices.get("key_variable")
-    try:
-        return key_source(choices["key_from"])
-    except ValueError as error:
-        raise UsageError(f"key_from of a judge: {error}") from None
+    for name, check in (("key_from", key_source), ("key_variable", key_variable)):
+        if name in choices:
+            try:
+                return check(choices[name])
+            except ValueError as error:
+                raise UsageError(f"{name} of a judge: {error}") from None
+    return None
 
 
 def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
@@ -191,6 +192,7 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
     for name in options.choices:
         spec = registry.judge(name)
         values = option_values(spec, options)
+        llm_options(spec, options)
         for option in spec.options:
             value = values[option.name]
             if option.is_file and value and not Path(value).is_file():

@@ -68,5 +68,9 @@ def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track:
         return Failure(FailureKind.ENDLESS, message, at_ns)
     if at_ns - response.began_ns > limits.max_reply_s * _SECOND_NS:
         message = f"response {response.response_id} did not end within {limits.max_reply_s:g} s"
+        quiet_s = (at_ns - response.progress_ns) / _SECOND_NS
+        if limits.max_reply_s <= limits.stall_s and quiet_s > limits.silence_s:  # it would have stalled later
+            message += f"; nothing came of it for the last {quiet_s:.1f} s"
+            return Failure(FailureKind.STALLED, message, at_ns)
         return Failure(FailureKind.ENDLESS, message, at_ns)
     return None

@@ -245,6 +245,32 @@ def record(live_eval: Commands, pool: ThreadPoolExecutor, data: Path) -> None:
             fails=True,
         )
     live_eval("run", "--key-from", CANARIES["key"], fails=True)
+    for pasted in (CANARIES["key"], CANARIES["pasted"]):
+        paste_keys(live_eval, pasted)
+
+
+def paste_keys(live_eval: Commands, key: str) -> None:
+    """Give a key where the name of its variable is expected."""
+    somewhere = (
+        "run",
+        "--base-url",
+        "ws://127.0.0.1:9/v1",
+        "--limit",
+        "1",
+        "--out",
+        "pasted",
+        "--patience",
+        "0",
+    )
+    settings = live_eval.folder.parent / "pasted.toml"
+    for table, name in (("endpoint", "key_variable"), ("judges", "llm_key_variable")):
+        settings.write_text(f'[{table}]\n{name} = "{key}"\n')
+        flag = f"--{name.replace('_', '-')}"
+        for given in ((flag, key), (f"{flag}={key}",), (str(settings),)):
+            said = live_eval(*somewhere, *given, fails=True)
+            assert "expected the name of an environment variable" in said
+    said = live_eval(*somewhere, "--set", f"rubric.key_variable={key}", fails=True)
+    assert "expected the name of an environment variable" in said
 
 
 def readers() -> Iterator[tuple[str, ...]]:

@@ -191,7 +191,8 @@ async def test_bytes_that_are_no_text_stay_bytes() -> None:
         (401, "invalid_api_key", FailureKind.AUTHENTICATION),
         (404, "model_not_found", FailureKind.UNKNOWN_MODEL),
         (429, "rate_limit_exceeded", FailureKind.RATE_LIMITED),
-        (500, None, FailureKind.UNAVAILABLE),
+        (500, None, FailureKind.SERVER_ERROR),
+        (503, None, FailureKind.UNAVAILABLE),
     ],
 )
 async def test_a_status_that_refuses(status: int, code: str | None, kind: FailureKind) -> None:

@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 import soundfile
-from websockets.asyncio.server import Server, serve
+from aiohttp import web
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
 
 from live_eval.recording import RunReader, RunWriter
 from live_eval.recording.record import TurnRecord
@@ -17,6 +21,8 @@ from live_eval.reference.engine.signals import calibration_speech
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import RunOutcome, SilentObserver, play
+from live_eval.run.session_queue import DueSession, SessionQueue
+from tests.support.chat import chat_endpoint
 from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
@@ -24,18 +30,28 @@ TURNS = 12
 
 
 class Endpoint:
-    """An endpoint on one port that can be killed and started again."""
+    """An endpoint on one port that can be killed and started again.
 
-    def __init__(self) -> None:
+    Args:
+        proxy: Headers of the 503 that a proxy in its place answers while it is killed; None without one.
+    """
+
+    def __init__(self, proxy: dict[str, str] | None = None) -> None:
         self._port = 0
         self._server: Server | None = None
+        self._proxy = proxy
+        self._away = False
+        self.refused = 0
 
     @property
     def base_url(self) -> str:
         return f"ws://127.0.0.1:{self._port}/v1"
 
     async def start(self) -> None:
-        self._server = await serve(answer, "127.0.0.1", self._port)
+        self._away = False
+        if self._server is not None:
+            return
+        self._server = await serve(answer, "127.0.0.1", self._port, process_request=self._meet)
         self._port = next(iter(self._server.sockets)).getsockname()[1]
 
     async def kill(self) -> None:
@@ -43,9 +59,20 @@ class Endpoint:
         assert self._server is not None
         for connection in list(self._server.connections):
             connection.transport.abort()
+        self._away = True
+        if self._proxy is not None:
+            return
         self._server.close()
         await self._server.wait_closed()
         self._server = None
+
+    def _meet(self, connection: ServerConnection, request: Request) -> Response | None:
+        if not self._away:
+            return None
+        self.refused += 1
+        refusal = connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "")
+        refusal.headers.update(self._proxy or {})
+        return refusal
 
 
 class Fuse(SilentObserver):
@@ -83,12 +110,13 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def endpoint() -> AsyncIterator[Endpoint]:
-    one = Endpoint()
+async def endpoint(proxy: dict[str, str] | None = None) -> AsyncIterator[Endpoint]:
+    one = Endpoint(proxy)
     await one.start()
     try:
         yield one
     finally:
+        one._proxy = None
         if one._server is not None:
             await one.kill()
 
@@ -145,6 +173,103 @@ async def test_an_outage_loses_no_turn(retries: int, tmp_path: Path) -> None:
     (outage,) = await asyncio.to_thread(outages, tmp_path / "run")
     assert outage["over"]
     assert 1 <= outage["seconds"] < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asks", [{}, {"Retry-After": "1"}])
+async def test_a_proxy_that_answers_in_the_endpoints_place_costs_no_turn(
+    asks: dict[str, str], tmp_path: Path
+) -> None:
+    async with endpoint(asks) as one:
+        fuse = Fuse(one, 4, 1.5)
+        outcome = await run(settings(one.base_url, tmp_path, retries=0), tmp_path / "run", fuse)
+        refused = one.refused
+    assert outcome == RunOutcome(TURNS, 0, interrupted=False)
+    assert refused >= 3
+    assert [note.partition(" again")[0] for note in fuse.notes][1:] == ["endpoint reachable"]
+
+
+async def test_a_proxy_that_asks_to_wait_longer_than_the_patience_ends_the_run(tmp_path: Path) -> None:
+    async with endpoint({"Retry-After": "3600"}) as one:
+        fuse = Fuse(one, 4, None)
+        out = tmp_path / "run"
+        outcome = await run(settings(one.base_url, tmp_path, retries=0), out, fuse)
+        assert "it asks to wait 3600 s, and turns.patience is 10 min" in outcome.unreachable
+        assert outcome.failed == 0
+        assert outcome.missing == TURNS - outcome.captured > 0
+        assert fuse.task is not None
+        await fuse.task
+        await one.start()
+        outcome = await run(settings(one.base_url, tmp_path), out, SilentObserver(), resume=True)
+    assert outcome == RunOutcome(TURNS, 0, interrupted=False)
+
+
+@pytest.mark.slow
+async def test_a_gateway_that_is_away_costs_no_turn_of_requests(tmp_path: Path) -> None:
+    requests = 0
+
+    @web.middleware
+    async def gateway(request: web.Request, handler: Any) -> web.StreamResponse:
+        nonlocal requests
+        requests += 1
+        if 4 < requests <= 9:
+            return web.Response(status=502)
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    async with chat_endpoint(gateway) as address:
+        config = settings(f"http://{address}/v1", tmp_path, retries=0, repeat=8)
+        config["endpoint"]["name"] = "openai-chat-audio"
+        outcome = await run(config, tmp_path / "run", SilentObserver())
+    assert outcome == RunOutcome(8, 0, interrupted=False)
+
+
+@pytest.mark.slow
+async def test_every_turn_of_overlapping_sessions_is_recorded(tmp_path: Path) -> None:
+    """Sessions that cannot be opened are in doubt while others, dialled before and after, go on."""
+    numbers = itertools.count()
+
+    def refused(connection: ServerConnection, request: Request) -> Response | None:
+        return connection.respond(HTTPStatus.NOT_FOUND, "") if next(numbers) % 5 in (1, 3) else None
+
+    async with serve(answer, "127.0.0.1", 0, process_request=refused) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        config = settings(f"ws://127.0.0.1:{port}/v1", tmp_path, retries=0, concurrency=6, repeat=29)
+        outcome = await run(config, tmp_path / "run", SilentObserver())
+    assert outcome.captured + outcome.failed == 29
+    assert outcome.complete
+
+
+def has_ended(out: Path) -> bool:
+    with RunReader.open(out) as reader:
+        return reader.ended
+
+
+class Forgetful(SessionQueue):
+    """A queue with a bug: it forgets the first session."""
+
+    forgets = True
+
+    def played(
+        self, session: DueSession, records: Sequence[TurnRecord], doubt_since_ns: int | None
+    ) -> list[Sequence[TurnRecord]]:
+        counted = super().played(session, records, doubt_since_ns)
+        forgotten, Forgetful.forgets = Forgetful.forgets, False
+        return counted[1:] if forgotten else counted
+
+
+async def test_a_run_with_a_turn_missing_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("live_eval.run.runner.SessionQueue", Forgetful)
+    out = tmp_path / "run"
+    async with endpoint() as one:
+        config = settings(one.base_url, tmp_path, repeat=3)
+        outcome = await run(config, out, SilentObserver())
+        assert outcome == RunOutcome(2, 0, interrupted=False, missing=1)
+        assert not outcome.complete
+        assert not await asyncio.to_thread(has_ended, out)
+        assert await run(config, out, SilentObserver(), resume=True) == RunOutcome(3, 0, interrupted=False)
 
 
 @pytest.mark.slow

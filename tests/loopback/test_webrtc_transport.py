@@ -332,7 +332,8 @@ def test_another_aiortc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (429, "slow down", FailureKind.RATE_LIMITED),
         (400, '{"error":{"code":"invalid_offer","message":"bad SDP"}}', FailureKind.SDP_REFUSED),
         (404, '{"detail":"Not Found"}', FailureKind.HANDSHAKE),
-        (500, "", FailureKind.UNAVAILABLE),
+        (500, "", FailureKind.SERVER_ERROR),
+        (503, "", FailureKind.UNAVAILABLE),
         (307, "", FailureKind.HANDSHAKE),
     ],
 )

@@ -180,7 +180,7 @@ async def test_a_senseless_retry_after_is_none(value: str) -> None:
 async def test_other_statuses_and_long_bodies() -> None:
     async with refusing(answer(HTTPStatus.INTERNAL_SERVER_ERROR, "overloaded " * 1000)) as port:
         error = await refusal(dial(port))
-    assert error.kind is FailureKind.UNAVAILABLE
+    assert error.kind is FailureKind.SERVER_ERROR
     assert "500" in error.message
     assert "overloaded overloaded" in error.message
     assert len(error.message) < 600

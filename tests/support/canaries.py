@@ -55,7 +55,7 @@ CANARIES = {
         "llm-password",
         "llm-query",
     )
-}
+} | {"pasted": "AIzaSyAcanary4711QQQQWWWW"}  # which could be the name of a variable
 SHORT = "hush-7"
 
 

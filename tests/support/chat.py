@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from tests.support.serving import listening
 
@@ -41,9 +42,9 @@ async def answer(request: web.Request) -> web.StreamResponse:
 
 
 @contextlib.asynccontextmanager
-async def chat_endpoint() -> AsyncIterator[str]:
-    """Serve it and yield its host and port."""
-    application = web.Application(client_max_size=16 << 20)
+async def chat_endpoint(*middlewares: Middleware) -> AsyncIterator[str]:
+    """Serve it behind aiohttp's middlewares and yield its host and port."""
+    application = web.Application(client_max_size=16 << 20, middlewares=middlewares)
     application.router.add_post("/v1/chat/completions", answer)
     async with listening(application) as address:
         yield address

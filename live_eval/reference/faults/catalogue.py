@@ -138,7 +138,8 @@ class FaultDescription:
         most: The greatest number.
         moves: Whether ``@MOMENT`` sets when it happens; otherwise in the middle of a reply, or all the time.
         dialects: The dialects that it applies to.
-        kind: The failure that a client should report; None if the turn should be captured.
+        kind: The failure that a client should report with the default argument; None if the turn should be
+            captured.
         kinds: The same for single dialects that differ.
     """
 
@@ -210,7 +211,7 @@ _LIST = (
         default="500",
         most=599,
         help="refuses the request with this HTTP status",
-        kind=_K.UNAVAILABLE,
+        kind=_K.SERVER_ERROR,
     ),
     FaultDescription(
         name=_N.RATE_LIMIT,

@@ -289,6 +289,15 @@ class TestUnusable:
             assert np.isfinite(read.audio.samples).all()
 
 
+def test_a_chunk_that_ends_out_of_range_raises_nothing_in_libsndfiles_callbacks(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    form = struct.pack("<IHHIIHH", 0x120, 1, 1, 0x5DC0, 0xBB80, 2, 0x2E10)
+    path.write_bytes(
+        b"RIFF" + struct.pack("<I", 516) + b"WAVEfmt " + form + b"data" + bytes(4) + b"\xa0" * 16
+    )
+    assert failure_of(path).kind is FailureKind.AUDIO_UNREADABLE
+
+
 class TestWriting:
     def test_flac_is_lossless_and_never_partly_written(self, tmp_path: Path) -> None:
         path = tmp_path / "a.flac"

@@ -60,7 +60,12 @@ def test_a_model_that_the_endpoint_does_not_have(status: int, body: str) -> None
     [
         (400, "audio is not supported with this model", FailureKind.HANDSHAKE),
         (404, "the model server was moved; its old path was not found", FailureKind.HANDSHAKE),
-        (500, "Model not found", FailureKind.UNAVAILABLE),
+        (500, "Model not found", FailureKind.SERVER_ERROR),
+        (501, "", FailureKind.SERVER_ERROR),
+        (502, "", FailureKind.UNAVAILABLE),
+        (503, "", FailureKind.UNAVAILABLE),
+        (504, "", FailureKind.UNAVAILABLE),
+        (522, "", FailureKind.UNAVAILABLE),
         (401, "Model not found", FailureKind.AUTHENTICATION),
         (429, "Model not found", FailureKind.RATE_LIMITED),
         (

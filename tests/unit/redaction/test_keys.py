@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import keyring
@@ -10,8 +11,9 @@ from keyring.backend import KeyringBackend
 from keyring.errors import NoKeyringError
 
 from live_eval.errors import UsageError
-from live_eval.redaction import SECRETS, find_key, has_key, key_source
+from live_eval.redaction import SECRETS, find_key, has_key, key_source, key_variable
 from live_eval.run.run_file import validate
+from live_eval.scoring.judge_runner import check_options, judge_options
 
 KEY = "sk/can+ary=4711"
 
@@ -78,6 +80,13 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert not has_key(f"file:{tmp_path}/nothing")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(UsageError, match="expected a file with a key"):
+        find_key(f"file:{tmp_path}/pipe")
+
+
 def test_a_key_in_a_keyring(drawer: Drawer) -> None:
     key = find_key("keyring:live-eval/work/openai")
     assert key is not None
@@ -103,3 +112,37 @@ def test_a_key_in_place_of_its_source_is_refused_and_redacted(given: str) -> Non
     with pytest.raises(UsageError) as error:
         validate({"endpoint": {"key_from": "hunter2-hunter2"}})
     assert "hunter2-hunter2" not in SECRETS.text(str(error.value))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "AIzaSyA-canary4711-QQQQWWWWEEEE",
+        "AIzaSyAcanary4711QQQQWWWWEEEE",
+        "hf_canaryCANARYcanaryCANARY",
+        "canary4711canary4711",
+        "sk-canary4711",
+        "canary.canary.canary",
+    ],
+)
+def test_a_key_in_place_of_its_variable_is_refused_and_redacted(given: str) -> None:
+    with pytest.raises(ValueError, match="expected the name of an environment variable"):
+        key_variable(given)
+    tables = [
+        {"endpoint": {"key_variable": given}},
+        {"judges": {"llm_key_variable": given}},
+        {"judges": {"options": {"rubric.key_variable": given}}},
+    ]
+    for table in tables:
+        with pytest.raises(UsageError, match="expected the name of an environment variable") as error:
+            check_options((), judge_options(validate(table).judges))
+        assert given not in str(error.value)
+    assert given not in SECRETS.text(f"it is {given}")
+
+
+def test_names_of_variables_are_taken_whether_or_not_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("my-canary-4711-key", KEY)
+    monkeypatch.setenv("hf_canaryCANARYcanaryCANARY", KEY)
+    names = ("OPENAI_API_KEY", "key", "MYCOMPANYSKEY", "AZURE_KEY_2", "_my_key")
+    for name in (*names, "my-canary-4711-key", "hf_canaryCANARYcanaryCANARY"):
+        assert key_variable(name) == name

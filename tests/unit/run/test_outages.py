@@ -125,6 +125,30 @@ async def test_a_proxy_in_the_endpoints_place_is_no_endpoint() -> None:
     assert [endpoint.gate.report(at_ns, unavailable, away=True) for at_ns in (1, 2, 3)][-1] is Contact.OUTAGE
 
 
+async def test_no_probe_is_earlier_than_the_endpoint_asks_for() -> None:
+    endpoint = Endpoint(lambda _: False)
+    unavailable = Failure(FailureKind.UNAVAILABLE, "maintenance")
+    for at_ns in (1, 2, 3):
+        endpoint.gate.report(at_ns, unavailable, away=True, asked_s=40)
+    entered_ns = await endpoint.gate.enter()
+    assert entered_ns == 40 * S
+    endpoint.gate.report(entered_ns, unavailable, away=True)
+    entered_ns = await endpoint.gate.enter()
+    assert entered_ns is not None
+    assert 40.5 * S <= entered_ns <= 42 * S
+
+
+@pytest.mark.parametrize("asked_s", [601.0, float("inf")])
+async def test_an_outage_that_is_to_last_longer_than_the_patience_is_not_waited_for(asked_s: float) -> None:
+    endpoint = Endpoint(lambda _: False)
+    unavailable = Failure(FailureKind.UNAVAILABLE, "maintenance")
+    for at_ns in (1, 2, 3):
+        endpoint.gate.report(at_ns, unavailable, away=True, asked_s=asked_s)
+    assert await endpoint.gate.enter() is None
+    assert endpoint.gate.given_up is not None
+    assert endpoint.clock.now_ns() == 0
+
+
 async def test_a_probe_that_is_cut_off_at_once_is_not_repeated_at_once() -> None:
     endpoint = Endpoint(lambda _: False)
     for at_ns in (1, 2, 3):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from live_eval.audio import Codec, CodecName
@@ -33,8 +35,8 @@ LIMITS = TurnLimits(reply_s=10, stall_s=5, max_reply_s=60, linger_s=0.3)
 PCM = Codec(CodecName.PCM16, 24_000)
 
 
-def state(modality: Modality = Modality.AUDIO) -> TurnState:
-    turn = TurnState(LIMITS, modality)
+def state(modality: Modality = Modality.AUDIO, limits: TurnLimits = LIMITS) -> TurnState:
+    turn = TurnState(limits, modality)
     turn.on_event(SessionReady("s-1", "m-1"), 0)
     return turn
 
@@ -191,6 +193,20 @@ def test_a_response_that_stalls() -> None:
     assert kind_of(turn) is FailureKind.STALLED
     assert turn.failure is not None
     assert "0.25 s of audio" in turn.failure.message
+
+
+def test_a_reply_that_stops_is_stalled_however_short_a_reply_may_be() -> None:
+    limits = replace(LIMITS, max_reply_s=4)
+    stopped = state(limits=limits)
+    stopped.user_done(2 * S)
+    feed(stopped, (3, audio(ms=250)))
+    assert stopped.over(7 * S + 1)
+    assert kind_of(stopped) is FailureKind.STALLED
+    flowing = state(limits=limits)
+    flowing.user_done(2 * S)
+    feed(flowing, *((second, audio(ms=10)) for second in range(3, 8)))
+    assert flowing.over(7 * S + 1)
+    assert kind_of(flowing) is FailureKind.ENDLESS
 
 
 def test_an_endless_response_by_its_audio_or_its_duration() -> None:

@@ -1,0 +1,104 @@
+"""Settings that a manifest holds without their secrets, and that a later command therefore needs again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from live_eval.errors import UsageError
+from live_eval.redaction import SECRETS, public_settings
+
+__all__ = ["SettingPath", "check_repeated", "public_config", "redacted_paths"]
+
+_MASK = "***"
+
+SettingPath: TypeAlias = tuple[str, ...]
+"""The keys that lead to a setting: table, key, and those within a table of its own."""
+
+
+def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run as JSON values without secrets."""
+    public = {table: public_settings(config[table]) for table in ("endpoint", "judges")}
+    return dict(SECRETS.values({**config, **public}))
+
+
+def redacted_paths(config: Mapping[str, Any], public: Mapping[str, Any]) -> list[SettingPath]:
+    """Return the paths of the settings that `public_config` has changed.
+
+    >>> redacted_paths({"endpoint": {"base_url": "ws://me:pw@host"}}, {"endpoint": {"base_url": "ws://host"}})
+    [('endpoint', 'base_url')]
+    """
+    return [path for path, value in _leaves(config, ()) if _at(public, path) != value]
+
+
+def check_repeated(
+    manifest: Mapping[str, Any],
+    given: Mapping[str, Any],
+    flags: Mapping[str, str],
+    needs: Callable[[SettingPath], bool],
+) -> None:
+    """Check that every setting of an earlier run that is redacted in its manifest has been given again.
+
+    Args:
+        manifest: The manifest of the run whose settings are taken over.
+        given: Tables and keys that the user gives now.
+        flags: The flag for each run-file key.
+        needs: Returns whether a setting is used.
+
+    Raises:
+        UsageError: One is missing; names the flags to repeat.
+    """
+    config = manifest.get("config", {})
+    paths = manifest.get("redacted")
+    if paths is None:  # a run of an earlier version
+        paths = [path for path, value in _leaves(config, ()) if _is_masked(value)]
+    missing = [path for path in map(tuple, paths) if not _is_given(given, path) and needs(path)]
+    if missing:
+        repeat = ", ".join(dict.fromkeys(_flag(path, flags) for path in missing))
+        raise UsageError(
+            f"the run's settings are used again, but their secrets are not stored: repeat {repeat}, as it was"
+        )
+
+
+def _is_given(given: Mapping[str, Any], path: SettingPath) -> bool:
+    """Return whether a setting, or the table that holds it below a run-file key, has been given."""
+    value: Any = given
+    for depth, key in enumerate(path):
+        if not isinstance(value, Mapping):
+            break
+        if key not in value:
+            return depth > 2
+        value = value[key]
+    return not _is_masked(value)
+
+
+def _flag(path: SettingPath, flags: Mapping[str, str]) -> str:
+    table, key, *inner = path
+    flag = flags.get(f"{table}.{key}", f"{table}.{key}")
+    if not inner:
+        return flag
+    return f"{flag} {'.'.join(inner) if table == 'judges' else inner[0]}=…"
+
+
+def _leaves(value: Any, path: SettingPath) -> Iterator[tuple[SettingPath, Any]]:
+    """Yield the settings within tables; a list is one setting."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, str(key)))
+    else:
+        yield path, value
+
+
+def _at(value: Any, path: SettingPath) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _is_masked(value: Any) -> bool:
+    match value:
+        case str():
+            return _MASK in value
+        case list() | tuple():
+            return any(map(_is_masked, value))
+    return False
