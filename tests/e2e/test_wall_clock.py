@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from live_eval.recording import RunReader
-from live_eval.types import StampKind
 from tests.e2e.disturbed import commanding, endpoint, recorded, speech, until
 from tests.e2e.helpers import live_eval
 
@@ -35,7 +34,7 @@ pytestmark = [
 TURNS = 6
 SHARED = ("--concurrency", "1", "--turn-mode", "manual", "--word-times", "off", "--no-report")
 HOUR_NS = 3600 * 10**9
-EVERY_S = 0.7
+EVERY_S = 0.3  # less than a session lasts
 
 
 @pytest.fixture
@@ -106,9 +105,7 @@ def test_a_wall_clock_that_is_set_falsifies_nothing(tmp_path: Path) -> None:
     dialled = [turn.trace.dial_ns for turn in turns]
     assert dialled == sorted(dialled)
     assert dialled[-1] - dialled[0] < took_s * 1e9
-    stepped = [turn for turn in turns if turn.trace.clock_steps]
-    assert stepped
-    assert {turn.trace.stamps for turn in stepped} == {StampKind.USER}
+    assert any(turn.trace.clock_steps for turn in turns)
     for turn in turns:
         latencies = [turn.timing.connect.ns, turn.timing.first_byte.ns, turn.timing.voice_to_voice.ns]
         assert all(ns is not None and 0 <= ns < 5e9 for ns in latencies), turn.timing
