@@ -52,7 +52,9 @@ def span_of(path: Path) -> Span:
 def played(base_url: str, out: Path, flags: tuple[str, ...]) -> Span:
     command = (sys.executable, "-m", "live_eval", "run", "--base-url", base_url, *PLAY, *flags)
     quiet = ("--judges", "", "--no-report", "--out", str(out))
-    subprocess.run([*command, *quiet], check=True, capture_output=True)
+    done = subprocess.run([*command, *quiet], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(done.args)} ended with status {done.returncode}:\n{done.stderr}")
     return span_of(out)
 
 

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from live_eval.cluster.nodes import Node, named
+from live_eval.cluster.nodes import Node, living_nodes
 from live_eval.cluster.prompt_exit import prompt_exit
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.run.stop_signals import STOP_SIGNALS
 
-__all__ = ["AUTO", "Cluster", "connected", "said"]
+__all__ = ["AUTO", "Cluster", "connected", "error_text"]
 
 AUTO = "auto"
 """The cluster that this machine belongs to; where there is none, one of this machine alone."""
 
 _REACH_S = 5.0
 _TOKEN = Path("~/.ray/auth_token")
-_SAID = 300
+_MOST_CHARACTERS = 300
 _STARTED_HERE = {
     "RAY_worker_niceness": "0",  # otherwise workers wait for every other program
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -35,7 +35,7 @@ class Cluster:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self.nodes: tuple[Node, ...] = named(ray.nodes())
+        self.nodes: tuple[Node, ...] = living_nodes(ray.nodes())
         """Those that are there at the beginning."""
         here = ray.util.get_node_ip_address()
         self.is_one_machine = all(node.address == here for node in self.nodes)
@@ -45,18 +45,18 @@ class Cluster:
         """Call a function on a node, in a process of its own; return what can be awaited."""
         return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
 
-    def actor(self, made: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
+    def actor(self, actor_class: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
         """Start an actor on a node; return its handle. It is not started again if it dies.
 
         Args:
-            made: Its class, constructed without arguments.
+            actor_class: Its class, constructed without arguments.
             node: Where.
             cpus: Processors for it alone.
             gpus: GPUs for it alone.
             options: Further options of Ray.
         """
         fixed = {**self._at(node, cpus), "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
-        return self._ray.remote(made).options(**fixed, **options).remote()
+        return self._ray.remote(actor_class).options(**fixed, **options).remote()
 
     def end(self, actor: Any) -> None:
         """End an actor at once."""
@@ -109,17 +109,19 @@ def _imported() -> Any:
 def _join(ray: Any, address: str) -> None:
     try:
         ray.init(
-            address=_to_join(address),
+            address=_address_for_ray(address),
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
         )
     except Exception as error:  # Ray raises RuntimeError, ConnectionError, ValueError, AssertionError, …
         hint = "" if _has_token() else f"; it may want a token, in {_TOKEN} or RAY_AUTH_TOKEN"
-        raise LiveEvalError(f"the Ray cluster at {address} cannot be used: {said(error)}{hint}") from error
+        raise LiveEvalError(
+            f"the Ray cluster at {address} cannot be used: {error_text(error)}{hint}"
+        ) from error
 
 
-def _to_join(address: str) -> str | None:
+def _address_for_ray(address: str) -> str | None:
     """Return what Ray is to look for: None for the cluster that it knows of, if any.
 
     After a crash, Ray remembers a cluster that is gone, and would try for minutes to reach it.
@@ -127,7 +129,7 @@ def _to_join(address: str) -> str | None:
     if address != AUTO or os.environ.get("RAY_ADDRESS"):
         return None if address == AUTO else address
     try:
-        host, _, port = _remembered().read_text().strip().rpartition(":")
+        host, _, port = _current_cluster_file().read_text().strip().rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
     except FileNotFoundError:
         return None
@@ -136,7 +138,7 @@ def _to_join(address: str) -> str | None:
     return None
 
 
-def _remembered() -> Path:
+def _current_cluster_file() -> Path:
     return Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/ray_current_cluster")
 
 
@@ -151,12 +153,12 @@ def _variables() -> dict[str, str]:
     return {**_STARTED_HERE, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
 
 
-def said(error: BaseException) -> str:
-    """Return what an error of Ray says, in one line: the cause, where another machine raised it."""
+def error_text(error: BaseException) -> str:
+    """Return the message of an error of Ray in one line; that of the cause if another machine raised it."""
     cause = getattr(error, "cause", None)
     error = cause if isinstance(cause, Exception) else error
     text = " ".join(f"{error}".split()) or type(error).__name__
-    return f"{text[:_SAID]}…" if len(text) > _SAID else text
+    return f"{text[:_MOST_CHARACTERS]}…" if len(text) > _MOST_CHARACTERS else text
 
 
 def _check(address: str) -> None:

@@ -6,16 +6,17 @@ The driver reads the run, asks models (their budget and answers are one), and is
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from live_eval.cluster.connection import Cluster, said
+from live_eval.cluster.connection import Cluster, error_text
 from live_eval.cluster.judge_actor import JudgeActor
 from live_eval.cluster.judge_queue import JudgeQueue, QueuedBatch
-from live_eval.cluster.nodes import Node, Software, in_turns, software
+from live_eval.cluster.nodes import Node, Software, round_robin, software
 from live_eval.cluster.sealing import KeyPair, Seal
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec
@@ -46,14 +47,18 @@ def cluster_judges(
         UsageError: The judges are to use GPUs, and the cluster has none.
         LiveEvalError: No worker starts.
     """
-    plain = in_turns({node: node.cpus for node in cluster.nodes})
-    graphics = in_turns({node: node.gpus for node in cluster.nodes})
+    plain = round_robin({node: node.cpus for node in cluster.nodes})
+    graphics = round_robin({node: node.gpus for node in cluster.nodes})
     if options.device == "cuda" and not graphics:
         raise UsageError("--device cuda: no node of the Ray cluster has a GPU")
     with contextlib.ExitStack() as stack:
         groups = {
-            False: stack.enter_context(contextlib.closing(_Group(cluster, plain, 0, options, announce))),
-            True: stack.enter_context(contextlib.closing(_Group(cluster, graphics, 1, options, announce))),
+            False: stack.enter_context(
+                contextlib.closing(_WorkerGroup(cluster, plain, 0, options, announce))
+            ),
+            True: stack.enter_context(
+                contextlib.closing(_WorkerGroup(cluster, graphics, 1, options, announce))
+            ),
         }
         yield ClusterJudges(groups, options)
 
@@ -61,7 +66,7 @@ def cluster_judges(
 class ClusterJudges:
     """A `JudgePool` of workers on the nodes of a cluster; see `cluster_judges`."""
 
-    def __init__(self, groups: dict[bool, _Group], options: JudgeOptions) -> None:
+    def __init__(self, groups: dict[bool, _WorkerGroup], options: JudgeOptions) -> None:
         self._groups = groups
         self._options = options
         self.ahead = 2 * sum(group.capacity for group in groups.values())
@@ -79,7 +84,7 @@ class ClusterJudges:
         version = scoring_version(spec, self._options)
         return self._group(spec).submit(_Batch(spec.name, version, turns, Future()))
 
-    def _group(self, spec: JudgeSpec) -> _Group:
+    def _group(self, spec: JudgeSpec) -> _WorkerGroup:
         return self._groups[spec.on_device and self._options.device == "cuda"]
 
 
@@ -97,7 +102,7 @@ class _Worker:
     seal: Seal
 
 
-class _Group:
+class _WorkerGroup:
     """Workers of one kind, each with a thread here, started as batches wait for them."""
 
     def __init__(
@@ -141,7 +146,7 @@ class _Group:
                     self._cluster.end(self._spare.actor)
                     self._spare = None
                 why = _in_words(node, error)
-                self._leave_out(node)
+                self._exclude(node)
                 if not self._free:
                     raise LiveEvalError(why) from error
                 self._announce(why)
@@ -153,7 +158,7 @@ class _Group:
         with self._changed:
             self._queue.add(QueuedBatch(batch.judge, batch))
             if self._free and self._queue.under_way > self._at_work:
-                self._take_on()
+                self._add_worker()
             self._changed.notify()
         return batch.answer
 
@@ -167,7 +172,7 @@ class _Group:
         if self._spare is not None:
             self._cluster.end(self._spare.actor)
 
-    def _take_on(self) -> None:
+    def _add_worker(self) -> None:
         """Let a worker begin in the next free place."""
         self._at_work += 1
         thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
@@ -191,7 +196,7 @@ class _Group:
             except Exception as error:
                 self._cluster.end(worker.actor)
                 worker = None
-                self._lost(me, said(error))
+                self._lost(me, error_text(error))
                 continue
             with self._changed:
                 self._queue.finished(me)
@@ -212,18 +217,21 @@ class _Group:
         return None
 
     def _judged(self, worker: _Worker, batch: _Batch) -> JudgedBatch:
+        sealed = worker.seal.close((batch.judge, batch.version, batch.turns))
+        answer: JudgedBatch = worker.seal.open(self._result(worker.actor.judge.remote(sealed)))
+        return answer
+
+    def _result(self, reference: Any, most_s: float = math.inf) -> Any:
+        """Wait for what a worker returns; end with TimeoutError after a time, or once all is over."""
         from ray import get
 
-        sealed = worker.seal.close((batch.judge, batch.version, batch.turns))
-        reference = worker.actor.judge.remote(sealed)
         while True:
             try:
-                answer: JudgedBatch = worker.seal.open(get(reference, timeout=_LOOK_S))
+                return get(reference, timeout=min(most_s, _LOOK_S))
             except TimeoutError:
-                if self._closed:
+                most_s -= _LOOK_S
+                if self._closed or most_s <= 0:
                     raise
-                continue
-            return answer
 
     def _lost(self, worker: object, why: str) -> None:
         """Let another worker have the batch of one that was lost; a batch that loses several fails."""
@@ -235,7 +243,7 @@ class _Group:
             failed = Failed(f"{given_up.losses} workers were lost while they judged it: {why}")
             batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
 
-    def _leave_out(self, node: Node) -> None:
+    def _exclude(self, node: Node) -> None:
         """Start no further workers on a node."""
         self._free = [place for place in self._free if place != node]
 
@@ -245,29 +253,27 @@ class _Group:
         with self._changed:
             self._queue.returned(worker)
             self._at_work -= 1
-            self._leave_out(node)
+            self._exclude(node)
             abandoned = [] if self._at_work or self._free else self._queue.abandoned()
             if self._free and not self._at_work:  # the next node may do
-                self._take_on()
+                self._add_worker()
             self._changed.notify()
         for task in abandoned:
             task.payload.answer.set_result(JudgedBatch((), why, 0.0))
 
     def _start(self, node: Node) -> _Worker:
-        from ray import get
-
         # One with a GPU takes no processor, or judges without one might leave none to start it.
         cpus = 0 if self._gpus else 1
         actor = self._cluster.actor(JudgeActor, node=node, cpus=cpus, gpus=self._gpus)
         try:
-            its: Software
-            its, public = get(actor.introduce.remote(), timeout=_START_S)
-            if differs := self._software.differs(its):
+            theirs: Software
+            theirs, public = self._result(actor.introduce.remote(), _START_S)
+            if differs := self._software.differs(theirs):
                 raise LiveEvalError(differs)
             keys = KeyPair()
             worker = _Worker(actor, keys.seal_with(public))
             sealed = worker.seal.close((self._options, SECRETS.copy()))
-            get(actor.open.remote(keys.public, sealed), timeout=_START_S)
+            self._result(actor.open.remote(keys.public, sealed), _START_S)
         except BaseException:
             self._cluster.end(actor)
             raise
@@ -275,4 +281,4 @@ class _Group:
 
 
 def _in_words(node: Node, error: Exception) -> str:
-    return f"no worker for judges starts on node {node.name}: {said(error)}"
+    return f"no worker for judges starts on node {node.name}: {error_text(error)}"

@@ -22,11 +22,11 @@ __all__ = [
     "Node",
     "NodeReport",
     "Software",
-    "beyond_bound",
-    "in_turns",
-    "named",
-    "shares",
+    "calibration_refusal",
+    "living_nodes",
+    "round_robin",
     "software",
+    "worker_shares",
     "workers_for",
 ]
 
@@ -119,7 +119,7 @@ class NodeReport:
         return f"{words}, calibrated: {errors} (p99)"
 
 
-def named(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
     """Return the living machines with processors, as ``ray.nodes()`` lists them, under unique names."""
     alive = [each for each in found if each["Alive"] and each["Resources"].get("CPU", 0) >= 1]
     hosts = Counter(each["NodeManagerHostname"] for each in alive)
@@ -145,12 +145,12 @@ def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
     return min(wanted or enough, sum(node.cpus for node in nodes))
 
 
-def shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
+def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
     """Return how many workers each node gets, by name: one each, then in proportion to processors.
 
     Never more than it has processors.
 
-    >>> shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
+    >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}
     """
     given = dict.fromkeys((node.name for node in nodes), 0)
@@ -164,13 +164,13 @@ def shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
     return given
 
 
-def in_turns(places: Mapping[Node, int]) -> list[Node]:
+def round_robin(places: Mapping[Node, int]) -> list[Node]:
     """Return each node as often as it has places: first one of each node, then the second of each, …"""
     rounds = range(max(places.values(), default=0))
     return [node for number in rounds for node, most in places.items() if number < most]
 
 
-def beyond_bound(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
+def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
     """Return why a calibrated node may not time sessions; empty if it may.
 
     Args:

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from live_eval.calibrate import CalibrationPlan
-from live_eval.cluster.connection import Cluster, said
-from live_eval.cluster.nodes import Node, NodeReport, Software, beyond_bound, software
+from live_eval.cluster.connection import Cluster, error_text
+from live_eval.cluster.nodes import Node, NodeReport, Software, calibration_refusal, software
 from live_eval.cluster.sealing import KeyPair, Seal
 from live_eval.cluster.session_actor import Measured, SessionActor, calibrate_node
 from live_eval.cluster.worker_spread import Load, WorkerSpread
@@ -207,8 +207,8 @@ async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> Node
     report = NodeReport(node=node, workers=load.workers)
     try:
         async with asyncio.timeout(_NODE_S):
-            its: Software = await cluster.call(software, node=node)
-            if differs := (await asyncio.to_thread(software)).differs(its):
+            theirs: Software = await cluster.call(software, node=node)
+            if differs := (await asyncio.to_thread(software)).differs(theirs):
                 return replace(report, refused=differs)
             if plan.spec.transport_kind is TransportKind.HTTP:
                 return report  # its latencies are not comparable
@@ -229,14 +229,14 @@ async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> Node
     except Exception as error:  # whatever Ray raises, or the node
         return replace(report, refused=_without_ray(error))
     kept = found.calibration.model_copy(update={"node": node.name})
-    refused = beyond_bound(kept, found.failed, plan.config.cluster.timing_bound)
+    refused = calibration_refusal(kept, found.failed, plan.config.cluster.timing_bound)
     return replace(report, calibration=kept, refused=refused)
 
 
 def _without_ray(error: Exception) -> str:
     if "No module named 'live_eval" in f"{error}":
         return "live-eval is not installed there"
-    return said(error)
+    return error_text(error)
 
 
 class RayWorker:
@@ -257,8 +257,8 @@ class RayWorker:
         try:
             async with asyncio.timeout(_NODE_S):
                 self._actor = self._cluster.actor(SessionActor, node=self._node, max_concurrency=_CALLS)
-                its, self.process_id, public = await self._actor.introduce.remote()
-                if differs := (await asyncio.to_thread(software)).differs(its):
+                theirs, self.process_id, public = await self._actor.introduce.remote()
+                if differs := (await asyncio.to_thread(software)).differs(theirs):
                     raise LiveEvalError(f"no worker starts on node {self._node.name}: {differs}")
                 keys = KeyPair()
                 self._seal = keys.seal_with(public)
@@ -293,7 +293,8 @@ class RayWorker:
             self.ended = True
             raise TurnError(
                 FailureKind.PROCESS_DIED,
-                f"the worker on node {self._node.name} was lost while it held the session: {said(error)}",
+                f"the worker on node {self._node.name} was lost while it held the session: "
+                f"{error_text(error)}",
             ) from None
         answer: SessionAnswer = await asyncio.to_thread(self._seal.open, reply)
         self.spent = Cpu(*(now - then for now, then in zip(answer.cpu, self._at_start, strict=True)))

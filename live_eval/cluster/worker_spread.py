@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from live_eval.cluster.nodes import Node, NodeReport, shares, workers_for
+from live_eval.cluster.nodes import Node, NodeReport, worker_shares, workers_for
 
 __all__ = ["Load", "WorkerSpread"]
 
@@ -57,7 +57,7 @@ class WorkerSpread:
         most = -(-self._sessions // workers)  # of a worker: a session goes to the one with the fewest
         return {
             self._nodes[name]: Load(given, min(self._sessions, given * most))
-            for name, given in shares(workers, nodes).items()
+            for name, given in worker_shares(workers, nodes).items()
             if given
         }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.cluster.connection import AUTO, _to_join, connected
+from live_eval.cluster.connection import AUTO, _address_for_ray, connected
 from live_eval.errors import LiveEvalError, UsageError
 
 
@@ -29,16 +29,16 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 def test_a_cluster_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    assert _to_join(AUTO) is None
-    assert _to_join("10.0.0.1:6379") == "10.0.0.1:6379"
+    assert _address_for_ray(AUTO) is None
+    assert _address_for_ray("10.0.0.1:6379") == "10.0.0.1:6379"
     remembered = tmp_path / "ray/ray_current_cluster"
     remembered.parent.mkdir()
     with socket.socket() as head:
         head.bind(("127.0.0.1", 0))
         remembered.write_text(f"127.0.0.1:{head.getsockname()[1]}", "utf-8")
-        assert _to_join(AUTO) == "local"
+        assert _address_for_ray(AUTO) == "local"
         head.listen()
-        assert _to_join(AUTO) is None
+        assert _address_for_ray(AUTO) is None
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,11 @@ from live_eval.cluster.nodes import (
     Node,
     NodeReport,
     Software,
-    beyond_bound,
-    in_turns,
-    named,
-    shares,
+    calibration_refusal,
+    living_nodes,
+    round_robin,
     software,
+    worker_shares,
     workers_for,
 )
 from live_eval.cluster.sessions import combine
@@ -56,7 +56,7 @@ def test_only_living_nodes_with_a_processor_are_used_and_their_names_are_unique(
         listed("dead0004", "gone", alive=False),
         listed("head0005", "head", cpus=0),
     ]
-    assert [node.name for node in named(found)] == ["one", "two/beef00", "two/cafe00"]
+    assert [node.name for node in living_nodes(found)] == ["one", "two/beef00", "two/cafe00"]
 
 
 @pytest.mark.parametrize(
@@ -70,22 +70,22 @@ def test_workers_are_as_many_as_wanted_or_as_the_sessions_take(
 
 
 def test_workers_are_shared_by_processors() -> None:
-    assert shares(2, (A, B)) == {"a": 1, "b": 1}
-    assert shares(6, (A, B)) == {"a": 4, "b": 2}
-    assert shares(7, (A, B)) == {"a": 4, "b": 2}, "no more than there are processors"
-    assert shares(0, (A, B)) == {"a": 0, "b": 0}
+    assert worker_shares(2, (A, B)) == {"a": 1, "b": 1}
+    assert worker_shares(6, (A, B)) == {"a": 4, "b": 2}
+    assert worker_shares(7, (A, B)) == {"a": 4, "b": 2}, "no more than there are processors"
+    assert worker_shares(0, (A, B)) == {"a": 0, "b": 0}
 
 
 def test_places_are_taken_in_turns() -> None:
-    assert in_turns({A: 1, B: 2}) == [A, B, B]
-    assert in_turns({A: 0, B: 0}) == []
+    assert round_robin({A: 1, B: 2}) == [A, B, B]
+    assert round_robin({A: 0, B: 0}) == []
 
 
 def test_a_node_beyond_the_bound_takes_no_timed_work() -> None:
-    assert beyond_bound(calibration(19.9), 0, 20.0) == ""
-    late = beyond_bound(calibration(20.1), 0, 20.0)
+    assert calibration_refusal(calibration(19.9), 0, 20.0) == ""
+    late = calibration_refusal(calibration(20.1), 0, 20.0)
     assert late == "its error of first_byte is 20.1 ms (p99), expected at most 20 ms"
-    assert beyond_bound(calibration(0.1), 2, 20.0) == "2 turns of its calibration failed"
+    assert calibration_refusal(calibration(0.1), 2, 20.0) == "2 turns of its calibration failed"
 
 
 def test_the_manifest_names_each_node_and_keeps_the_worst_calibration_in_use() -> None:
