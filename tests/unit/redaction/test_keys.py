@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import keyring
 import pytest
@@ -128,7 +129,7 @@ def test_a_key_in_place_of_its_source_is_refused_and_redacted(given: str) -> Non
 def test_a_key_in_place_of_its_variable_is_refused_and_redacted(given: str) -> None:
     with pytest.raises(ValueError, match="expected the name of an environment variable"):
         key_variable(given)
-    tables = [
+    tables: list[dict[str, Any]] = [
         {"endpoint": {"key_variable": given}},
         {"judges": {"llm_key_variable": given}},
         {"judges": {"options": {"rubric.key_variable": given}}},
