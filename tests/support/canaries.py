@@ -55,7 +55,7 @@ CANARIES = {
         "llm-password",
         "llm-query",
     )
-} | {"pasted": "AIzaSyAcanary4711QQQQWWWW"}  # which could be the name of a variable
+} | {"pasted": "AIzaSyAcanary4711QQQQWWWW"}  # could be the name of a variable; no endpoint is given it
 SHORT = "hush-7"
 
 
@@ -78,8 +78,8 @@ def spelled(secret: str) -> list[str]:
 
 
 def _spelled_all(*, llm: bool) -> str:
-    canaries = [canary for name, canary in CANARIES.items() if name.startswith("llm-") is llm]
-    return " ".join(one for canary in canaries for one in spelled(canary))
+    given = [name for name in CANARIES if name.startswith("llm-") is llm and name != "pasted"]
+    return " ".join(one for name in given for one in spelled(CANARIES[name]))
 
 
 ECHO = _spelled_all(llm=False)
