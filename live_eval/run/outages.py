@@ -130,6 +130,8 @@ class OutageGate:
         self._probes = 0
         self._asked_ns = 0  # the endpoint asks for no probe before
         self._changed = asyncio.Event()
+        self.number = 0
+        """How many outages there have been."""
         self.paused_ns = 0
         """How long no sessions began because of the outages that are over, all of them together."""
         self.given_up: Outage | None = None
@@ -225,6 +227,7 @@ class OutageGate:
             began_ns = self._missed[0]
             wall_ns = self._clock.wall_ns() - (self._clock.now_ns() - began_ns)
             self._outage = Outage(began_ns, wall_ns, failure)
+            self.number += 1
             self._probes = 0
             self._announce(self._outage)
             self._schedule()

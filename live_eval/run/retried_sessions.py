@@ -97,7 +97,7 @@ class RetriedSessions:
             kind = failed.failure.kind if failed is not None and failed.failure is not None else None
             lost = kind in LOST_CONTACT
             session.cut = contact is not Contact.NO_DOUBT and (session.cut or lost)
-            if contact is Contact.OUTAGE and session.excuse():
+            if contact is Contact.OUTAGE and session.excuse(self.outages.number):
                 if not noted or lost:  # but not every probe
                     await self._note_failed(records)
                     session.attempt += 1
@@ -111,7 +111,9 @@ class RetriedSessions:
             how = Retry.NEVER if kind is None else retry_of(kind)
             self._stays_busy &= busy
             session.attempt += not busy
-            if failed is None or how is Retry.NEVER:
+            since_ns = session.asks_since_ns
+            answered = since_ns is not None and self.outages.opened_since(since_ns)
+            if failed is None or how is Retry.NEVER or answered:
                 return FinalAttempt(records, doubt_since_ns)
             if self._stays_busy:
                 why = "another turn has waited for a free session in vain"

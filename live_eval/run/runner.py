@@ -334,7 +334,7 @@ class _Run:
             self._queue.close()
             self._observer.note(f"{self.unreachable}: the run stops")
         else:
-            self._queue.excuse()
+            self._queue.excuse(self._outages.number)
             self._observer.note(
                 f"endpoint unreachable since {since} ({why}); probing for up to {patience}; Ctrl-C stops"
             )

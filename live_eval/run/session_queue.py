@@ -2,6 +2,7 @@
 
 A session that could not be opened or was cut off may be the first sign of an outage, whatever attempts are
 left to it. Its failure counts once a later session has been opened, and is excused once an outage is known.
+Where neither comes of playing it again a few times, the endpoint is there and fails: that counts too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from live_eval.run.plan import Job
 __all__ = ["DueSession", "SessionQueue"]
 
 _MOST_CUTS = 2
+_MOST_PROBES = 3  # so many sessions that cannot be opened are an outage
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +30,10 @@ class DueSession:
         due_ns: When it is due, in an open loop, if there were no outage; None in a closed loop.
         attempt: Number of its next attempt.
         cut: Whether an attempt was cut off and no session has been opened since.
-        cuts: How often an outage began while it was under way.
+        cuts: How many outages it was under way in.
+        last_cut: Number of the last of these.
+        asks_since_ns: When its failure came into doubt, while it is played again only to find out whether the
+            endpoint can be reached since then; else None.
         excused: Records of an attempt that does not count; they are yet to be stored.
     """
 
@@ -37,14 +42,20 @@ class DueSession:
     attempt: int = 1
     cut: bool = False
     cuts: int = 0
+    last_cut: int = 0
+    asks_since_ns: int | None = None
     excused: Sequence[TurnRecord] = ()
 
-    def excuse(self) -> bool:
-        """Return whether an outage excuses the attempt that has failed.
+    def excuse(self, outage: int) -> bool:
+        """Take note of an outage; return whether it excuses the attempt that has failed.
 
-        One that is under way whenever the endpoint goes away is what it dies of: the third time counts.
+        A session that is under way whenever the endpoint goes away may be why: the third outage counts.
+
+        Args:
+            outage: Its number in the run, from 1.
         """
-        self.cuts += self.cut
+        if self.cut and outage != self.last_cut:
+            self.cuts, self.last_cut = self.cuts + 1, outage
         counts = self.cut and self.cuts > _MOST_CUTS
         self.cut = False
         return not counts
@@ -55,7 +66,7 @@ class _Doubt:
     session: DueSession
     records: Sequence[TurnRecord]
     since_ns: int
-    asking: bool = False  # it is played once more, to find out whether the endpoint is there
+    probes: int = 0  # how often it was played again to find out whether the endpoint is there
 
 
 class SessionQueue:
@@ -82,7 +93,7 @@ class SessionQueue:
         """Return the next session to play; None if there is none and will be none.
 
         Waits while it depends on other workers whether a session is played again. If it depends on no
-        session any more, one of those in doubt is played once more: if it can be opened, its failure counts.
+        session any more, one of those in doubt is played again: if it can be opened, its failure counts.
         """
         while not self._closed:
             session = self._again.popleft() if self._again else next(self._sessions, None)
@@ -90,7 +101,8 @@ class SessionQueue:
                 return None
             if session is None and not self._playing:
                 doubt = self._doubts[0]
-                doubt.asking, session = True, doubt.session
+                session = doubt.session
+                session.asks_since_ns = doubt.since_ns
             if session is not None:
                 self._playing += 1
                 return session
@@ -112,28 +124,38 @@ class SessionQueue:
             The records of all sessions that are known to count by now, to be stored.
         """
         self._playing -= 1
+        session.asks_since_ns = None
         asked = next((each for each in self._doubts if each.session is session), None)
+        found_none = False  # that the endpoint is away; then all failures in doubt count
         if asked is not None:
-            asked.asking = False  # its earlier attempt counts, or is still in doubt
+            asked.probes += 1
+            found_none = doubt_since_ns is None or asked.probes >= _MOST_PROBES
         elif doubt_since_ns is not None:
             self._doubts.append(_Doubt(session, records, doubt_since_ns))
         else:
             self._counted.append(records)
-        self._counted += [each.records for each in self._doubts if self._opened_since(each.since_ns)]
-        self._doubts = [each for each in self._doubts if not self._opened_since(each.since_ns)]
+        counts = [found_none or self._opened_since(each.since_ns) for each in self._doubts]
+        self._counted += [each.records for each, does in zip(self._doubts, counts, strict=True) if does]
+        self._doubts = [each for each, does in zip(self._doubts, counts, strict=True) if not does]
         counted, self._counted = self._counted, []
         self._wake()
         return counted
 
-    def excuse(self) -> None:
-        """Play the sessions in doubt again: their failures are due to an outage."""
+    def excuse(self, outage: int) -> None:
+        """Play the sessions in doubt again: their failures are due to an outage.
+
+        Args:
+            outage: Its number in the run, from 1.
+        """
         for each in self._doubts:
             session = each.session
-            if not (each.asking or session.excuse()):
+            asks = session.asks_since_ns is not None
+            if not (asks or session.excuse(outage)):
                 self._counted.append(each.records)
                 continue
             session.excused = each.records
-            if not each.asking:
+            session.asks_since_ns = None
+            if not asks:
                 self._again.append(session)
         self._doubts.clear()
         self._wake()

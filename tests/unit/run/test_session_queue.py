@@ -42,7 +42,7 @@ async def test_sessions_in_doubt_are_played_again_after_an_outage() -> None:
     for at in (0, 1):
         assert await queue.take() == at
         queue.played(at, doubt_since_ns=1)
-    queue.queue.excuse()
+    queue.queue.excuse(1)
     assert [await queue.take() for _ in range(3)] == [0, 1, 2]
     assert queue.sessions[0].excused
     queue.reached_ns = 9
@@ -67,7 +67,7 @@ async def test_a_session_that_finds_out_about_an_outage_is_not_played_twice() ->
     queue.reached_ns = 1
     queue.played(0, doubt_since_ns=2)
     await queue.take()
-    queue.queue.excuse()
+    queue.queue.excuse(1)
     queue.reached_ns = 3
     assert queue.played(0) == ["records of 0"]
     assert await queue.take() is None
@@ -81,7 +81,7 @@ async def test_workers_without_a_session_wait_for_those_in_doubt() -> None:
     waiting = [asyncio.create_task(queue.take()) for _ in range(2)]
     await asyncio.sleep(0)
     assert not any(task.done() for task in waiting)
-    queue.queue.excuse()
+    queue.queue.excuse(1)
     assert sorted(await asyncio.gather(*waiting)) == [0, 1]  # type: ignore[type-var]
 
 
@@ -98,8 +98,30 @@ async def test_nobody_waits_any_more_once_the_endpoint_stays_away() -> None:
 def test_a_session_that_three_outages_cut_off_is_to_blame() -> None:
     session = DueSession((), None)
     excused = []
-    for _ in range(3):
+    for outage in (1, 2, 2, 3):
         session.cut = True
-        excused.append(session.excuse())
-    assert excused == [True, True, False]
-    assert session.excuse()  # it could not be opened
+        excused.append(session.excuse(outage))
+    assert excused == [True, True, True, False]
+    assert session.excuse(4)  # it could not be opened
+
+
+async def test_a_failure_in_doubt_counts_if_neither_an_outage_nor_an_open_session_is_found() -> None:
+    queue = Queue(2)
+    for at in range(2):
+        assert await queue.take() == at
+        assert not queue.played(at, doubt_since_ns=1)
+    for _ in range(2):
+        assert await queue.take() == 0
+        assert not queue.played(0, doubt_since_ns=1, records="what it was asked with")
+    assert await queue.take() == 0
+    assert queue.played(0, doubt_since_ns=1) == ["records of 0", "records of 1"]
+    assert await queue.take() is None
+
+
+async def test_a_failure_in_doubt_counts_if_the_session_fails_otherwise() -> None:
+    queue = Queue(1)
+    assert await queue.take() == 0
+    assert not queue.played(0, doubt_since_ns=1)
+    assert await queue.take() == 0
+    assert queue.played(0, records="of an invalid certificate") == ["records of 0"]
+    assert await queue.take() is None
