@@ -155,7 +155,13 @@ def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
     """Return the cached boundaries of the recordings that only these folders have played."""
     from live_eval.speech.boundaries import BoundaryCache
 
-    others = [each for each in _found(list({each.path.parent for each in chosen})) if each not in chosen]
+    paths = {each.path for each in chosen}
+    others = [
+        each
+        for each in _found(list({path.parent for path in paths}))
+        # Campaigns are passed over: their runs are found themselves.
+        if each.kind == "run" and each.path not in paths and each.campaign not in paths
+    ]
     shared = {case.audio_path for case in _cases(others)}
     cache = BoundaryCache()
     entries: list[Path] = []

@@ -14,15 +14,13 @@ from live_eval.errors import StoreError
 from live_eval.live.said import SaidAudio
 from live_eval.recording import RunWriter
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
+from live_eval.recording.schema import USER_FOLDER
 from live_eval.run.plan import Job
 from live_eval.text.files import private_folder
 from live_eval.timing import play
 from live_eval.types import Case, Variant
 
-__all__ = ["USER_FOLDER", "LiveTurn", "TurnStore", "said_in"]
-
-USER_FOLDER = "user"
-"""Folder in a live run with the user's utterances, one file for each turn."""
+__all__ = ["LiveTurn", "TurnStore", "said_in"]
 
 _SECOND_NS = 1_000_000_000
 _TAIL_NS = 300_000_000  # recorded after the utterance

@@ -22,6 +22,7 @@ from live_eval.recording.schema import (
     REPLACED_AUDIO,
     RUN_FILE,
     SCORES_FILE,
+    USER_FOLDER,
     WIRE_FOLDER,
 )
 
@@ -31,17 +32,19 @@ _STEM = r"[A-Za-z0-9_-]{1,60}-[0-9a-f]{10}"
 _FORMS = {
     AUDIO_FOLDER: re.compile(rf"{_STEM}(-[0-9]+)?\.(both|reply|response-[0-9]+)\.flac(\.part)?"),
     WIRE_FOLDER: re.compile(rf"{_STEM}-[0-9]+\.jsonl(\.part)?"),
+    USER_FOLDER: re.compile(r"turn-[0-9]{4,}\.flac(\.part)?"),
 }
-"""Forms of the names that `file_stem` and `cassette_name` begin, by folder."""
+"""Forms of the names of recorded files, by folder; `file_stem` and `cassette_name` begin the first two."""
+_OF_ATTEMPTS = (AUDIO_FOLDER, WIRE_FOLDER)
 _NAMED = 5
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio and the cassettes in a run's folder.
+    """Return the audio and the cassettes in a run's folder, and what a live run's user said.
 
     Args:
         folder: The run's folder.
-        kinds: ``audio`` or ``wire``, to return only these.
+        kinds: Some of ``audio``, ``wire`` and ``user``, to return only these.
 
     Raises:
         OSError: The folder cannot be read.
@@ -61,17 +64,17 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
     Args:
         db: The run's database.
         folder: The run's folder.
-        kinds: As for `recorded_files`.
+        kinds: ``audio`` or ``wire``, to return only these.
 
     Raises:
         StoreError: The folder cannot be read, or a link in it leads elsewhere.
     """
-    for kind in kinds or _FORMS:
+    for kind in kinds or _OF_ATTEMPTS:
         if (folder / kind).is_dir():
             own_folder(folder, folder / kind)
     found: list[Path] = []
     try:
-        for kind in kinds or _FORMS:
+        for kind in kinds or _OF_ATTEMPTS:
             known = _known(db, kind)
             found += (path for path in recorded_files(folder, kind) if path.name not in known)
     except OSError as error:
@@ -86,7 +89,7 @@ def holds_recordings(folder: Path) -> bool:
         OSError: It cannot be read.
     """
     return any(os.path.lexists(folder / name) for name in (RUN_FILE, SCORES_FILE)) or bool(
-        recorded_files(folder)
+        recorded_files(folder, *_OF_ATTEMPTS)
     )
 
 
@@ -135,8 +138,22 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
         queries = (KEPT_AUDIO, REPLACED_AUDIO) if has_replaced else (KEPT_AUDIO,)
         return {row["both_file"] for query in queries for row in db.execute(query)}
     tables = ("turns", "failures", f"{REPLACED}turns") if has_replaced else ("turns", "failures")
+    first_turns = _first_turns(db)
     return {
-        encoding.cassette_name(row["turn_id"], row["attempt"])
+        encoding.cassette_name(turn_id, row["attempt"])
         for table in tables
         for row in db.execute(f"SELECT turn_id, attempt FROM {table}")
+        for turn_id in (row["turn_id"], first_turns.get(row["turn_id"], row["turn_id"]))
+    }
+
+
+def _first_turns(db: sqlite3.Connection) -> dict[str, str]:
+    """Return the first turn of the dialogue of each turn: the cassette of their session is named after it."""
+    rows = db.execute(
+        """SELECT turn_id, repeat, json_extract("case", '$.dialogue_id') AS dialogue FROM turns
+        WHERE dialogue IS NOT NULL ORDER BY json_extract("case", '$.turn_index')"""
+    )
+    firsts: dict[tuple[object, int], str] = {}
+    return {
+        row["turn_id"]: firsts.setdefault((row["dialogue"], row["repeat"]), row["turn_id"]) for row in rows
     }

@@ -22,6 +22,7 @@ from live_eval.recording.schema import (
     SCORES_FILE,
     SCORES_SCHEMA_VERSION,
     SIDE_FILES,
+    USER_FOLDER,
     WIRE_FOLDER,
     has_tables,
     open_database,
@@ -104,7 +105,8 @@ def _unknown(folder: Path) -> list[Path]:
 def delete_run(folder: Path) -> list[Path]:
     """Delete what live-eval has written to a run's folder, and the folder if nothing else is in it.
 
-    Turns, audio, scores with the answers of judging models, cassettes, the report and the log.
+    Turns, audio, what the user of a live run said, scores with the answers of judging models, cassettes, the
+    report and the log.
 
     Args:
         folder: The run's folder.
@@ -120,7 +122,7 @@ def delete_run(folder: Path) -> list[Path]:
         try:
             for path in recorded_files(folder):
                 _remove(path)
-            for name in (AUDIO_FOLDER, WIRE_FOLDER):
+            for name in (AUDIO_FOLDER, WIRE_FOLDER, USER_FOLDER):
                 _remove_empty(folder / name)
             # The database goes last: until then the folder is still listed as a run.
             for name in (*_OTHERS, *reversed(_DATABASES)):

@@ -36,6 +36,7 @@ __all__ = [
     "SCORES_SCHEMA_VERSION",
     "SCORES_TABLES",
     "SIDE_FILES",
+    "USER_FOLDER",
     "WIRE_FOLDER",
     "create_database",
     "has_tables",
@@ -52,6 +53,9 @@ RUN_FILE = "run.sqlite"
 SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
 WIRE_FOLDER = "wire"
+USER_FOLDER = "user"
+"""Folder in a live run with the user's utterances, one file for each turn."""
+
 RUN_SCHEMA_VERSION = 3
 RUN_VERSIONS_READ = (2, RUN_SCHEMA_VERSION)
 SCORES_SCHEMA_VERSION = 2

@@ -123,17 +123,45 @@ def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(
         case = replace(a_case(1), audio_path=tmp_path / name)
         cache.put(cache.key(case, "1", "hearing"), SpeechBoundaries(onset_ns=0, voice_end_ns=1))
     for run, played in (("first", names), ("second", names[:1])):
-        with RunWriter.create(tmp_path / "recordings" / run, {}) as writer:
-            for name in played:
-                failure = Failure(FailureKind.CLOSED, "gone")
-                job = Job(replace(a_case(1), case_id=name, audio_path=tmp_path / name), 0)
-                (record,) = unplayed_turns([job], 1, failure, SystemClock())
-                writer.commit(record)
-            writer.end()
+        a_run_that_played(tmp_path / "recordings" / run, tmp_path, *played)
     assert len(list((tmp_path / "cache").rglob("*.json"))) == 2
     assert runs("delete", tmp_path / "recordings" / "first", "--yes").exit_code == 0
     (left,) = (tmp_path / "cache").rglob("*.json")
     assert cache.entries(replace(a_case(1), audio_path=tmp_path / "shared")) == [left]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [(".", {"outside"}), ("first", {"both", "second", "outside"}), ("first second", {"outside"})],
+)
+def test_boundaries_of_a_campaign_and_of_its_points_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, left: set[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = BoundaryCache()
+    campaign = tmp_path / "recordings" / "campaign"
+    a_run_that_played(campaign / "first", tmp_path, "first", "both")
+    a_run_that_played(campaign / "second", tmp_path, "second", "both")
+    a_run_that_played(campaign.parent / "outside", tmp_path, "outside")
+    (campaign / "campaign.json").write_text(json.dumps({"schema": 1}))
+    cases = {}
+    for name in ("first", "second", "both", "outside"):
+        cases[name] = replace(a_case(1), audio_path=tmp_path / name)
+        cache.put(cache.key(cases[name], "1", "hearing"), SpeechBoundaries(onset_ns=0, voice_end_ns=1))
+    done = runs("delete", *(campaign / name for name in chosen.split()), "--yes")
+    assert done.exit_code == 0, done.output
+    assert {name for name, case in cases.items() if cache.entries(case)} == left
+
+
+def a_run_that_played(folder: Path, recordings: Path, *names: str) -> None:
+    """Record a run of failed turns that played these recordings."""
+    with RunWriter.create(folder, {}) as writer:
+        for name in names:
+            (recordings / name).write_text(name)
+            job = Job(replace(a_case(1), case_id=name, audio_path=recordings / name), 0)
+            (record,) = unplayed_turns([job], 1, Failure(FailureKind.CLOSED, "gone"), SystemClock())
+            writer.commit(record)
+        writer.end()
 
 
 def test_what_is_no_run_is_not_deleted(tmp_path: Path, died: Path) -> None:

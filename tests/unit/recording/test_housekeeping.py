@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ from live_eval.recording import (
     cassette_name,
     file_stem,
 )
-from live_eval.recording.contents import recorded_files
+from live_eval.recording.contents import holds_recordings, recorded_files
 from live_eval.recording.housekeeping import delete_campaign, delete_run, leftovers, remove_leftovers
-from live_eval.recording.schema import open_database
+from live_eval.recording.record import turn_id
+from live_eval.recording.schema import USER_FOLDER, open_database
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
 
@@ -147,6 +149,47 @@ def test_a_run_is_deleted_with_everything_that_was_recorded(run: Path) -> None:
         (run / name).touch()
     assert delete_run(run) == []
     assert not run.exists()
+
+
+def test_what_the_user_of_a_live_run_said_is_deleted_with_the_run_only(run: Path) -> None:
+    (run / USER_FOLDER).mkdir()
+    for name in ("turn-0001.flac", "turn-12345.flac", "turn-0002.flac.part"):
+        (run / USER_FOLDER / name).touch()
+    assert leftovers(run) == []
+    assert delete_run(run) == []
+    assert not run.exists()
+
+
+def test_files_of_others_stay_with_what_a_user_said(run: Path) -> None:
+    (run / USER_FOLDER).mkdir()
+    for name in ("turn-0001.flac", "mine.flac"):
+        (run / USER_FOLDER / name).touch()
+    assert delete_run(run) == [run / USER_FOLDER]
+    assert files(run) == {f"{USER_FOLDER}/mine.flac"}
+    assert not holds_recordings(run)
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+def test_the_cassette_of_a_dialogue_stays_that_failed_after_its_first_turn(
+    tmp_path: Path, repeat: int
+) -> None:
+    def turn(index: int, attempt: int, *, fails: bool = False) -> TurnRecord:
+        record = a_turn("ba"[index], attempt, fails=fails)
+        case = replace(record.case, dialogue_id="talk", turn_index=index)
+        return replace(record, turn_id=turn_id(case, repeat), case=case, repeat=repeat)
+
+    with RunWriter.create(tmp_path / "run", {"turns": 2}) as writer:
+        writer.attempt_failed(turn(1, 1, fails=True))
+        for index in (1, 0):
+            writer.commit(turn(index, 2))
+        writer.end()
+    wire = tmp_path / "run" / WIRE_FOLDER
+    wire.mkdir()
+    first = turn(0, 1)
+    for name, attempt in ((first.turn_id, 1), (first.turn_id, 2), (first.turn_id, 3), ("other", 1)):
+        (wire / cassette_name(name, attempt)).touch()
+    of_no_attempt = {wire / cassette_name(first.turn_id, 3), wire / cassette_name("other", 1)}
+    assert set(leftovers(tmp_path / "run")) == of_no_attempt
 
 
 def test_files_of_others_stay(run: Path) -> None:
