@@ -114,7 +114,8 @@ class Turns:
         self._heard_whole = False
         self._interrupted_idle = False
         self._generates = False
-        self._ended_ns = 0  # when the last reply ended, or when audio last came late for it
+        self._spoken_over = False  # whether the user spoke or ended a turn during the last reply
+        self._ended_ns = 0  # when the last reply ended
         self._usage: Usage | None = None
         self.owed = True
         """Whether the endpoint owes a reply to what the user said or will say."""
@@ -133,7 +134,11 @@ class Turns:
     # -- The user ----------------------------------------------------------------------------------------
 
     def user_spoke(self) -> None:
-        """Note that the user was heard, or began or ended a turn: a reply is due."""
+        """Note that the user began or ended a turn: a reply is due."""
+        self._spoken_over |= self.active is not None
+        self._was_heard()
+
+    def _was_heard(self) -> None:
         self.owed = self._user_was_heard = True
 
     def resumable(self, resumable: bool) -> None:
@@ -189,7 +194,7 @@ class Turns:
             return []
         late = self.over > 0 and self.active is None
         if not late or self.owed:
-            self.user_spoke()
+            self._was_heard()  # perhaps long ago: transcripts have no fixed place among the replies
         text = text if self._heard else text.lstrip()
         self._heard += text
         self._heard_whole = finished or late
@@ -240,10 +245,8 @@ class Turns:
     def _late(self, at_ns: int) -> TrackedResponse | None:
         """Return the reply that late audio belongs to: it ended a moment ago, and no other is due."""
         last = self._replies.last()
-        if last is None or not last.done or self.owed or at_ns - self._ended_ns > _LATE_NS:
-            return None
-        self._ended_ns = at_ns
-        return last
+        another = self.owed or self._generates or self._spoken_over
+        return last if last and last.done and not another and at_ns - self._ended_ns <= _LATE_NS else None
 
     def _on_said(self, piece: Fields) -> list[Output]:
         text, last = piece.text("text"), self._replies.last()
@@ -261,7 +264,7 @@ class Turns:
             outputs.extend(self._end(self.active, ResponseStatus.CANCELLED, "interrupted"))
         if self.active is None:
             self._part = 0
-            self._interrupted_idle = False
+            self._interrupted_idle = self._spoken_over = False
         return self._replies.current(outputs)
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:

@@ -35,8 +35,8 @@ _UNKNOWN_MODEL = re.compile(
     r"|\b(?:unknown|invalid|unsupported) model\b",
     re.IGNORECASE,
 )
-# Gateways answer unknown paths as if the key were wrong.
 _NOT_THERE = (404, 405, 410)
+# Gateways answer unknown paths as if the key were wrong.
 _HINTS = {401: "check the key and", 403: "check the key and", 404: "check"}
 _STATUSES = {
     401: FailureKind.AUTHENTICATION,

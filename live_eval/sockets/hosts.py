@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 __all__ = ["host_of", "is_address", "is_local_page", "is_loopback", "is_rebound"]
 
-_HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d+))?", re.ASCII)
+_HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d{1,5}))?", re.ASCII)
 
 
 def is_address(host: str) -> bool:
@@ -22,13 +22,19 @@ def is_address(host: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address means this machine and is reachable only from it."""
+    host = _usual(host)
     if host == "localhost" or host.endswith(".localhost"):
         return True
     return is_address(host) and ip_address(host).is_loopback
 
 
+def _usual(host: str) -> str:
+    """Return a host as it is usually written: case and a dot at the end mean nothing."""
+    return host.lower().rstrip(".")
+
+
 def host_of(header: str) -> tuple[str, int | None] | None:
-    """Return the name and the port of a header ``Host``; None if it is not one.
+    """Return the name, in lower case, and the port of a header ``Host``; None if it is not one.
 
     >>> host_of("[::1]:8765")
     ('::1', 8765)
@@ -37,9 +43,10 @@ def host_of(header: str) -> tuple[str, int | None] | None:
         header: Its value; an IPv6 address stands in brackets.
     """
     found = _HOST.fullmatch(header)
-    if found is None or not found["name"]:
+    name = "" if found is None else _usual(found["name"].strip("[]"))
+    if found is None or not name:
         return None
-    return found["name"].strip("[]"), None if found["port"] is None else int(found["port"])
+    return name, None if found["port"] is None else int(found["port"])
 
 
 def is_local_page(origin: str) -> bool:

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
+from operator import itemgetter
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -35,7 +37,7 @@ class Connections:
         self._clock = clock
         self._most_header_ns = round(most_header_s * 1e9)
         self._answered: set[RequestHandler] = set()
-        self._idle_since_ns: dict[RequestHandler, int] = {}
+        self._idle_since_ns: dict[RequestHandler, int] = {}  # those that wait longest first
 
     @web.middleware
     async def middleware(
@@ -51,7 +53,7 @@ class Connections:
             return web.Response(status=400)  # reaches nobody
         finally:
             self._answered.discard(connection)
-            if connection in self._idle_since_ns:
+            if self._idle_since_ns.pop(connection, None) is not None:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
     def make_room(self, open_now: Sequence[RequestHandler]) -> bool:
@@ -63,10 +65,11 @@ class Connections:
         Returns:
             Whether there was one.
         """
-        for connection in open_now:
+        for connection in chain(self._idle_since_ns, open_now):  # at the latest look, and since
             waits = connection not in self._answered and not _is_receiving(connection)
             if waits and connection.transport is not None:
                 connection.force_close()
+                self._idle_since_ns.pop(connection, None)
                 return True
         return False
 
@@ -86,6 +89,7 @@ class Connections:
                     self._idle_since_ns[connection] = now_ns
                 elif connection not in self._answered and now_ns - since_ns >= self._most_header_ns:
                     connection.force_close()
+            self._idle_since_ns = dict(sorted(self._idle_since_ns.items(), key=itemgetter(1)))
             await self._clock.sleep_until(now_ns + min(_LOOK_NS, self._most_header_ns))
 
 

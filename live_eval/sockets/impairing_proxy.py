@@ -42,6 +42,7 @@ _CLOSE_S = 30.0
 _REFUSE_S = 2.0
 _REQUEST = re.compile(rb"[A-Z]+ /\S* HTTP/1\.[01]")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\Z")
+_OF_THE_CONNECTION = (b"connection", b"keep-alive", b"upgrade", b"http2-settings")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 
 _log = logging.getLogger(__name__)
@@ -162,7 +163,7 @@ class ImpairingProxy:
             async with asyncio.timeout(_CONNECT_S):
                 await loop.create_connection(lambda: stream, self._host, self._to_port, ssl=self._tls)
         except OSError as error:
-            why = f"{self._authority} cannot be reached: {error or type(error).__name__}"
+            why = f"{self._authority} cannot be reached: {str(error) or type(error).__name__}"
             raise _RefusedError(502, why) from None
         stream.begin()
         to_endpoint = asyncio.StreamWriter(stream, protocol, theirs, loop)
@@ -212,7 +213,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
 
 
 def _rewritten(head: bytes, authority: str) -> bytes:
-    """Return the head of a request in the endpoint's name; it ends its connection unless it upgrades it."""
+    """Return a request's head in the endpoint's name; unless for a WebSocket, it ends its connection."""
     request, *lines = head.removesuffix(_HEAD_ENDS).split(b"\r\n")
     fields = [
         (name.lower(), value.strip(), line) for line in lines for name, _, value in [line.partition(b":")]
@@ -224,10 +225,10 @@ def _rewritten(head: bytes, authority: str) -> bytes:
         raise _RefusedError(403, "expected localhost or an IP address as the host")
     if any(name == b"origin" and not is_local_page(value.decode("latin-1")) for name, value, _ in fields):
         raise _RefusedError(403, "web pages from other origins may not use this proxy")
-    upgrades = any(name == b"upgrade" for name, _, _ in fields)
-    dropped = (b"host",) if upgrades else (b"host", b"connection", b"keep-alive")
+    is_websocket = [value.lower() for name, value, _ in fields if name == b"upgrade"] == [b"websocket"]
+    dropped = (b"host",) if is_websocket else (b"host", *_OF_THE_CONNECTION)
     kept = [line for name, _, line in fields if name not in dropped]
-    ends = () if upgrades else (b"Connection: close",)
+    ends = () if is_websocket else (b"Connection: close",)
     return b"\r\n".join((request, b"Host: " + authority.encode(), *kept, *ends)) + _HEAD_ENDS
 
 

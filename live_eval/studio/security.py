@@ -96,7 +96,7 @@ class Guard:
         if is_loopback(self._host):
             return name in _LOCAL_NAMES
         # Only a name can be rebound to this address, a number cannot.
-        return name in (*_LOCAL_NAMES, self._host) or is_address(name)
+        return name in (*_LOCAL_NAMES, self._host.lower()) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
         """Keep the token of the link in a cookie and take it out of the browser's address."""

@@ -25,14 +25,16 @@ from tests.support.serving import listening
 
 async def echo(request: web.Request) -> web.StreamResponse:
     """Echo a body, or the messages of a WebSocket; say which host was asked."""
-    if request.headers.get("Upgrade"):
+    if request.headers.get("Upgrade") == "websocket":
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         async for message in socket:
             if message.type is WSMsgType.TEXT:
                 await socket.send_str(message.data)
         return socket
-    return web.Response(body=await request.read(), headers={"X-Host": request.headers["Host"]})
+    upgrades = ", ".join(name for name in ("Upgrade", "HTTP2-Settings") if name in request.headers)
+    headers = {"X-Host": request.headers["Host"], "X-Upgrades": upgrades}
+    return web.Response(body=await request.read(), headers=headers)
 
 
 @contextlib.asynccontextmanager
@@ -146,6 +148,21 @@ async def test_an_endpoint_out_of_reach_is_named() -> None:
         answer = await said(proxy, REQUEST + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 502 ")
     assert b"127.0.0.1:9 cannot be reached" in answer
+
+
+async def test_an_endpoint_that_does_not_answer_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.sockets.impairing_proxy._CONNECT_S", 0)
+    async with proxied("delay=1ms") as (proxy, _):
+        answer = await said(proxy, REQUEST + b"\r\n")
+    assert answer.rstrip().endswith(b"cannot be reached: TimeoutError")
+
+
+async def test_only_a_websocket_is_upgraded() -> None:
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+    async with proxied("delay=1ms") as (proxy, _):
+        answer = await said(proxy, REQUEST + upgrade)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"X-Upgrades: \r\n" in answer
 
 
 async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:

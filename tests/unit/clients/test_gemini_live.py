@@ -318,6 +318,40 @@ def test_audio_after_the_user_was_heard_again_begins_another_reply() -> None:
     assert of(ResponseStarted, endpoint.audio(at_ms=1_020)).response_id == "reply_2"
 
 
+def test_late_audio_is_late_for_half_a_second_at_most() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    assert of(ReplyAudio, endpoint.audio(at_ms=1_400)).response_id == "reply_1"
+    assert of(ReplyAudio, endpoint.audio(at_ms=1_800)).response_id == "reply_2"
+
+
+def test_audio_after_the_user_spoke_over_a_reply_is_another_reply() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.say({"voiceActivity": {"voiceActivityType": "ACTIVITY_START"}}, at_ms=950)
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    pieces = [of(ReplyAudio, endpoint.audio(at_ms=at_ms)) for at_ms in range(1_300, 3_000, 400)]
+    assert {piece.response_id for piece in pieces} == {"reply_2"}
+    assert of(ResponseDone, endpoint.content(at_ms=3_000, turnComplete=True)).response_id == "reply_2"
+
+
+def test_audio_while_the_model_generates_again_is_another_reply() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    endpoint.say({"sessionResumptionUpdate": {"resumable": False}}, at_ms=1_010)
+    assert of(ReplyAudio, endpoint.audio(at_ms=1_020)).response_id == "reply_2"
+
+
+def test_a_transcript_that_comes_during_the_reply_is_not_speech_over_it() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(at_ms=900)
+    endpoint.content(at_ms=950, inputTranscription={"text": "What time is it?"})
+    endpoint.content(at_ms=1_000, turnComplete=True)
+    assert of(ReplyAudio, endpoint.audio(at_ms=1_020)).response_id == "reply_1"
+
+
 def test_a_turn_that_ends_without_content_is_an_empty_reply_if_the_model_was_at_work() -> None:
     endpoint = Endpoint()
     assert endpoint.content(turnComplete=True) == []  # nothing says that the user was heard

@@ -8,7 +8,7 @@ from live_eval.sockets.hosts import host_of, is_loopback, is_rebound
 @pytest.mark.parametrize(
     ("host", "expected"),
     [
-        *((local, True) for local in ("127.0.0.1", "127.8.8.8", "::1", "localhost", "a.localhost")),
+        *((local, True) for local in ("127.0.0.1", "127.8.8.8", "::1", "LocalHost.", "a.localhost")),
         *((other, False) for other in ("0.0.0.0", "example.org", "localhost.example.org", "10.0.0.1", "")),
     ],
 )
@@ -22,14 +22,23 @@ def test_what_only_this_machine_reaches(host: str, expected: bool) -> None:
         ("localhost", ("localhost", None)),
         ("127.0.0.1:8765", ("127.0.0.1", 8765)),
         ("[::1]:80", ("::1", 80)),
-        *((wrong, None) for wrong in ("", ":80", "a:b", "a:80:80", "[::1", "::1", "a:")),
+        ("LOCALHOST:8765", ("localhost", 8765)),
+        ("localhost.", ("localhost", None)),
+        *((wrong, None) for wrong in ("", ":80", "a:b", "a:80:80", "[::1", "::1", "a:", ".")),
     ],
 )
 def test_a_host_header_is_read(header: str, expected: tuple[str, int | None] | None) -> None:
     assert host_of(header) == expected
 
 
-@pytest.mark.parametrize("header", ["localhost:1", "127.0.0.1", "[::1]:2", "192.168.0.4:80", "a.localhost"])
+def test_a_port_of_any_length_raises_nothing() -> None:
+    assert host_of("localhost:" + "1" * 5_000) is None
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["localhost:1", "127.0.0.1", "[::1]:2", "192.168.0.4:80", "a.localhost", "LOCALHOST:8765", "localhost."],
+)
 def test_names_of_this_machine_and_numbers_are_not_rebound(header: str) -> None:
     assert not is_rebound(header)
 

@@ -16,7 +16,7 @@ class Connection:
     def __init__(self) -> None:
         self.open = True
         self.reading = True
-        self.transport = self
+        self.transport: Connection | None = self
 
     def is_reading(self) -> bool:
         return self.reading
@@ -80,6 +80,28 @@ async def test_room_is_made_by_the_oldest_that_is_not_being_answered() -> None:
     await connections.middleware(SimpleNamespace(protocol=answered), answer)
     assert connections.make_room([answered, new])
     assert not answered.open
+
+
+async def test_room_is_made_by_the_one_that_waited_longest_and_not_by_an_old_one_in_use() -> None:
+    clock = FakeClock()
+    begun_ns = clock.now_ns()
+    connections: Any = Connections(clock)
+    old, new, latest = Connection(), Connection(), Connection()
+    server = SimpleNamespace(connections=[old, new])
+
+    async def answer(_: Any) -> web.Response:
+        return web.Response()
+
+    watch = asyncio.create_task(connections.watch(server))
+    await clock.sleep_until(begun_ns + 5 * SECOND_NS)
+    await connections.middleware(SimpleNamespace(protocol=old), answer)
+    for seconds, closed in ((5, new), (9, old)):
+        await clock.sleep_until(begun_ns + seconds * SECOND_NS)
+        assert connections.make_room([old, new, latest])
+        assert not closed.open
+        closed.transport = None
+    assert latest.open
+    watch.cancel()
 
 
 async def test_a_client_that_leaves_before_it_is_answered_is_no_fault() -> None:
