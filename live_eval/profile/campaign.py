@@ -25,7 +25,7 @@ from live_eval.profile.campaign_file import (
     read_campaign_file,
     write_campaign_file,
 )
-from live_eval.profile.inputs import write_inputs, write_sentinel
+from live_eval.profile.inputs import RECORDING, write_inputs, write_sentinel
 from live_eval.profile.points import (
     LONGEST_WARM,
     CampaignPlan,
@@ -114,7 +114,7 @@ class Campaign:
                 f"{folder}: holds a campaign already; choose another folder, or continue it with --resume"
             )
         if not resume:
-            check_new(folder, "a campaign")
+            check_new(folder, "a campaign", (f"{CAMPAIGN_FILE}.part",), {_INPUTS: RECORDING})
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._created = facts.get("created", now)
         self._priority: str | None = part_of(facts, "machine").get("priority")
@@ -153,6 +153,7 @@ class Campaign:
         """
         stopped = ""
         with stop.gently():
+            await asyncio.to_thread(self._write)  # first, so that whatever is left can be resumed or deleted
             try:
                 stopped = await self._play_all(observer, stop)
             finally:
@@ -247,7 +248,7 @@ class Campaign:
         watch = StepWatch(observer, load, ended, holds_sessions=not plan.config.turns.processes)
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
-        stopped = ""
+        stopped, missing = "", 0
         self._reached |= any(each.captured for each in self._ended_turns.values())
         try:
             outcome = await play(
@@ -261,7 +262,7 @@ class Campaign:
                 reached=self._reached,
             )
             self._reached = outcome.reached
-            stopped = outcome.unreachable
+            stopped, missing = outcome.unreachable, outcome.missing
         except* OverloadError as overload:
             stopped = str(innermost(overload))
         self._notes += watch.steps_of_wall_clock
@@ -270,6 +271,8 @@ class Campaign:
             return stopped
         if ended.failed and not ended.captured:
             return f"no turn of {point.name} was captured ({ended.in_words()}): the campaign stops here"
+        if missing:
+            return f"{counted(missing, 'turn')} of {point.name} not recorded: the campaign stops here"
         if not step.half:
             await asyncio.to_thread(self._writers.pop(point.name).end)
             self._ended_points.add(point.name)

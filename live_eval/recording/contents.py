@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from live_eval.errors import StoreError
@@ -36,6 +36,7 @@ _FORMS = {
 }
 """Forms of the names of recorded files, by folder; `file_stem` and `cassette_name` begin the first two."""
 _OF_ATTEMPTS = (AUDIO_FOLDER, WIRE_FOLDER)
+_MANIFEST = "manifest.jsonl"
 _NAMED = 5
 
 
@@ -93,22 +94,31 @@ def holds_recordings(folder: Path) -> bool:
     )
 
 
-def check_new(folder: Path, what: str, begun: Collection[str] = ()) -> None:
+def check_new(
+    folder: Path,
+    what: str,
+    begun: Collection[str] = (),
+    made: Mapping[str, re.Pattern[str]] | None = None,
+) -> None:
     """Refuse to begin a run or a campaign in a folder that already holds something.
 
     Args:
         folder: Where it is to begin.
         what: What begins, in words.
         begun: Names that may be there, since a creation that was killed leaves them; folders only if empty.
+        made: Folders that may be there for the same reason, with recordings whose paths have this form, and
+            their manifests; by name.
 
     Raises:
         StoreError: It holds something else, or cannot be read.
     """
+    forms = made or {}
     try:
         there = [
             f"{path.name}{os.sep}" if path.is_dir() else path.name
             for path in (sorted(folder.iterdir()) if os.path.lexists(folder) else ())
             if path.name not in begun or (path.is_dir() and any(path.iterdir()))
+            if not (path.name in forms and _holds_only(path, forms[path.name]))
         ]
     except OSError as error:
         raise StoreError(f"{folder}: expected a folder to write {what} to: {error.strerror}") from None
@@ -117,6 +127,22 @@ def check_new(folder: Path, what: str, begun: Collection[str] = ()) -> None:
         raise StoreError(
             f"{folder}: expected a new or empty folder for {what}, found {found}; choose another folder"
         )
+
+
+def _holds_only(folder: Path, form: re.Pattern[str]) -> bool:
+    """Return whether a folder holds nothing but recordings of a form, and manifests beside them.
+
+    A manifest without a recording is somebody else's: live-eval writes it last.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    inside = sorted(folder.rglob("*"))
+    if any(path.is_symlink() or not (path.is_dir() or path.is_file()) for path in inside):
+        return False
+    files = [path for path in inside if path.is_file()]
+    recordings = {path for path in files if form.fullmatch(path.relative_to(folder).as_posix())}
+    recorded = {path.parent for path in recordings}
+    return all(path in recordings or (path.name == _MANIFEST and path.parent in recorded) for path in files)
 
 
 def files_in(folder: Path) -> Iterator[Path]:

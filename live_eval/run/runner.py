@@ -122,7 +122,8 @@ async def play(
     Returns:
         How many turns of the run, earlier ones included, were captured and failed, and how it ended.
     """
-    with contextlib.nullcontext(stop) if stop is not None else StopSignals() as signals, signals.gently():
+    own = StopSignals(for_command=False)
+    with contextlib.nullcontext(stop) if stop is not None else own as signals, signals.gently():
         run = _Run(
             plan,
             writer,

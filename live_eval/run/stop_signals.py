@@ -61,18 +61,24 @@ class StopSignals:
     Args:
         now_s: Returns the time in seconds.
         end_soon: Called with a later signal; ends the process after a few seconds by default.
+        for_command: Whether a command owns it, which has to end soon even once it is left. If not, leaving it
+            calls that off.
     """
 
     def __init__(
         self,
         now_s: Callable[[], float] = time.monotonic,
         end_soon: Callable[[], None] | None = None,
+        *,
+        for_command: bool = True,
     ) -> None:
         self.requested = False
         self.last_words = "Interrupted."
         """Printed if the process has to be ended."""
         self._now_s = now_s
         self._end_soon = end_soon or self._end_process_soon
+        self._for_command = for_command
+        self._timer: threading.Timer | None = None
         self._last_s: float | None = None
         self._gentle = 0
         self._cancel: Callable[[], object] | None = None
@@ -87,6 +93,8 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
+        if self._timer is not None and not self._for_command:
+            self._timer.cancel()
 
     @contextlib.contextmanager
     def gently(self) -> Iterator[None]:
@@ -142,9 +150,10 @@ class StopSignals:
             self._cancel()
 
     def _end_process_soon(self) -> None:
-        timer = threading.Timer(_GRACE_S, self._end_process)
-        timer.daemon = True
-        timer.start()
+        if self._timer is None:
+            self._timer = threading.Timer(_GRACE_S, self._end_process)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _end_process(self) -> None:
         with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
-from live_eval.run.runner import SilentObserver
+from live_eval.run.runner import RunOutcome, SilentObserver, play
 from live_eval.run.stop_signals import StopSignals
 
 RATE = 24_000
@@ -185,3 +186,29 @@ def test_what_cannot_be_spoken_over_is_refused_before_anything_is_written(tmp_pa
         assert isinstance(result.exception, UsageError), arguments
         assert message in str(result.exception)
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_campaign_that_was_killed_before_it_began_begins_again(
+    endpoint: str, manifest: Path, tmp_path: Path
+) -> None:
+    config = validate({"endpoint": {"name": "reference"}, "data": {"path": str(manifest)}})
+    plan = DuplexPlan(config=config, repeat=1)
+    await asyncio.to_thread(DuplexCampaign, plan, tmp_path / "c")
+    assert len(list((tmp_path / "c" / "stimuli").iterdir())) > 3
+    await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")
+    assert await outcomes(tmp_path / "c") == {"clean": [{"yielded": 1}]}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_run_with_missing_turns_does_not_end(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
+        return replace(await play(*args, **kwargs), missing=1)
+
+    monkeypatch.setattr("live_eval.duplex.campaign.play", forgetful)
+    ended = await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")
+    assert ended.stopped == "1 turn not recorded"
+    summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))
+    assert not summary["complete"]

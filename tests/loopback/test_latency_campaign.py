@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import RunConfig, validate
-from live_eval.run.runner import SilentObserver
+from live_eval.run.runner import RunOutcome, SilentObserver, play
 from live_eval.run.stop_signals import StopSignals
 
 RATE = 24_000
@@ -372,3 +373,31 @@ def test_what_the_endpoint_cannot_do_is_refused(manifest: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="endpointing needs the turn modes server_vad and manual"):
         Campaign(CampaignPlan(config=settings, endpointing=True), tmp_path / "c")
     assert not (tmp_path / "c").exists()
+
+
+def test_a_campaign_that_was_killed_before_it_began_begins_again(manifest: Path, tmp_path: Path) -> None:
+    settings = config("ws://127.0.0.1:9/v1", manifest)
+    Campaign(CampaignPlan(config=settings, turns=2, concurrency=(2,), inputs_s=(0.5,)), tmp_path / "c")
+    assert {path.name for path in (tmp_path / "c" / "inputs").iterdir()} == {"0.5s", "sentinel"}
+    Campaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
+    (tmp_path / "c" / "inputs" / "notes.txt").touch()
+    with pytest.raises(StoreError, match="found inputs/; choose another folder"):
+        Campaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_point_with_missing_turns_does_not_end(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
+        return replace(await play(*args, **kwargs), missing=1)
+
+    settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
+    plan: dict[str, Any] = {"config": settings, "turns": 2, "concurrency": (1, 2)}
+    with monkeypatch.context() as patch:
+        patch.setattr("live_eval.profile.campaign.play", forgetful)
+        outcome = await held(tmp_path / "c", **plan)
+    assert outcome.stopped == "1 turn of c1 not recorded: the campaign stops here"
+    assert not json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
+    assert not (await held(tmp_path / "c", resume=True, **plan)).stopped
+    assert json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]

@@ -8,7 +8,7 @@ import pytest
 
 from live_eval.errors import StoreError
 from live_eval.recording import AUDIO_FOLDER, RUN_FILE, WIRE_FOLDER, RunWriter, cassette_name
-from live_eval.recording.contents import recorded_files
+from live_eval.recording.contents import check_new, recorded_files
 from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
 
@@ -46,3 +46,54 @@ def test_a_run_begins_where_a_creation_was_killed(tmp_path: Path) -> None:
     (tmp_path / RUN_FILE).touch()
     (tmp_path / ".run.lock").write_text(f"process 999999999 on {os.uname().nodename}")
     RunWriter.create(tmp_path, {}).close()
+
+
+FORM = re.compile(r"set/input-[0-9]\.flac(\.part)?")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [],
+        ["set/input-1.flac", "set/input-2.flac.part"],
+        ["set/input-1.flac", "set/manifest.jsonl"],
+    ],
+)
+def test_a_campaign_begins_among_recordings_of_its_own_form(tmp_path: Path, made: list[str]) -> None:
+    fill(tmp_path / "inputs", made)
+    check_new(tmp_path, "a campaign", made={"inputs": FORM})
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        ["set/manifest.jsonl"],
+        ["set/input-1.flac", "other/manifest.jsonl"],
+        ["set/input-1.flac", "set/speech.flac"],
+        ["input-1.flac"],
+    ],
+)
+def test_a_campaign_does_not_begin_among_recordings_of_others(tmp_path: Path, theirs: list[str]) -> None:
+    fill(tmp_path / "inputs", theirs)
+    with pytest.raises(StoreError, match="found inputs/; choose another folder"):
+        check_new(tmp_path, "a campaign", made={"inputs": FORM})
+
+
+@pytest.mark.parametrize(
+    "link", ["inputs", "inputs/set", "inputs/set/input-1.flac", "inputs/set/manifest.jsonl"]
+)
+def test_a_campaign_does_not_begin_where_a_link_leads_elsewhere(tmp_path: Path, link: str) -> None:
+    fill(tmp_path / "theirs" / "inputs", ["set/input-1.flac", "set/manifest.jsonl"])
+    fill(tmp_path / "c" / "inputs", ["set/input-1.flac", "set/manifest.jsonl"])
+    linked = tmp_path / "c" / link
+    linked.rename(tmp_path / "before")
+    linked.symlink_to(tmp_path / "theirs" / link)
+    with pytest.raises(StoreError, match="found inputs"):
+        check_new(tmp_path / "c", "a campaign", made={"inputs": FORM})
+
+
+def fill(folder: Path, names: list[str]) -> None:
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()

@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from unittest.mock import Mock
 
@@ -124,3 +125,19 @@ def test_handlers_of_before_come_back() -> None:
     with StopSignals():
         assert signal.getsignal(signal.SIGTERM) not in before
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize("for_command", [True, False])
+def test_only_a_command_is_ended_after_it(
+    now: Now, monkeypatch: pytest.MonkeyPatch, *, for_command: bool
+) -> None:
+    end_process = threading.Event()
+    monkeypatch.setattr("live_eval.run.stop_signals._GRACE_S", 0.1)
+    monkeypatch.setattr(StopSignals, "_end_process", lambda _: end_process.set())
+    with StopSignals(now, for_command=for_command) as stop:
+        with stop.gently():
+            send()
+        now.s += 1
+        with pytest.raises(KeyboardInterrupt):
+            send()
+    assert end_process.wait(0.5) == for_command
