@@ -9,19 +9,19 @@ import itertools
 import json
 import os
 import socket
-import struct
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from websockets.frames import Frame, Opcode
 
+from live_eval.sockets.resets import reset_on_close
+
 __all__ = ["ANYWHERE", "Attack", "Attacker", "forget", "handshake", "message", "path_escape", "text"]
 
 MIB = 1 << 20
 ATTEMPTS = 100_000
 AT_A_TIME = 256
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: no port stays in TIME_WAIT
 
 
 class Attacker:
@@ -164,7 +164,7 @@ async def connection_attempts(attacker: Attacker) -> None:
         while (number := next(numbers)) < ATTEMPTS:
             sock = socket.socket()
             sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            reset_on_close(sock)  # so that no port stays in TIME_WAIT
             # One source address has 28,000 ports.
             sock.bind((f"127.0.0.{1 + number % 8}", 0))
             with contextlib.suppress(OSError):

@@ -227,18 +227,18 @@ def pauses() -> Iterator[list[float]]:
     found: list[float] = []
     begun_ns = 0
 
-    def told(phase: str, info: dict[str, int]) -> None:
+    def note(phase: str, info: dict[str, int]) -> None:
         nonlocal begun_ns
         if phase == "start":
             begun_ns = time.monotonic_ns()
         elif info["generation"] == 2:
             found.append((time.monotonic_ns() - begun_ns) / 1e6)
 
-    gc.callbacks.append(told)
+    gc.callbacks.append(note)
     try:
         yield found
     finally:
-        gc.callbacks.remove(told)
+        gc.callbacks.remove(note)
 
 
 async def soak(endpoint: str, turns: int, sessions: int, speech_ms: int, folder: Path, watch: Watch) -> bool:

@@ -1,7 +1,7 @@
 """Measure the tables of docs/faults.md and docs/impair.md.
 
 Run ``PYTHONPATH=. .venv/bin/python scripts/fault_table.py`` in the root of the repository: a run of one
-turn for each fault and dialect, eight at a time, about ten minutes on two cores. Prints how long it took,
+turn for each fault and dialect, eight at a time, five to ten minutes on two cores. Prints how long it took,
 at which load, and the cells that differ from what the catalogue expects: the exit status is then 1.
 """
 

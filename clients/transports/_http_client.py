@@ -107,7 +107,7 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         await super().close(abort_ssl=abort_ssl)
 
     async def _create_connection(self, *args: Any) -> ResponseHandler:
-        # What a connector of one's own overrides, as `aiohttp.UnixConnector` does.
+        # What aiohttp's own connectors override, as `UnixConnector` does.
         protocol = await super()._create_connection(*args)
         transport = protocol.transport
         if transport is not None:  # else it has ended already

@@ -7,8 +7,6 @@ import re
 import socket
 import ssl
 from collections.abc import Collection, Mapping
-from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from functools import cache
 from urllib.parse import SplitResult, unquote_plus, urlsplit
 
@@ -19,6 +17,7 @@ from live_eval.clients.dialects._openai_errors import retry_after_s as told_wait
 from live_eval.clients.toolkit import Fields, hide_secrets
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
+from live_eval.text.http_dates import seconds_until
 
 __all__ = ["Address", "retry_after_s", "system_tls"]
 
@@ -190,14 +189,8 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
         return None
     if _SECONDS.fullmatch(value.strip()):
         return float(value)  # infinite for hundreds of digits, which is longer than anyone waits
-    try:
-        until_s = parsedate_to_datetime(value).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    now_s = wall_ns / 1e9
-    with suppress(ValueError, OverflowError):
-        now_s = parsedate_to_datetime(date).timestamp() if date is not None else now_s
-    return max(0.0, until_s - now_s)
+    left_s = seconds_until(value, wall_ns, date)
+    return None if left_s is None else max(0.0, left_s)
 
 
 def _told(body: bytes) -> tuple[FailureKind | None, str]:

@@ -14,12 +14,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-from live_eval.run.stop_signals import STOP_SIGNALS
+from live_eval.run.stop_signals import STOP_SIGNALS, end_process
 
 __all__ = ["prompt_exit"]
 
 _GRACE_S = 2.0
-_STATUS = 128 + signal.SIGINT
+_LAST_WORDS = "Interrupted."
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
         with reader:
             while numbers := reader.recv(16):  # nothing once the writer is closed
                 if any(number in STOP_SIGNALS for number in numbers) and not left.wait(_GRACE_S):
-                    _end(end)
+                    end_process(_LAST_WORDS, end)
 
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()
@@ -51,15 +51,9 @@ def prompt_exit(end: Callable[[int], object] = os._exit) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         left.set()
-        _end(end)
+        end_process(_LAST_WORDS, end)
         raise
     finally:
         left.set()
         signal.set_wakeup_fd(before)
         writer.close()
-
-
-def _end(end: Callable[[int], object]) -> None:
-    with contextlib.suppress(OSError):
-        os.write(2, b"Interrupted.\n")
-    end(_STATUS)

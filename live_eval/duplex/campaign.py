@@ -20,7 +20,7 @@ from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.duplex.outcomes import Outcome
 from live_eval.duplex.probes import SENTINEL, Probe, Trial, probes_for, sentinel, trials_of
-from live_eval.duplex.stimuli import RECORDING, Recorded, StimulusTrial, write_stimuli
+from live_eval.duplex.stimuli import Recorded, StimulusTrial, write_stimuli
 from live_eval.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
@@ -129,7 +129,7 @@ class DuplexCampaign:
         )  # refuses what is wrong before anything is written
         if (folder / DUPLEX_CAMPAIGN.file_name).exists():
             raise StoreError(f"{folder}: holds a campaign already; choose another folder")
-        check_new(folder, "a campaign", (f"{DUPLEX_CAMPAIGN.file_name}.part",), {_STIMULI: RECORDING})
+        check_new(folder, "a campaign", (f"{DUPLEX_CAMPAIGN.file_name}.part",), (_STIMULI,))
         stimuli = [
             StimulusTrial(trial_id=each.trial_id, topic=each.probe, lines=each.lines) for each in trials
         ]

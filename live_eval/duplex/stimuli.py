@@ -28,7 +28,6 @@ from live_eval.types import Anchor, SpeechBoundaries, SpeechKind, SpokenPart
 
 __all__ = [
     "RATE_HZ",
-    "RECORDING",
     "Composer",
     "Gap",
     "Line",
@@ -43,8 +42,6 @@ __all__ = [
 ]
 
 RATE_HZ = 24_000
-RECORDING = re.compile(r"[a-z-]+-[0-9a-f]{8}\.flac(\.part)?|own-[0-9a-f]{8}-[^/]+")
-"""Form of the name of a stimulus."""
 _OTHER_VOICE = 0.8
 """Another voice is the bundled one, played at this share of its rate: lower, and as if of a larger person."""
 _MANIFEST = "manifest.jsonl"

@@ -25,7 +25,7 @@ from live_eval.profile.campaign_file import (
     read_campaign_file,
     write_campaign_file,
 )
-from live_eval.profile.inputs import RECORDING, write_inputs, write_sentinel
+from live_eval.profile.inputs import write_inputs, write_sentinel
 from live_eval.profile.points import (
     LONGEST_WARM,
     CampaignPlan,
@@ -114,7 +114,7 @@ class Campaign:
                 f"{folder}: holds a campaign already; choose another folder, or continue it with --resume"
             )
         if not resume:
-            check_new(folder, "a campaign", (f"{CAMPAIGN_FILE}.part",), {_INPUTS: RECORDING})
+            check_new(folder, "a campaign", (f"{CAMPAIGN_FILE}.part",), (_INPUTS,))
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._created = facts.get("created", now)
         self._priority: str | None = part_of(facts, "machine").get("priority")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,7 @@ from live_eval.speech.boundaries import BoundaryCache, case_boundaries
 from live_eval.timing import audible_end
 from live_eval.types import Case
 
-__all__ = ["RECORDING", "write_inputs", "write_sentinel"]
-
-RECORDING = re.compile(r"(sentinel/sentinel|[0-9.]+s/input-[0-9]+)\.flac(\.part)?")
-"""Form of the path of a recording in a campaign's folder of inputs."""
+__all__ = ["write_inputs", "write_sentinel"]
 
 _RATE_HZ = 24_000
 _MOST_INPUTS = 12

@@ -9,8 +9,9 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
@@ -26,7 +27,15 @@ from live_eval.recording.schema import (
     WIRE_FOLDER,
 )
 
-__all__ = ["check_new", "files_in", "holds_recordings", "orphans", "recorded_files"]
+__all__ = [
+    "CAMPAIGN_FORMS",
+    "FolderForms",
+    "check_new",
+    "files_in",
+    "holds_recordings",
+    "orphans",
+    "recorded_files",
+]
 
 _STEM = r"[A-Za-z0-9_-]{1,60}-[0-9a-f]{10}"
 _FORMS = {
@@ -36,8 +45,36 @@ _FORMS = {
 }
 """Forms of the names of recorded files, by folder; `file_stem` and `cassette_name` begin the first two."""
 _OF_ATTEMPTS = (AUDIO_FOLDER, WIRE_FOLDER)
-_MANIFEST = "manifest.jsonl"
 _NAMED = 5
+
+
+class FolderForms(NamedTuple):
+    """Forms of the paths in a folder that live-eval fills.
+
+    Args:
+        recording: Of a recording.
+        manifest: Of a manifest of recordings next to it; None where there are none.
+    """
+
+    recording: re.Pattern[str]
+    manifest: re.Pattern[str] | None = None
+
+    def fits(self, path: str) -> bool:
+        """Return whether a path has one of the forms."""
+        return any(form.fullmatch(path) for form in self if form is not None)
+
+
+CAMPAIGN_FORMS = {
+    "inputs": FolderForms(
+        re.compile(r"(sentinel/sentinel|[0-9.]+s/input-[0-9]+)\.flac(\.part)?"),
+        re.compile(r"(sentinel|[0-9.]+s)/manifest\.jsonl"),
+    ),
+    "stimuli": FolderForms(
+        re.compile(r"[a-z-]+-[0-9a-f]{8}\.flac(\.part)?|own-[0-9a-f]{8}-[^/]+"),
+        re.compile(r"manifest\.jsonl"),
+    ),
+}
+"""What campaigns make to play, by folder: `profile.inputs` the one, `duplex.stimuli` the other."""
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
@@ -98,7 +135,7 @@ def check_new(
     folder: Path,
     what: str,
     begun: Collection[str] = (),
-    made: Mapping[str, re.Pattern[str]] | None = None,
+    made: Collection[str] = (),
 ) -> None:
     """Refuse to begin a run or a campaign in a folder that already holds something.
 
@@ -106,19 +143,17 @@ def check_new(
         folder: Where it is to begin.
         what: What begins, in words.
         begun: Names that may be there, since a creation that was killed leaves them; folders only if empty.
-        made: Folders that may be there for the same reason, with recordings whose paths have this form, and
-            their manifests; by name.
+        made: Folders of `CAMPAIGN_FORMS` that may be there for the same reason, with what has these forms.
 
     Raises:
         StoreError: It holds something else, or cannot be read.
     """
-    forms = made or {}
     try:
         there = [
             f"{path.name}{os.sep}" if path.is_dir() else path.name
             for path in (sorted(folder.iterdir()) if os.path.lexists(folder) else ())
             if path.name not in begun or (path.is_dir() and any(path.iterdir()))
-            if not (path.name in forms and _holds_only(path, forms[path.name]))
+            if not (path.name in made and _holds_only(path, CAMPAIGN_FORMS[path.name]))
         ]
     except OSError as error:
         raise StoreError(f"{folder}: expected a folder to write {what} to: {error.strerror}") from None
@@ -129,8 +164,8 @@ def check_new(
         )
 
 
-def _holds_only(folder: Path, form: re.Pattern[str]) -> bool:
-    """Return whether a folder holds nothing but recordings of a form, and manifests beside them.
+def _holds_only(folder: Path, forms: FolderForms) -> bool:
+    """Return whether a folder holds nothing but recordings of a form, and the manifests next to them.
 
     A manifest without a recording is somebody else's: live-eval writes it last.
     """
@@ -139,10 +174,9 @@ def _holds_only(folder: Path, form: re.Pattern[str]) -> bool:
     inside = sorted(folder.rglob("*"))
     if any(path.is_symlink() or not (path.is_dir() or path.is_file()) for path in inside):
         return False
-    files = [path for path in inside if path.is_file()]
-    recordings = {path for path in files if form.fullmatch(path.relative_to(folder).as_posix())}
-    recorded = {path.parent for path in recordings}
-    return all(path in recordings or (path.name == _MANIFEST and path.parent in recorded) for path in files)
+    files = {path: path.relative_to(folder).as_posix() for path in inside if path.is_file()}
+    recorded = {path.parent for path, name in files.items() if forms.recording.fullmatch(name)}
+    return all(forms.fits(name) and path.parent in recorded for path, name in files.items())
 
 
 def files_in(folder: Path) -> Iterator[Path]:

@@ -53,15 +53,20 @@ def kind_of(folder: Path) -> FolderKind | None:
 
 def _search(root: Path) -> Iterator[FoundFolder]:
     """Yield the runs and campaigns in a folder, or the folder itself."""
-    for folder in [root] if kind_of(root) is not None else _folders_in(root):
-        kind = kind_of(folder)
-        if kind is None:
-            continue
-        yield FoundFolder(folder, kind)
-        if kind != "run":
-            for run in _folders_in(folder):
-                if kind_of(run) == "run":
-                    yield FoundFolder(run, "run", folder)
+    found = list(_in(root))
+    yield from found or (each for folder in _folders_in(root) for each in _in(folder))
+
+
+def _in(folder: Path) -> Iterator[FoundFolder]:
+    """Yield the run in a folder, or the campaign with its runs; nothing where there is none."""
+    kind = kind_of(folder)
+    if kind is None:
+        return
+    yield FoundFolder(folder, kind)
+    if kind != "run":
+        for run in _folders_in(folder):
+            if kind_of(run) == "run":
+                yield FoundFolder(run, "run", folder)
 
 
 def _folders_in(folder: Path) -> list[Path]:

@@ -14,7 +14,14 @@ from pathlib import Path
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._lock import WriterLock, is_held
-from live_eval.recording.contents import files_in, holds_recordings, orphans, recorded_files
+from live_eval.recording.contents import (
+    CAMPAIGN_FORMS,
+    FolderForms,
+    files_in,
+    holds_recordings,
+    orphans,
+    recorded_files,
+)
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -41,12 +48,8 @@ _PART = ".part"
 _PAGE = "report.html"
 _OTHERS = (f"{_PAGE}{_PART}", _PAGE, "reference-endpoint.log")
 _CAMPAIGN_FILES = ("campaign.json", "latency.html", "words.json", "duplex.json", "duplex.html")
-_CAMPAIGN_FOLDERS = {
-    "inputs": re.compile(r"[^/]+/((sentinel|input-[0-9]+)\.flac(\.part)?|manifest\.jsonl)"),
-    "stimuli": re.compile(r"([a-z-]+-[0-9a-f]{8}\.flac(\.part)?|own-[0-9a-f]{8}-[^/]+|manifest\.jsonl)"),
-    "sounds": re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"),
-}
-"""Recordings that campaigns and their reports make: forms of the paths, by folder."""
+_REPORT_FORMS = {"sounds": FolderForms(re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"))}
+_CAMPAIGN_FOLDERS = {**CAMPAIGN_FORMS, **_REPORT_FORMS}
 
 
 def is_busy(folder: Path) -> bool:
@@ -162,11 +165,11 @@ def delete_campaign(folder: Path) -> list[Path]:
     return _removed_if_empty(folder)
 
 
-def _delete_sounds(folder: Path, form: re.Pattern[str]) -> None:
-    """Delete the files in a folder and its folders whose paths have a form, and what is empty then."""
+def _delete_sounds(folder: Path, forms: FolderForms) -> None:
+    """Delete the files in a folder and its folders whose paths have these forms, and what is empty then."""
     inside = sorted(folder.rglob("*"), reverse=True)
     for path in inside:
-        if form.fullmatch(path.relative_to(folder).as_posix()) and (path.is_symlink() or path.is_file()):
+        if forms.fits(path.relative_to(folder).as_posix()) and (path.is_symlink() or path.is_file()):
             _remove(path)
     for path in (*inside, folder):
         _remove_empty(path)

@@ -2,6 +2,7 @@
 
 from live_eval.redaction.keys import find_key, has_key, key_source, key_variable
 from live_eval.redaction.redactor import (
+    MASK,
     PUBLIC_QUERY,
     SECRET_FIELDS,
     SECRETS,
@@ -14,6 +15,7 @@ from live_eval.redaction.redactor import (
 )
 
 __all__ = [
+    "MASK",
     "PUBLIC_QUERY",
     "SECRETS",
     "SECRET_FIELDS",

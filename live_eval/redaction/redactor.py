@@ -26,6 +26,7 @@ from live_eval.text.messages import has_too_many_values
 from live_eval.types import Secret
 
 __all__ = [
+    "MASK",
     "PUBLIC_QUERY",
     "SECRETS",
     "SECRET_FIELDS",
@@ -55,7 +56,9 @@ SECRET_FIELDS = frozenset(
 PUBLIC_QUERY = frozenset({"api-version", "api_version", "deployment", "model"})
 """Query parameters whose values are never secrets."""
 
-_MASK = "***"
+MASK = "***"
+"""What stands in place of a secret."""
+
 _LEAST_CHARACTERS = 8
 _LONGEST_WORD = 15
 _LONGEST_PIECE = 1_000
@@ -71,7 +74,7 @@ _WORD = re.compile(r"[^\W\d_][a-z]*")
 _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
 # Matches only at the beginning of a word: otherwise it takes quadratic time on long ones.
 # Three stars around plain words are emphasis; in a key they stand next to a digit or a sign, or are more.
-_HALF_MASKED_KEY = re.compile(
+_HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
@@ -84,7 +87,7 @@ _ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
 def mask_halves(text: str) -> str:
     """Return text without logins in addresses, and without keys that an endpoint masked only in part."""
     text = _without_logins(text)
-    return _HALF_MASKED_KEY.sub(_MASK, text) if _MASK in text else text
+    return _HALFMASKED_KEY.sub(MASK, text) if MASK in text else text
 
 
 def _without_logins(text: str) -> str:
@@ -124,9 +127,9 @@ def public_url(url: str) -> str:
         scheme, _, place = _broken(url)
         name, colon, port = place.partition(":")
         if colon and not port.partition("/")[0].isdigit() and not place.startswith("["):  # rather a login
-            place = f"{name}:{_MASK}"
+            place = f"{name}:{MASK}"
         return scheme + place
-    query = "&".join(f"{pair.partition('=')[0]}={_MASK}" for pair in parts.query.split("&") if pair)
+    query = "&".join(f"{pair.partition('=')[0]}={MASK}" for pair in parts.query.split("&") if pair)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=host, query=query, fragment=""))
 
@@ -145,7 +148,7 @@ def _public_address(text: str) -> str:
     """Return a setting that may be an address, safe to show."""
     if ice := _ICE.fullmatch(text):
         login, at, place = ice[2].rpartition("@")
-        return f"{ice[1]}{_MASK if login else ''}{at}{place}"
+        return f"{ice[1]}{MASK if login else ''}{at}{place}"
     return public_url(text) if _URL.fullmatch(text) else _without_logins(text)
 
 
@@ -164,7 +167,7 @@ def public_settings(value: Any) -> Any:
 
 def _public_setting(name: str, value: Any) -> tuple[str, Any]:
     if _names_secret(str(name)) and _texts(value):
-        return name, _MASK
+        return name, MASK
     return name, public_url(value) if _is_url(str(name), value) else public_settings(value)
 
 
@@ -324,13 +327,13 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         for spelling in self._spellings:  # longest first; much faster than one pattern of all
-            text = text.replace(spelling, _MASK)
+            text = text.replace(spelling, MASK)
         if self._decoded(text):
-            text = self._known().sub(_MASK, text)
+            text = self._known().sub(MASK, text)
             if plain := self._decoded(text):  # encoded twice: the result stays decoded
                 text = self.text(plain)
         if "sk-" in text or "Bearer" in text:
-            text = _SECRET_TEXT.sub(_MASK, text)
+            text = _SECRET_TEXT.sub(MASK, text)
         return _without_logins(text)
 
     def _decoded(self, text: str) -> str:
@@ -350,7 +353,7 @@ class Redactor:
     def binary(self, data: bytes) -> bytes:
         """Return bytes without the secrets that they contain as text."""
         for spelling in self._spellings:
-            data = data.replace(spelling.encode("utf-8", "surrogatepass"), _MASK.encode())
+            data = data.replace(spelling.encode("utf-8", "surrogatepass"), MASK.encode())
         return data
 
     def values(self, value: Any) -> Any:
@@ -362,7 +365,7 @@ class Redactor:
         return _mapped(value, self.text, self._member)
 
     def _member(self, name: str, value: Any) -> tuple[str, Any]:
-        return self.text(str(name)), _MASK if value and name in self._fields else self.body(value)
+        return self.text(str(name)), MASK if value and name in self._fields else self.body(value)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
         """Return messages, as JSON values, without secrets that are spread over several of them.
@@ -402,7 +405,7 @@ class Redactor:
                 text = pieces[number] if before is None else before
                 begin = max(0, match.start() - starts[number])
                 end = min(len(pieces[number]), match.end() - starts[number])
-                changed[number] = text[:begin] + (_MASK if number == first else "") + text[end:]
+                changed[number] = text[:begin] + (MASK if number == first else "") + text[end:]
         return changed
 
 
@@ -476,7 +479,7 @@ class Concealer:
         plain = self._plain(text)
         if has_too_many_values(text):
             plain = _LITERAL.sub(self._literal, plain)
-            return self._broken.sub(rf'\1"{_MASK}"', plain)
+            return self._broken.sub(rf'\1"{MASK}"', plain)
         holds_one = self._holds_one.search(text) is not None
         if plain == text and not holds_one and "\\" not in text:
             return text
@@ -484,7 +487,7 @@ class Concealer:
             value = orjson.loads(text)
             masked = self._masked(value)
         except (orjson.JSONDecodeError, RecursionError):
-            return self._broken.sub(rf'\1"{_MASK}"', plain) if holds_one else plain
+            return self._broken.sub(rf'\1"{MASK}"', plain) if holds_one else plain
         if masked == value:
             return text
         try:
@@ -519,4 +522,4 @@ class Concealer:
             return self._plain(name), self._masked(value)
         for text in _texts(value):
             self._secrets.learn(text)
-        return self._plain(name), _MASK
+        return self._plain(name), MASK

@@ -19,7 +19,7 @@ from live_eval.errors import FailureKind
 from live_eval.run.retries import Backoff
 from live_eval.types import Failure
 
-__all__ = ["LOST_CONTACT", "UNREACHABLE", "Contact", "Outage", "OutageGate"]
+__all__ = ["LOST_CONTACT", "MISSES_OF_OUTAGE", "UNREACHABLE", "Contact", "Outage", "OutageGate"]
 
 UNREACHABLE = frozenset(
     {
@@ -58,7 +58,8 @@ _ANSWERS = frozenset(
 )
 """The failures of a session that an endpoint refused, and so was there."""
 
-_MOST_IN_A_ROW = 2  # a third makes an outage
+MISSES_OF_OUTAGE = 3
+"""So many sessions in a row that cannot be opened are an outage."""
 _LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
 _LONGEST_NS = 10**18  # about thirty years
 
@@ -222,7 +223,7 @@ class OutageGate:
             return self._doubt
         self._missed = sorted([*self._missed, entered_ns])
         if self._outage is None:
-            if len(self._missed) <= _MOST_IN_A_ROW:
+            if len(self._missed) < MISSES_OF_OUTAGE:
                 return Contact.DOUBT
             began_ns = self._missed[0]
             wall_ns = self._clock.wall_ns() - (self._clock.now_ns() - began_ns)

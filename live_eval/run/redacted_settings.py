@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from live_eval.errors import UsageError
-from live_eval.redaction import SECRETS, public_settings
+from live_eval.redaction import MASK, SECRETS, public_settings
 
 __all__ = ["SettingPath", "check_repeated", "public_config", "redacted_paths"]
-
-_MASK = "***"
 
 SettingPath: TypeAlias = tuple[str, ...]
 """The keys that lead to a setting: table, key, and those within a table of its own."""
@@ -98,7 +96,7 @@ def _at(value: Any, path: SettingPath) -> Any:
 def _is_masked(value: Any) -> bool:
     match value:
         case str():
-            return _MASK in value
+            return MASK in value
         case list() | tuple():
             return any(map(_is_masked, value))
     return False

@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.errors import RunFileError, UsageError
-from live_eval.redaction import SECRETS, key_source, key_variable
+from live_eval.redaction import MASK, SECRETS, key_source, key_variable
 from live_eval.reference import REFERENCE
 from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
@@ -330,7 +330,7 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None) -> str:
         return f"{where}unknown key {key!r}{hint}; allowed here: {', '.join(allowed)}"
     fields = _table_of(keys[:1])
     about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
-    shown = "***" if keys[-1:] and keys[-1].endswith(_PASTED) else repr(mistake["input"])
+    shown = MASK if keys[-1:] and keys[-1].endswith(_PASTED) else repr(mistake["input"])
     return f"{where}{key} = {shown}: {mistake['msg']}{about}"
 
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from live_eval.recording.record import TurnRecord
+from live_eval.run.outages import MISSES_OF_OUTAGE
 from live_eval.run.plan import Job
 
 __all__ = ["DueSession", "SessionQueue"]
 
 _MOST_CUTS = 2
-_MOST_PROBES = 3  # so many sessions that cannot be opened are an outage
 
 
 @dataclass(slots=True, eq=False)
@@ -129,14 +129,17 @@ class SessionQueue:
         found_none = False  # that the endpoint is away; then all failures in doubt count
         if asked is not None:
             asked.probes += 1
-            found_none = doubt_since_ns is None or asked.probes >= _MOST_PROBES
+            found_none = doubt_since_ns is None or asked.probes >= MISSES_OF_OUTAGE
         elif doubt_since_ns is not None:
             self._doubts.append(_Doubt(session, records, doubt_since_ns))
         else:
             self._counted.append(records)
-        counts = [found_none or self._opened_since(each.since_ns) for each in self._doubts]
-        self._counted += [each.records for each, does in zip(self._doubts, counts, strict=True) if does]
-        self._doubts = [each for each, does in zip(self._doubts, counts, strict=True) if not does]
+        doubts, self._doubts = self._doubts, []
+        for each in doubts:
+            if found_none or self._opened_since(each.since_ns):
+                self._counted.append(each.records)
+            else:
+                self._doubts.append(each)
         counted, self._counted = self._counted, []
         self._wake()
         return counted

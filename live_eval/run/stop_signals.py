@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP, from the beginning of a command to its end: one owner, whatever it plays.
+"""Ctrl-C, SIGTERM and SIGHUP, from the beginning of a command to its end: one owner for all that it plays.
 
 The first signal asks what is being played to stop. A later one ends the command at once, and kills it where
 it does not end within seconds, as while it waits for a disk or a locked database: a run survives that.
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
 
-__all__ = ["STOP_SIGNALS", "StopSignals", "close_lost_terminal", "stop_signals"]
+__all__ = ["STOP_SIGNALS", "StopSignals", "close_lost_terminal", "end_process", "stop_signals"]
 
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
 STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)))
@@ -49,6 +49,19 @@ def close_lost_terminal() -> None:
                 null = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(null, descriptor)
                 os.close(null)
+
+
+def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> None:
+    """End the process at once, as interrupted, after a line on standard error.
+
+    Args:
+        last_words: The line.
+        end: Ends the process with a status.
+    """
+    with contextlib.suppress(OSError):
+        show_cursor = _SHOW_CURSOR if os.isatty(2) else ""
+        os.write(2, f"{show_cursor}{last_words}\n".encode())
+    end(128 + signal.SIGINT)
 
 
 class StopSignals:
@@ -151,12 +164,6 @@ class StopSignals:
 
     def _end_process_soon(self) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(_GRACE_S, self._end_process)
+            self._timer = threading.Timer(_GRACE_S, lambda: end_process(self.last_words))
             self._timer.daemon = True
             self._timer.start()
-
-    def _end_process(self) -> None:
-        with contextlib.suppress(OSError):
-            show_cursor = _SHOW_CURSOR if os.isatty(2) else ""
-            os.write(2, f"{show_cursor}{self.last_words}\n".encode())
-        os._exit(128 + signal.SIGINT)

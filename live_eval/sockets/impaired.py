@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
-import socket
-import struct
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -20,6 +18,7 @@ from live_eval.impair.packets import PacketPath, is_damaged, is_media
 from live_eval.impair.streams import StreamPath
 from live_eval.sockets.datagrams import StampedDatagram
 from live_eval.sockets.delays import DelayedBytes, DelayLine
+from live_eval.sockets.resets import reset_on_close
 from live_eval.sockets.stamps import Stamp
 from live_eval.sockets.stream import StreamTransport
 from live_eval.types import StampKind
@@ -216,8 +215,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
     def _reset(self) -> None:
         """Reset the connection, for both sides, unless it has ended."""
         if not self._lower.is_closing():
-            sock = self._lower.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reset_on_close(self._lower.get_extra_info("socket"))
             self._was_reset = True
             self._drop()
             self._lower.abort()

@@ -11,9 +11,7 @@ import asyncio
 import contextlib
 import logging
 import re
-import socket
 import ssl
-import struct
 from http import HTTPStatus
 from typing import Self
 from urllib.parse import urlsplit
@@ -24,6 +22,7 @@ from live_eval.impair import Impairment
 from live_eval.sockets.hosts import is_local_page, is_rebound
 from live_eval.sockets.http_connections import MOST_HEADER_S
 from live_eval.sockets.impaired import ImpairedStream
+from live_eval.sockets.resets import reset_on_close
 
 __all__ = ["ImpairingProxy"]
 
@@ -43,7 +42,6 @@ _REFUSE_S = 2.0
 _REQUEST = re.compile(rb"[A-Z]+ /\S* HTTP/1\.[01]")
 _HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\Z")
 _OF_THE_CONNECTION = (b"connection", b"keep-alive", b"upgrade", b"http2-settings")
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
 
 _log = logging.getLogger(__name__)
 
@@ -137,7 +135,7 @@ class ImpairingProxy:
             await _refuse(reader, writer, refusal)
         except ConnectionResetError:
             with contextlib.suppress(OSError):
-                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                reset_on_close(writer.get_extra_info("socket"))
         except (OSError, EOFError, asyncio.CancelledError) as error:
             _log.debug("connection %s ended: %r", name, error)
         finally:

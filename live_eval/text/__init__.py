@@ -1,1 +1,1 @@
-"""Text files, limits on messages, and wording."""
+"""Text files, limits on messages, dates of HTTP, and wording."""

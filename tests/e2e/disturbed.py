@@ -20,7 +20,7 @@ from live_eval.recording import RunReader, ScoreReader
 from live_eval.reference.engine.signals import calibration_speech
 from tests.e2e.helpers import LIVE_EVAL
 
-__all__ = ["Command", "Endpoint", "commanding", "endpoint", "recorded", "speech", "until"]
+__all__ = ["Command", "Endpoint", "commanding", "endpoint", "recorded", "run_arguments", "speech", "until"]
 
 _RATE_HZ = 24_000
 _LONGEST_S = 180.0
@@ -46,6 +46,13 @@ def speech(folder: Path, number: int, *, turns: int = 1) -> Path:
     path = folder / "speech.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return path
+
+
+def run_arguments(base_url: str, data: Path, out: Path, *judges: str) -> list[str | Path]:
+    """Return the arguments of a run that plays one turn after the other, by default with one quick judge."""
+    where = ("--base-url", base_url, "--data", data, "--out", out)
+    how = ("--concurrency", "1", "--turn-mode", "manual", "--word-times", "off", "--no-report")
+    return ["run", "--endpoint", "reference", *where, *how, *(judges or ("--judges", "bleu"))]
 
 
 @dataclass

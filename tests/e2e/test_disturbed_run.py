@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.disturbed import commanding, endpoint, recorded, speech, until
+from tests.e2e.disturbed import commanding, endpoint, recorded, run_arguments, speech, until
 from tests.e2e.helpers import live_eval
 
 pytestmark = [
@@ -21,26 +21,12 @@ pytestmark = [
 ]
 
 TURNS = 6
-SHARED = (
-    "--concurrency",
-    "1",
-    "--turn-mode",
-    "manual",
-    "--word-times",
-    "off",
-    "--judges",
-    "bleu",
-    "--no-report",
-)
 
 
 def test_a_suspended_run_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with endpoint(tmp_path) as one:
-        with commanding(
-            *("run", "--endpoint", "reference", "--base-url", one.base_url, *SHARED),
-            *("--data", speech(tmp_path, TURNS), "--out", out),
-        ) as run:
+        with commanding(*run_arguments(one.base_url, speech(tmp_path, TURNS), out)) as run:
             for turns in (2, 4):
                 until(lambda turns=turns: recorded(out)[0] >= turns)  # type: ignore[misc]
                 run.signal(signal.SIGSTOP)
@@ -58,25 +44,21 @@ def test_a_run_on_a_full_disk_stops_with_a_message_and_is_resumed(tmp_path: Path
         resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
     with endpoint(tmp_path) as one:
-        arguments = ("run", "--endpoint", "reference", "--base-url", one.base_url, *SHARED)
-        options = ("--data", speech(tmp_path, TURNS), "--out", out)
-        with commanding(*arguments, *options, before=little_room) as run:
+        arguments = run_arguments(one.base_url, speech(tmp_path, TURNS), out)
+        with commanding(*arguments, before=little_room) as run:
             status, said = run.end()
         assert status == 2, said
         assert "--resume" in said
         before = recorded(out)[0]
         assert before < TURNS
-        live_eval(*arguments, *options, "--resume")
+        live_eval(*arguments, "--resume")
     assert recorded(out) == (TURNS, TURNS)
 
 
 def test_a_run_waits_for_a_program_that_locks_its_database(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with endpoint(tmp_path) as one:
-        with commanding(
-            *("run", "--endpoint", "reference", "--base-url", one.base_url, *SHARED),
-            *("--data", speech(tmp_path, TURNS), "--out", out),
-        ) as run:
+        with commanding(*run_arguments(one.base_url, speech(tmp_path, TURNS), out)) as run:
             until(lambda: recorded(out)[0] >= 2)
             with contextlib.closing(sqlite3.connect(out / "run.sqlite", isolation_level=None)) as db:
                 db.execute("PRAGMA busy_timeout = 10000")
@@ -93,10 +75,7 @@ def test_a_read_only_folder_is_refused_before_anything_is_played(tmp_path: Path)
     manifest = speech(tmp_path, 1)
     tmp_path.chmod(0o500)
     try:
-        with commanding(
-            *("run", "--endpoint", "reference", "--base-url", "ws://127.0.0.1:9/v1", *SHARED),
-            *("--data", manifest, "--out", tmp_path / "run"),
-        ) as run:
+        with commanding(*run_arguments("ws://127.0.0.1:9/v1", manifest, tmp_path / "run")) as run:
             status, said = run.end()
     finally:
         tmp_path.chmod(0o700)

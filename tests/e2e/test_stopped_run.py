@@ -17,20 +17,23 @@ from typing import Any
 import pytest
 
 from live_eval.recording import RunReader
-from tests.e2e.disturbed import commanding, endpoint, recorded, speech, until
+from tests.e2e.disturbed import (
+    Command,
+    Endpoint,
+    commanding,
+    endpoint,
+    recorded,
+    run_arguments,
+    speech,
+    until,
+)
 from tests.e2e.helpers import LIVE_EVAL, live_eval
 
 pty = pytest.importorskip("pty", reason="needs POSIX terminals")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TURNS = 5
-SHARED = ("--concurrency", "1", "--turn-mode", "manual", "--word-times", "off", "--no-report")
 PROMPTLY_S = 40.0
-
-
-def arguments(base_url: str, data: Path, out: Path, *judges: str) -> list[str | Path]:
-    where = ("--base-url", base_url, "--data", data, "--out", out)
-    return ["run", "--endpoint", "reference", *where, *SHARED, *(judges or ("--judges", "bleu"))]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +48,7 @@ SCALES = ("context_fit", "response_naturalness", "colloquialism_degree", "speech
 
 
 class Model(ThreadingHTTPServer):
-    """A model that judges at once until it is told to think."""
+    """A model that judges at once, and not at all once it `thinks`."""
 
     daemon_threads = True
 
@@ -101,64 +104,60 @@ def judging() -> Iterator[Model]:
             model.shutdown()
 
 
+@contextlib.contextmanager
+def being_played(out: Path) -> Iterator[tuple[Endpoint, Command]]:
+    """Begin a run, and wait for its second turn; after the block, which stops it, the run is resumed."""
+    folder = out.parent
+    with endpoint(folder) as one:
+        command = run_arguments(one.base_url, speech(folder, TURNS), out)
+        with commanding(*command) as run:
+            until(lambda: recorded(out)[0] >= 2)
+            yield one, run
+        live_eval(*command, "--resume")
+    assert recorded(out) == (TURNS, TURNS)
+
+
 def test_a_second_ctrl_c_ends_a_run_that_cannot_write(tmp_path: Path) -> None:
     """The first one waits for the turn that is being written; another program has locked the database."""
     out = tmp_path / "run"
-    with endpoint(tmp_path) as one:
-        command = arguments(one.base_url, speech(tmp_path, TURNS), out)
-        with commanding(*command) as run:
-            until(lambda: recorded(out)[0] >= 2)
-            with contextlib.closing(sqlite3.connect(out / "run.sqlite", isolation_level=None)) as db:
-                db.execute("PRAGMA busy_timeout = 10000")
-                db.execute("BEGIN IMMEDIATE")
-                before = recorded(out)[0]
-                time.sleep(3)
-                run.signal(signal.SIGINT)
-                time.sleep(1.5)
-                assert run.process.poll() is None
-                run.signal(signal.SIGINT)
-                status, said = run.end(PROMPTLY_S)
+    with being_played(out) as (_, run):
+        with contextlib.closing(sqlite3.connect(out / "run.sqlite", isolation_level=None)) as db:
+            db.execute("PRAGMA busy_timeout = 10000")
+            db.execute("BEGIN IMMEDIATE")
+            before = recorded(out)[0]
+            time.sleep(3)
+            run.signal(signal.SIGINT)
+            time.sleep(1.5)
+            assert run.process.poll() is None
+            run.signal(signal.SIGINT)
+            status, said = run.end(PROMPTLY_S)
         assert status == 130, said
         assert "--resume" in said
         assert recorded(out)[0] == before
-        live_eval(*command, "--resume")
-    assert recorded(out) == (TURNS, TURNS)
 
 
 def test_ctrl_c_ends_a_run_whose_endpoint_takes_no_leave(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with endpoint(tmp_path) as one:
-        command = arguments(one.base_url, speech(tmp_path, TURNS), out)
-        with commanding(*command) as run:
-            until(lambda: recorded(out)[0] >= 2)
-            one.suspend()
-            run.signal(signal.SIGINT)
-            status, said = run.end(PROMPTLY_S)
-            one.resume()
+    with being_played(tmp_path / "run") as (one, run):
+        one.suspend()
+        run.signal(signal.SIGINT)
+        status, said = run.end(PROMPTLY_S)
+        one.resume()
         assert status == 130, said
-        live_eval(*command, "--resume")
-    assert recorded(out) == (TURNS, TURNS)
 
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_ctrl_c_ends_the_pause_of_an_outage(tmp_path: Path, signals: int) -> None:
-    out = tmp_path / "run"
-    with endpoint(tmp_path) as one:
-        command = arguments(one.base_url, speech(tmp_path, TURNS), out)
-        with commanding(*command) as run:
-            until(lambda: recorded(out)[0] >= 2)
-            one.kill()
-            time.sleep(5)
-            for _ in range(signals):
-                with contextlib.suppress(ProcessLookupError):
-                    run.signal(signal.SIGINT)
-                time.sleep(1.2)
-            status, said = run.end(PROMPTLY_S)
+    with being_played(tmp_path / "run") as (one, run):
+        one.kill()
+        time.sleep(5)
+        for _ in range(signals):
+            with contextlib.suppress(ProcessLookupError):
+                run.signal(signal.SIGINT)
+            time.sleep(1.2)
+        status, said = run.end(PROMPTLY_S)
         assert status == 130, said
         assert "endpoint unreachable since" in said
         one.start()
-        live_eval(*command, "--resume")
-    assert recorded(out) == (TURNS, TURNS)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -167,7 +166,7 @@ def test_scoring_is_interrupted_and_goes_on(tmp_path: Path, number: signal.Signa
     out = tmp_path / "run"
     with endpoint(tmp_path) as one, judging() as model:
         model.thinks.set()
-        with commanding(*arguments(one.base_url, speech(tmp_path, TURNS), out, *model.flags)) as run:
+        with commanding(*run_arguments(one.base_url, speech(tmp_path, TURNS), out, *model.flags)) as run:
             until(lambda: model.asked > 0)
             run.signal(number)
             status, said = run.end(PROMPTLY_S)
@@ -189,7 +188,7 @@ def test_scoring_is_interrupted_and_goes_on(tmp_path: Path, number: signal.Signa
 def test_a_closed_terminal_ends_a_run_in_order(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with endpoint(tmp_path) as one:
-        command = arguments(one.base_url, speech(tmp_path, TURNS), out)
+        command = run_arguments(one.base_url, speech(tmp_path, TURNS), out)
         terminal, process = on_terminal(*command)
         until(lambda: recorded(out)[0] >= 2)
         os.close(terminal)
@@ -203,7 +202,7 @@ def test_a_closed_terminal_ends_a_run_in_order(tmp_path: Path) -> None:
 def test_a_run_under_nohup_survives_its_terminal(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with endpoint(tmp_path) as one:
-        command = arguments(one.base_url, speech(tmp_path, TURNS), out)
+        command = run_arguments(one.base_url, speech(tmp_path, TURNS), out)
         with (tmp_path / "output").open("w") as output:
             process = subprocess.Popen(
                 ["nohup", *LIVE_EVAL, *map(str, command)],

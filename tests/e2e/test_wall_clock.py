@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from live_eval.recording import RunReader
-from tests.e2e.disturbed import commanding, endpoint, recorded, speech, until
+from tests.e2e.disturbed import commanding, endpoint, recorded, run_arguments, speech, until
 from tests.e2e.helpers import live_eval
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -32,7 +32,6 @@ pytestmark = [
 ]
 
 TURNS = 6
-SHARED = ("--concurrency", "1", "--turn-mode", "manual", "--word-times", "off", "--no-report")
 HOUR_NS = 3600 * 10**9
 EVERY_S = 0.3  # less than a session lasts
 
@@ -75,8 +74,7 @@ def test_a_wall_clock_that_is_set_falsifies_nothing(tmp_path: Path) -> None:
     out = tmp_path / "run"
     began_s = time.monotonic()
     with endpoint(tmp_path) as one:
-        where = ("--base-url", one.base_url, "--data", speech(tmp_path, TURNS), "--out", out)
-        arguments = ("run", "--endpoint", "reference", *where, *SHARED, "--judges", "bleu", "--record-wire")
+        arguments = (*run_arguments(one.base_url, speech(tmp_path, TURNS), out), "--record-wire")
         with commanding(*arguments) as run:
             until(lambda: recorded(out)[0] >= 2)
             run.signal(signal.SIGINT)

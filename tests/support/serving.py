@@ -45,7 +45,9 @@ async def listening(
     """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=patience_s)
     await runner.setup()
-    plain = StampedSite(runner, "127.0.0.1", 0, SystemClock(), connection_faults, connections=connections)
+    clock = SystemClock()
+    known = connections or Connections(clock)
+    plain = StampedSite(runner, "127.0.0.1", 0, clock, connection_faults, connections=known)
     await (plain if tls is None else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)).start()
     try:
         yield f"127.0.0.1:{runner.addresses[0][1]}"

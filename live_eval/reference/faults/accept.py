@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import socket
 import ssl
-import struct
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +15,10 @@ from typing import cast
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.schedule import FaultSchedule
 from live_eval.reference.faults.script import FaultScript
+from live_eval.sockets.resets import reset_on_close
 
-__all__ = ["ConnectionFaults", "reset"]
+__all__ = ["ConnectionFaults"]
 
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST and drops what is not sent
 _ALERT = bytes.fromhex("15 03 03 00 02 02 28")  # TLS: fatal, handshake_failure
 _PLAIN = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -57,7 +56,7 @@ class ConnectionFaults:
         script = self._schedule.of_connection(self._script)
         slow, tls = script.get(FaultName.SLOW_ACCEPT), script.get(FaultName.TLS)
         if script.has(FaultName.RESET):
-            reset(sock)
+            reset_on_close(sock)
             sock.close()
         elif tls is not None:
             task = asyncio.create_task(self._fail_tls(sock, str(tls.value)))
@@ -75,7 +74,7 @@ class ConnectionFaults:
                 await loop.connect_accepted_socket(_FixedAnswer, sock, ssl=self._tls)
             else:
                 if how == "reset":
-                    reset(sock)
+                    reset_on_close(sock)
                 said = {"alert": _ALERT, "plain": _PLAIN}.get(how, b"")
                 await loop.connect_accepted_socket(lambda: _FixedAnswer(said), sock)
 
@@ -95,11 +94,6 @@ class _FixedAnswer(asyncio.Protocol):
         """Answer, and close."""
         self._transport.write(self._answer)
         self._transport.close()
-
-
-def reset(sock: socket.socket) -> None:
-    """Make closing a TCP socket reset the connection."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
 def _untrusted() -> ssl.SSLContext:

@@ -7,10 +7,10 @@ import math
 from aiohttp import web
 
 from live_eval.clock import Clock
-from live_eval.reference.faults.accept import reset
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.script import Fault, FaultScript
 from live_eval.reference.server.authentication import RefusedError
+from live_eval.sockets.resets import reset_on_close
 
 __all__ = ["apply_request_faults"]
 
@@ -64,7 +64,7 @@ async def apply_request_faults(
                 _say(request, _BAD_ACCEPT)
             case FaultName.RESET if fault.moment is Moment.REQUEST:
                 assert request.transport is not None
-                reset(request.transport.get_extra_info("socket"))
+                reset_on_close(request.transport.get_extra_info("socket"))
                 request.transport.abort()
                 raise ConnectionResetError("reset on purpose")
     return None

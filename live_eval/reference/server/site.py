@@ -15,10 +15,10 @@ from aiohttp import WSMsgType, web
 
 from live_eval.clock import Clock
 from live_eval.reference.faults.accept import ConnectionFaults
-from live_eval.reference.faults.accept import reset as make_reset
 from live_eval.sockets.connection_rate import ConnectionRate
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.http_connections import Connections
+from live_eval.sockets.resets import reset_on_close
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport
 from live_eval.transport import Arrival
@@ -51,7 +51,7 @@ class StampedSite(web.BaseSite):
         clock: Stamps arrivals where the kernel does not.
         connection_faults: Faults of new connections, or None.
         connections: The application's connections: beyond the most at a time, a new one displaces one that
-            sends no request. None to refuse it.
+            sends no request.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class StampedSite(web.BaseSite):
         clock: Clock,
         connection_faults: ConnectionFaults | None = None,
         *,
-        connections: Connections | None = None,
+        connections: Connections,
     ) -> None:
         super().__init__(runner)
         self._host, self._port, self._clock, self._connection_faults = host, port, clock, connection_faults
@@ -125,7 +125,7 @@ class _Listener:
         server: web.Server,
         clock: Clock,
         connection_faults: ConnectionFaults | None,
-        connections: Connections | None,
+        connections: Connections,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._server = server
@@ -172,9 +172,7 @@ class _Listener:
 
     def _has_room(self) -> bool:
         open_now = self._server.connections
-        if len(open_now) < MOST_CONNECTIONS:
-            return True
-        return self._connections is not None and self._connections.make_room(open_now)
+        return len(open_now) < MOST_CONNECTIONS or self._connections.make_room(open_now)
 
     def _serve(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):  # it may be gone already
@@ -245,7 +243,7 @@ class SocketChannel:
     def drop(self, *, reset: bool) -> None:
         """End the connection without a farewell, with RST if it is to be `reset`."""
         if reset:
-            make_reset(self._stream.get_extra_info("socket"))
+            reset_on_close(self._stream.get_extra_info("socket"))
         self._stream.abort()
 
     async def send_raw(self, data: bytes) -> None:

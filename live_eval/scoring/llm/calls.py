@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import email.utils
 import json
 import math
 import re
@@ -19,6 +17,7 @@ from live_eval.clock import Clock
 from live_eval.redaction import SECRETS, public_url
 from live_eval.scoring.llm.budget import Tokens
 from live_eval.scoring.llm.options import LlmSettings
+from live_eval.text.http_dates import seconds_until
 
 if TYPE_CHECKING:
     import openai
@@ -280,17 +279,6 @@ def _refused(
     return CallFailure(CallProblem.REJECTED, message, refused=frozenset(refused))
 
 
-def _date_s(header: str) -> float:
-    return email.utils.parsedate_to_datetime(header).timestamp()
-
-
-def _now_s(date: str | None, wall_ns: int) -> float:
-    """Return the time by the answer's `Date`, else by the clock here, which may be wrong."""
-    with contextlib.suppress(ValueError):
-        return _date_s(date) if date is not None else wall_ns / 1e9
-    return wall_ns / 1e9
-
-
 def _moved(error: openai.APIStatusError) -> str:
     """Return where an endpoint redirects to, without the secrets that a URL can contain."""
     place = public_url(error.response.headers.get("location", "")) or "elsewhere"
@@ -321,10 +309,7 @@ def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
         delay = re.search(r"\"retryDelay\"\s*:\s*\"(\d+(?:\.\d+)?)s\"", error.response.text)
         return float(delay[1]) if delay else None
     try:
-        seconds = float(value)
+        seconds: float | None = float(value)
     except ValueError:
-        try:
-            seconds = _date_s(value) - _now_s(error.response.headers.get("date"), wall_ns)
-        except ValueError:
-            return None
-    return None if math.isnan(seconds) else max(0.0, seconds)
+        seconds = seconds_until(value, wall_ns, error.response.headers.get("date"))
+    return None if seconds is None or math.isnan(seconds) else max(0.0, seconds)

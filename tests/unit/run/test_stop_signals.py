@@ -133,7 +133,7 @@ def test_only_a_command_is_ended_after_it(
 ) -> None:
     end_process = threading.Event()
     monkeypatch.setattr("live_eval.run.stop_signals._GRACE_S", 0.1)
-    monkeypatch.setattr(StopSignals, "_end_process", lambda _: end_process.set())
+    monkeypatch.setattr("live_eval.run.stop_signals.end_process", lambda _: end_process.set())
     with StopSignals(now, for_command=for_command) as stop:
         with stop.gently():
             send()

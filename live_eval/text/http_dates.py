@@ -1,0 +1,30 @@
+"""Dates in the headers of HTTP (RFC 9110, 5.6.7)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+
+__all__ = ["seconds_until"]
+
+
+def seconds_until(date: str, wall_ns: int, now: str | None = None) -> float | None:
+    """Return the seconds until a date, negative if it has passed; None if it is not one.
+
+    >>> seconds_until("Thu, 01 Jan 1970 00:00:05 GMT", 2_000_000_000)
+    3.0
+
+    Args:
+        date: The date.
+        wall_ns: Now, in nanoseconds since the Unix epoch.
+        now: The answer's header ``Date``, which counts instead: the clock here may be wrong.
+    """
+    until_s = _seconds(date)
+    now_s = None if now is None else _seconds(now)
+    return None if until_s is None else until_s - (wall_ns / 1e9 if now_s is None else now_s)
+
+
+def _seconds(date: str) -> float | None:
+    with suppress(ValueError, OverflowError):
+        return parsedate_to_datetime(date).timestamp()
+    return None
