@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime
 
@@ -81,7 +80,7 @@ def command(
     result = run(calibrate(plan))
     figures = result.as_json()
     if as_json:
-        click.echo(json.dumps(figures, indent=2))
+        _options.print_json(figures)
     else:
         _print(figures)
     why_not_kept = result.why_not_kept

@@ -28,6 +28,7 @@ from live_eval.profile.campaign_file import CAMPAIGN_FILE
 from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
 from live_eval.profile.summary import campaign_summary, read_campaign, summary_schema
 from live_eval.recording import RunReader, TurnRecord
+from live_eval.recording.calibrations import FILE_VARIABLE, KeptCalibration, keep
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import RunConfig, validate
@@ -35,6 +36,15 @@ from live_eval.run.runner import RunOutcome, SilentObserver, play
 from live_eval.run.stop_signals import StopSignals
 
 RATE = 24_000
+CALIBRATION = KeptCalibration(
+    date="2026-11-01T12:00:00+00:00",
+    transport="websocket",
+    sessions=2,
+    noise=False,
+    stamps="kernel",
+    errors_p99_ms={"first_byte": 0.2},
+    floor_p99_ms=0.2,
+)
 
 
 class Silent(SilentObserver):
@@ -234,6 +244,9 @@ def test_the_command_prints_figures_and_checks_assertions(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, status: int
 ) -> None:
     monkeypatch.setattr("live_eval.profile.summary.available", lambda: "no recogniser in this test")
+    monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "calibrations.json"))
+    for processes in range(3):
+        keep(CALIBRATION.model_copy(update={"processes": processes}))
     common = [
         "--base-url",
         f"{endpoint}?reply_ms=100&delay_ms=20",
@@ -249,6 +262,7 @@ def test_the_command_prints_figures_and_checks_assertions(
     assert result.exit_code == status, result.output
     summary = json.loads(result.stdout)
     jsonschema.validate(summary, summary_schema(), jsonschema.Draft202012Validator)
+    assert summary["error_bar"]["calibration"]["errors_p99_ms"] == CALIBRATION.errors_p99_ms
     assert summary["points"][0]["latencies"]["voice_to_voice"]["n"] == 2
     assert summary["points"][0]["cost_per_minute"]["reason"] != "the price of the model is not known"
     (checked,) = summary["asserts"]

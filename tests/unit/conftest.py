@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,7 @@ CUES = (
 )
 NEUTRAL = Cue("neutral", "neutral")
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \u2028 'quoted\""
-MANIFEST = {
+MANIFEST: dict[str, Any] = {
     "live_eval": "0.1.0",
     "endpoint": {"name": "reference", "model": "asked", "voice": "hibari", "turn_mode": "server_vad"},
     "data": {"name": "made up", "cases": 24},
@@ -72,9 +74,15 @@ def a_case(number: int) -> Case:
     )
 
 
-def write_run(path: Path, *, slower_ms: float = 0.0, finished: bool = True) -> Path:
+def write_run(
+    path: Path,
+    *,
+    slower_ms: float = 0.0,
+    finished: bool = True,
+    manifest: Mapping[str, Any] = MANIFEST,
+) -> Path:
     """Write the run; `slower_ms` moves every first byte."""
-    with RunWriter.create(path, MANIFEST) as run:
+    with RunWriter.create(path, manifest) as run:
         passing = Failure(FailureKind.RATE_LIMITED, "429")
         run.attempt_failed(spoken_turn(a_case(0), TurnPlan(first_byte_ms=None, failure=passing)))
         for number in range(2 * SCRIPTS):

@@ -86,6 +86,12 @@ class RunFacts:
     outages: str = ""
     nodes: str = ""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the facts as ``live-eval show --json`` prints them; without a calibration the key is absent."""
+        facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_JSON}
+        calibration = facts.pop("calibration")
+        return facts if calibration is None else facts | {"calibration": calibration.model_dump(mode="json")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
@@ -193,11 +199,7 @@ class RunSummary:
             "could_not_run": dict(self.could_not_run),
             "audits": {judge: asdict(audit) for judge, audit in self.audits.items()},
             "lost_audio": dict(self.lost_audio),
-            "run": {
-                name: value
-                for name, value in asdict(self.facts).items()
-                if name not in _NOT_IN_JSON and (name != "calibration" or value is not None)
-            },
+            "run": self.facts.as_json(),
         }
 
 

@@ -11,6 +11,7 @@ from live_eval.cli.calibrate import command
 from live_eval.recording.calibrations import FILE_VARIABLE, nearest
 from live_eval.session.event_loop import Priority
 from live_eval.types import StampKind
+from tests.unit.cli.test_json_output import validated
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,13 @@ def test_a_calibration_is_printed_and_kept(tmp_path: Path, monkeypatch: pytest.M
     kept = nearest("websocket", 1, processes=1)
     assert kept is not None
     assert kept.errors_p99_ms == {"first_byte": 1.0}
+
+
+def test_the_json_output_follows_its_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "calibrations.json"))
+    for _ in range(2):  # the second time on a machine that has been calibrated
+        printed = validated("calibrate", ["--turns", "60", "--json"])
+        assert printed["errors_ms"]["first_byte"] == {"bias": 1.0, "p50": 1.0, "p99": 1.0}
 
 
 def test_a_calibration_that_cannot_be_kept_is_printed_all_the_same(
