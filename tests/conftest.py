@@ -1,3 +1,4 @@
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,19 @@ def blockbuster() -> Iterator[BlockBuster]:
     """Fail on calls that block the event loop, where they come from our packages."""
     with blockbuster_ctx(scanned_modules=["live_eval"]) as active:
         yield active
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hangups() -> Iterator[None]:
+    """Handle SIGHUP even if the tests were started by ``nohup``, which makes its children ignore it.
+
+    Commands that tests start do not inherit the handler: a hangup ends them, as in a terminal.
+    """
+    before = signal.getsignal(signal.SIGHUP)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True, scope="session")

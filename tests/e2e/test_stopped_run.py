@@ -36,14 +36,6 @@ TURNS = 5
 PROMPTLY_S = 40.0
 
 
-@pytest.fixture(autouse=True)
-def heeded_hangups() -> Iterator[None]:
-    """Let commands heed SIGHUP even if it is ignored here, as under nohup: they do not inherit handlers."""
-    before = signal.signal(signal.SIGHUP, lambda *_: None)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 SCALES = ("context_fit", "response_naturalness", "colloquialism_degree", "speech_information_relevance")
 
 
