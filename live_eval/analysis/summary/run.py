@@ -87,7 +87,7 @@ class RunFacts:
     nodes: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the facts as ``live-eval show --json`` prints them; without a calibration the key is absent."""
+        """Return the facts as ``show --json`` prints them; without a calibration its key is absent."""
         facts = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_JSON}
         calibration = facts.pop("calibration")
         return facts if calibration is None else facts | {"calibration": calibration.model_dump(mode="json")}
