@@ -55,8 +55,16 @@ _NAMED = _any_case(
     r"[^\w.!?]*(?:(?:\w+ly|most|now|it's|it is|um+|uh+|er|well)\b[^\w.!?]*)*(?:the )?"
     rf"(?:(?:option|choice|letter)\b[^\w.!?]*)?{_LETTER}"
 )
-# "The answer is A because …", but "the answer is a sigh"; "option see", but "see a doctor".
-_NO_WORD = _any_case(r"\W*$|\s*[^\w\s'(]|\s+(?:because|since|as|i|it|and|or|over)\b")
+# "The answer is a because …", but "the answer is a sigh"; "option see", but "see a doctor". No noun phrase
+# continues with these words, so what precedes them is a letter.
+_NO_WORD = _any_case(
+    r"\W*$|\s*[^\w\s']|\s+(?:because|since|as|i|it|and|or|but|so|over|rather than|based|due|judging"
+    r"|considering|given|instead|according|in|on|at|to|by|of|for|from|with|if|when|while|which|that|this|the"
+    r"|my|then|here|though|although)\b"
+)
+# A letter that is introduced as one: "is: a", "option a", "(a)".
+_INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
+_WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are words too
 _ANOTHER = _any_case(r"\W*(?:or|/|&|and(?!\W+\w\W+(?:is|was|does|can)))\W*(?:(?:maybe|even|option)\W+)?\w\b")
 _CORRECT = _any_case(
     r"(?:^|[.,;:!?]|\b(?:so|and|that|think)\b)\W*(?:option\W+)?([A-Z])\b\W+"
@@ -65,7 +73,10 @@ _CORRECT = _any_case(
 )
 _LABEL = _any_case(rf"\W*(?:(?:the )?(?:option|choice|letter)\W+)?{_LETTER}(?:\W*$|\s?[).,:;!?\]-])")
 _LAST = _any_case(rf"\W*(?:(?:so|then|therefore|thus|hence|yes|maybe|\w+ly|option)\b\W*)*{_LETTER}\W*")
-_OTHER_LABEL = re.compile(r"(?<![\w'])(?:[B-Z](?![\w'])|A(?=[).:,]|\W*$)|(?:option|choice) [a-z]\b)")
+_OTHER_LABEL = re.compile(
+    r"(?<![\w'])(?:[B-Z](?![\w'])|A(?=[).:,]|\W*$|\W+(?:is|was|would|could|might|can|does|seems|sounds)\b)"
+    r"|(?:option|choice) [a-z]\b)"
+)
 _LISTED = re.compile(r"(?<![\w'])[A-Z][).:]\s*\w")
 _TAKES_BACK = _any_case(r"\b(?:wait|sorry|actually|rather|kidding|correct myself|meant?|no(?=\W+[a-h]\b))\b")
 _DENIES = _any_case(
@@ -152,13 +163,37 @@ def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Ite
             continue
         spelled = next((each for each, text in texts.items() if _begins(rest, text)), None)
         after = rest[named.end() :] if named else ""
-        a_word = named is not None and (letter == "A" or len(named[1]) > 1)  # "a dog", "see a doctor"
-        if letter and a_word and (spelled or not (_NO_WORD.match(after) or _begins(after, texts[letter]))):
+        if named and letter and _is_a_word(named, after, letter, texts, spelled=spelled is not None):
             letter = None
         if letter:
             yield None if _ANOTHER.match(after) else letter
         elif spelled:
             yield spelled
+
+
+def _is_a_word(
+    named: re.Match[str], after: str, letter: str, texts: Mapping[str, str], *, spelled: bool
+) -> bool:
+    """Return whether what looks like a letter is a word of its sentence: "a dog", "see a doctor".
+
+    Args:
+        named: The match of `_NAMED`.
+        after: The reply's text after it.
+        letter: The letter it would be.
+        texts: The words of each option's text.
+        spelled: Whether the text of an option begins there.
+    """
+    if named[1].lower() not in _WORDS:
+        return False
+    if spelled:
+        return True
+    if _NO_WORD.match(after) or _begins(after, texts[letter]):
+        return False
+    if named[1] == "A" or (len(named[1]) == 1 and _INTRODUCED.search(named[0][: named.start(1)])):
+        # "The answer is: A sad voice" starts an option's text with its article, and is no choice of A.
+        following = _words(after).partition(" ")[0]
+        return any(text.partition(" ")[0] == following for text in texts.values())
+    return True
 
 
 def _letter(said: str, texts: Mapping[str, str]) -> str | None:

@@ -1,7 +1,9 @@
 """The option that a reply chooses, and the judge that counts."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +135,73 @@ def test_a_choice_is_read(reply: str, letter: str) -> None:
 def test_what_is_no_choice_says_why(reply: str, how: str) -> None:
     choice = choose(reply, OPTIONS)
     assert (choice.letter, choice.how) == (None, how)
+
+
+PHRASINGS = (
+    *("The answer is: {}", "The answer is {}.", "{}", "{}.", "({})", "Answer: {} based on the tone."),
+    *("The answer is: {} based on the tone.", "The answer is {} based on the tone."),
+    *("The answer is: {} from the voice.", "The answer is {} given the pause."),
+    *("The answer is: {} due to the tone.", "The answer is {} which matches the voice."),
+    *("The answer is: {} according to the tone.", "The answer is {} in my opinion."),
+    *("The answer is {} I think.", "The answer is: {} judging by the voice.", "The answer is: {} for sure."),
+    *("The answer is {} with confidence.", "The answer is: {} – the voice is low."),
+    *("The answer is {} (the voice).", "The answer is: {} to me.", "The answer is {}, not E."),
+    *("The answer would be {} based on what I hear.", "So the answer is: {} though the voice is faint."),
+    *("The answer is: {} while others sound off.", "the answer is {} when you listen to it"),
+    *("The answer is option {} based on the tone.", "The answer is letter {} based on the tone."),
+    *("My answer is {} here.", "I'd answer {} here.", "I choose {} as my answer.", "I would choose {} here."),
+    *("I think it's {} based on the tone.", "I'd go with {} based on the tone.", "That's {} for me."),
+    *("The correct option is {} given the tone.", "I'd say {} from the sound.", "It must be {} then."),
+    *("I pick {} as the best one.", "The best choice is {} by far.", "{} is correct."),
+)
+
+
+@pytest.mark.parametrize("as_written", [str, str.lower], ids=["capital", "lower"])
+@pytest.mark.parametrize("phrasing", PHRASINGS)
+def test_every_letter_is_read_in_every_phrasing(phrasing: str, as_written: Callable[[str], str]) -> None:
+    read = {letter: choose(as_written(phrasing.format(letter)), OPTIONS).letter for letter in "ABCD"}
+    assert read == {letter: letter for letter in "ABCD"}
+
+
+@pytest.mark.parametrize(
+    "phrasing",
+    [
+        *(
+            "The answer is {}, not {}.",
+            "The answer is {} rather than {}.",
+            "{}, not {}",
+            "{} because {} is wrong.",
+        ),
+        *(
+            "I'd say {} over {}.",
+            "It's {} and not {}.",
+            "{} is right and {} is wrong.",
+            "{}. {} would be wrong.",
+        ),
+        *("Option {}. Option {} is wrong.", "The answer is {} or {}.", "{}. I considered {} too."),
+    ],
+)
+def test_which_letters_are_mentioned_makes_no_difference(phrasing: str) -> None:
+    read = {
+        (first, second): choose(phrasing.format(first, second), OPTIONS).letter
+        for first, second in permutations("ABCD", 2)
+    }
+    assert set(read.values()) == {None} or all(letter == first for (first, _), letter in read.items())
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("The answer is: A dog barking.", "C"),
+        ("The answer is: A dog.", None),  # an option's text begins so, not the letter
+        ("the answer is a dog", None),
+        ("It's a tough one.", None),
+        ("I'd say a lot of noise.", None),
+        ("I'd say A.", "A"),
+    ],
+)
+def test_an_article_is_no_letter(reply: str, letter: str | None) -> None:
+    assert choose(reply, SOUNDS).letter == letter
 
 
 @pytest.mark.parametrize(
