@@ -17,6 +17,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -107,7 +108,7 @@ class Calibration:
             stamps, int64, shape (chunks,). The network is loopback, so this is the error of the stamps.
         send_ns: How late the users' frames were handed to the kernel, int64, shape (frames,).
         floor_ns: How late a bare timer loop woke before and after the turns, int64, shape (wakes,).
-        stamps: Who stamped the arrivals.
+        stamped_turns: How many turns each kind of stamp has, at least one.
         priority: The priority of the threads that stream.
         failed: Turns that were not captured or have no truth, with their reasons.
         session_s: Seconds for which audio was streamed, summed over the sessions.
@@ -122,7 +123,7 @@ class Calibration:
     arrival_ns: NDArray[np.int64]
     send_ns: NDArray[np.int64]
     floor_ns: NDArray[np.int64]
-    stamps: StampKind
+    stamped_turns: Mapping[StampKind, int]
     priority: Priority
     failed: Sequence[str]
     session_s: float
@@ -153,7 +154,8 @@ class Calibration:
             "floor_ms": _spread(self.floor_ns),
             "send_lateness_ms": _spread(self.send_ns),
             "arrival_ms": _figures(self.arrival_ns),
-            "stamps": self.stamps.value,
+            "stamps": self._stamps.value,
+            "stamped_turns": {kind.value: turns for kind, turns in self.stamped_turns.items()},
             "noise": self.plan.noise,
             "priority": self.priority.value,
             "processes": self.plan.processes,
@@ -169,11 +171,15 @@ class Calibration:
             sessions=self.plan.sessions,
             noise=self.plan.noise,
             processes=self.plan.processes,
-            stamps=self.stamps.value,
+            stamps=self._stamps.value,
             errors_p99_ms={name: _percentile(np.abs(ns), 99) for name, ns in self.errors_ns.items()},
             floor_p99_ms=_percentile(self.floor_ns, 99),
             turns=len(self.lag_ns),
         )
+
+    @property
+    def _stamps(self) -> StampKind:
+        return max(self.stamped_turns)  # `USER` where this process stamped any turn
 
     @property
     def why_not_kept(self) -> str:
@@ -406,7 +412,7 @@ def _compare(plan: CalibrationPlan, held: _Held, truth: Mapping[str, TrueTurn]) 
         arrival_ns=np.concatenate(arrivals),
         send_ns=np.concatenate(sends),
         floor_ns=held.floor_ns,
-        stamps=max(record.trace.stamps for record in records),  # "user" where any turn was stamped by us
+        stamped_turns=Counter(record.trace.stamps for record in records),
         priority=held.priority,
         failed=failed,
         session_s=session_s,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from live_eval.cli._listing import NONE, counts_in_words, figure, figure_table, output_console
 from live_eval.judging import TURN_FAILED
 from live_eval.profile.figures.latencies import OUR_FAILURE
+from live_eval.text.wording import stamped_by
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,7 @@ def print_campaign(summary: Mapping[str, Any]) -> None:
     if lag["p50"] is not None:
         console.print(
             f"error bar (lag): p50 {figure(lag['p50'], digits=1)} ms, p99 {figure(lag['p99'], digits=1)} ms; "
-            f"arrivals stamped by {'the kernel' if summary['stamps'] == 'kernel' else 'this process'}"
+            f"arrivals stamped {stamped_by(summary['stamped_turns'])}"
         )
     for point in _played(summary):
         cost = point["cost_per_minute"]

@@ -10,6 +10,7 @@ import click
 from live_eval.cli import FAILED, _options
 from live_eval.cli._listing import output_console
 from live_eval.errors import DataError
+from live_eval.text.wording import stamped_by
 
 __all__ = ["command"]
 
@@ -120,6 +121,6 @@ def _print(figures: dict[str, object]) -> None:
     processes: int = figures["processes"]  # type: ignore[assignment]
     noise = ", all cores kept busy" if figures["noise"] else ""
     held = f", processes that hold the sessions: {processes}" if processes else ""
-    stamped = "the kernel" if figures["stamps"] == "kernel" else "live-eval itself"
-    console.print(f"arrivals stamped by {stamped}, {figures['priority']} priority{noise}{held}")
+    stamped: dict[str, int] = figures["stamped_turns"]  # type: ignore[assignment]
+    console.print(f"arrivals stamped {stamped_by(stamped)}; {figures['priority']} priority{noise}{held}")
     console.print(f"{figures['cpu_ms_per_session_s']} ms of CPU time per second of session")

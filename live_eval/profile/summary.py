@@ -32,7 +32,6 @@ from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.scoring.llm.budget import Price
 from live_eval.speech.recognition import Recogniser, Word, available
 from live_eval.text.wording import counted
-from live_eval.types import StampKind
 
 __all__ = [
     "SUMMARY_SCHEMA",
@@ -155,6 +154,7 @@ def campaign_summary(campaign: CampaignRecord, *, words: bool = True) -> dict[st
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
     found = [note for point in campaign.points for note in _notes_on(point)]
+    stamped = _stamped_turns(campaign)
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoint": facts.get("endpoint"),
@@ -163,7 +163,8 @@ def campaign_summary(campaign: CampaignRecord, *, words: bool = True) -> dict[st
         "complete": facts.get("complete") is True,
         "arrivals": facts.get("arrivals"),
         "notes": [*(facts.get("notes") or ()), *found],
-        "stamps": _stamps(turns),
+        "stamps": max(stamped, default=None),  # "user" where this process stamped any turn
+        "stamped_turns": stamped,
         "error_bar": {
             "lag_ms": _lag_ms(turns),
             "calibration": part_of(facts, "machine").get("calibration"),
@@ -234,17 +235,15 @@ def _is_early(turn: TurnRecord) -> bool:
     return ns is not None and ns < 0 and not turn.timing.uncertain
 
 
+def _stamped_turns(campaign: CampaignRecord) -> dict[str, int]:
+    """Return how many of the captured turns each `live_eval.types.StampKind` stamped."""
+    turns = [turn for point in campaign.points for turn in point.turns]
+    return Counter(turn.trace.stamps.value for turn in turns if turn.captured)
+
+
 def _lag_ms(turns: Sequence[TurnRecord]) -> dict[str, float | None]:
     lags = [turn.timing.lag_ns / 1e6 for turn in turns if turn.captured]
     return {"p50": rounded(quantile(lags, 0.5), 3), "p99": rounded(quantile(lags, 0.99), 3)}
-
-
-def _stamps(turns: Sequence[TurnRecord]) -> str | None:
-    """Return who stamped the arrivals: ``kernel`` only if it did so in every turn; None without any."""
-    kinds = {turn.trace.stamps for turn in turns if turn.captured}
-    if not kinds:
-        return None
-    return (StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER).value
 
 
 def _price(facts: Mapping[str, Any]) -> Price | None:

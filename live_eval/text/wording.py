@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "one_line",
     "plain_typography",
     "significant",
+    "stamped_by",
 ]
 
 _MARKUP = str.maketrans(
@@ -49,6 +50,23 @@ def significant(value: float, digits: int = 6) -> str:
     ('2930', '0.25', '50')
     """
     return format(Decimal(f"{value:.{digits}g}"), "f")
+
+
+def stamped_by(turns: Mapping[str, int]) -> str:
+    """Return who stamped the arrivals of turns.
+
+    Args:
+        turns: How many turns each `live_eval.types.StampKind` stamped.
+
+    >>> stamped_by({"kernel": 19, "user": 1})
+    'by the kernel in 19 of 20 turns, by this process in the others'
+    >>> stamped_by({"kernel": 20}), stamped_by({})
+    ('by the kernel', '')
+    """
+    kernel, number = turns.get("kernel", 0), sum(turns.values())
+    if 0 < kernel < number:
+        return f"by the kernel in {kernel} of {number} turns, by this process in the others"
+    return ("by the kernel" if kernel else "by this process") if number else ""
 
 
 def one_line(text: str) -> str:

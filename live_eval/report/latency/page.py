@@ -21,8 +21,7 @@ from live_eval.report.pages import own_page, page_template, write_page
 from live_eval.report.tables import number
 from live_eval.report.words import LAG_NOTE
 from live_eval.text.files import flattened
-from live_eval.text.wording import counted
-from live_eval.types import StampKind
+from live_eval.text.wording import stamped_by
 
 __all__ = ["CAMPAIGN_PAGE", "campaign_page", "write_campaign_page"]
 
@@ -94,7 +93,7 @@ def campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) -> Itera
         endpointing=tables.endpointing_chart(summary, views),
         other_definitions=tables.definitions_chart(summary, views),
         sentinels=drift_table(summary["sentinel"], {view.name: view.link for view in views}.__getitem__),
-        stamps=_stamps(campaign),
+        stamps=stamped_by(summary["stamped_turns"]),
         calibration=_calibration(campaign),
         lag_note=LAG_NOTE,
         definitions=CAMPAIGN_DEFINITIONS,
@@ -131,17 +130,6 @@ def _by_colours(points: Sequence[PointView]) -> Iterator[Sequence[PointView]]:
     """Yield the points in groups whose colours differ."""
     for start in range(0, len(points), _COLOURS):
         yield points[start : start + _COLOURS]
-
-
-def _stamps(campaign: CampaignRecord) -> str:
-    """Return who stamped the arrivals of the captured turns, in words; empty without any."""
-    turns = [turn for point in campaign.points for turn in point.turns if turn.captured]
-    if not turns:
-        return ""
-    kernel = sum(turn.trace.stamps is StampKind.KERNEL for turn in turns)
-    if 0 < kernel < len(turns):
-        return f"by the kernel in {kernel} of {counted(len(turns), 'turn')}, by this process in the others"
-    return "by the kernel" if kernel else "by this process"
 
 
 def _calibration(campaign: CampaignRecord) -> str:

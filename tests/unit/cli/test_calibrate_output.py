@@ -27,7 +27,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
             arrival_ns=late_ns,
             send_ns=late_ns,
             floor_ns=late_ns,
-            stamps=StampKind.USER,
+            stamped_turns={StampKind.KERNEL: 59, StampKind.USER: 1},
             priority=Priority.NORMAL,
             failed=(),
             session_s=60.0,
@@ -42,7 +42,7 @@ def test_a_calibration_is_printed_and_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "calibrations.json"))
     result = CliRunner().invoke(command, ["--turns", "60"])
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "arrivals stamped by live-eval itself, normal priority" in result.stdout
+    assert "by the kernel in 59 of 60 turns, by this process in the others; normal priority" in result.stdout
     kept = nearest("websocket", 1, processes=1)
     assert kept is not None
     assert kept.errors_p99_ms == {"first_byte": 1.0}

@@ -85,6 +85,7 @@ def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     )
     summary = valid(campaign_summary(read_campaign(folder), words=False))
     assert (summary["endpoint"], summary["complete"], summary["stamps"]) == ("made up", True, "user")
+    assert summary["stamped_turns"] == {"user": 74}
     assert summary["error_bar"] == {
         "lag_ms": {"p50": pytest.approx(0.3), "p99": pytest.approx(0.3, abs=20)},
         "calibration": {"date": "2026-01-01"},
