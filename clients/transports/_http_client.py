@@ -32,7 +32,7 @@ async def http_session(
     Args:
         address: Where the requests go.
         clock: Delivers late what an impairment delays.
-        impairment: What is done to the bytes of each connection once it is open; None for nothing.
+        impairment: What is done to the bytes of each connection; None for nothing.
     """
     tls = await asyncio.to_thread(system_tls) if address.secure else True
     if impairment is None:
@@ -114,7 +114,6 @@ class _ImpairedConnector(aiohttp.TCPConnector):
             impaired = ImpairedStream(protocol, self._impairment, self._clock)
             transport.set_protocol(impaired)
             impaired.connection_made(transport)
-            impaired.begin()
             self._streams.add(impaired)
         return protocol
 

@@ -46,8 +46,8 @@ class WebRtcTransport:
 
     Args:
         clock: Stamps arrivals.
-        impairment: What is done to the requests that set it up, and to its datagrams from then on; None for
-            nothing.
+        impairment: What is done to the requests that set it up, and to its datagrams once ICE, DTLS and the
+            data channel's handshake have ended; None for nothing.
     """
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:

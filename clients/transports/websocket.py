@@ -72,7 +72,7 @@ class WebSocketTransport:
             does not end the connection: some services take 8 to 30 s to answer while they speak.
         close_timeout_s: How long `close` waits for the endpoint's half of the closing handshake.
         tls: TLS settings; the system's trust store by default.
-        impairment: What is done to the bytes of the stream once it is open; None for nothing.
+        impairment: What is done to the bytes inside TCP and TLS, the handshake included; None for nothing.
     """
 
     def __init__(
@@ -196,10 +196,9 @@ class WebSocketTransport:
         self._step_ns = self._clock.now_ns()
         lowest = await self._reach(uri, None if is_loopback(address.host) else get_proxy(uri))
         connection = WebSocketConnection(protocol, self._clock, self._close_timeout_s)
-        damaged = None
+        upper: asyncio.Protocol = connection
         if self._impairment is not None:
-            damaged = ImpairedStream(connection, self._impairment, self._clock)
-        upper = damaged or connection
+            upper = ImpairedStream(connection, self._impairment, self._clock)
         try:
             if tls is not None:
                 await encrypted(lowest, tls, uri.host, upper)
@@ -211,8 +210,6 @@ class WebSocketTransport:
                     lowest.framing = WebSocketFraming(after_head=True)
             await connection.shake_hands(dial.headers)
             self._stepped("http")
-            if damaged is not None:
-                damaged.begin()
         except BaseException:
             lowest.abort()
             raise

@@ -106,14 +106,14 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="delay",
-        layers=(*_RTC, *_STREAM),
+        layers=(*_RTC, *_ANY_STREAM),
         unit=ValueUnit.MILLISECONDS,
         high=10_000,
         help="added to the way of every packet, in each direction",
     ),
     ImpairmentParameter(
         name="jitter",
-        layers=(*_RTC, *_STREAM),
+        layers=(*_RTC, *_ANY_STREAM),
         unit=ValueUnit.MILLISECONDS,
         high=1_000,
         help="standard deviation of the delay: normal, independent, cut off at no delay; no packet overtakes "
@@ -148,7 +148,7 @@ _ALL = (
     ),
     ImpairmentParameter(
         name="bandwidth",
-        layers=(*_RTC, *_STREAM),
+        layers=(*_RTC, *_ANY_STREAM),
         unit=ValueUnit.KILOBITS,
         low=1,
         high=1_000_000,

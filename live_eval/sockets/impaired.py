@@ -43,7 +43,7 @@ class ImpairedDatagrams:
         self._begun = False
 
     def begin(self) -> None:
-        """Damage what travels from now on: the connection has been set up."""
+        """Damage what travels from now on: ICE, DTLS and the data channel's own handshake have ended."""
         self._begun = True
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
@@ -73,7 +73,7 @@ class ImpairedDatagrams:
 class ImpairedStream(StreamTransport, asyncio.Protocol):
     """A stream whose bytes arrive and leave late, between a stream and the protocol that uses it.
 
-    It passes everything on as it is until `begin`.
+    It damages every byte, from the first request or handshake of the protocol on.
 
     Args:
         protocol: Is given what arrives.
@@ -98,8 +98,8 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._most_leaving = window_bytes
         self._most_arriving = _MOST_ARRIVING_BYTES if window_bytes is None else window_bytes
         self._lower: asyncio.Transport  # from `connection_made` on
-        self._leaving: DelayedBytes | None = None
-        self._arriving: DelayedBytes | None = None
+        self._leaving: DelayedBytes  # these two too
+        self._arriving: DelayedBytes
         self._ending = DelayLine(clock)
         self._ends_ns: int | None = None
         self._too_much_waits: set[str] = set()  # reasons not to write
@@ -107,19 +107,6 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._was_reset = False
         self._slow_end = False
         self._stamp: Stamp | None = None
-
-    def begin(self) -> None:
-        """Damage what travels from now on: the connection has been set up."""
-        now_ns = self._clock.now_ns()
-        up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
-        self._leaving = DelayedBytes(up, self._clock, self._leave, self._end_at)
-        self._arriving = DelayedBytes(down, self._clock, self._deliver, self._end_at)
-        self._slow_end = down.closes_later_ns > 0
-        for path in (up, down):
-            if path.ends_ns is not None:
-                self._end_at(path.ends_ns)
-            if path.resets_ns is not None:
-                self._ending.put(path.resets_ns, self._reset)
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
@@ -129,15 +116,22 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
     # -- The side of the network -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the stream: one of ours, or one of the event loop's."""
+        """Take the stream: one of ours, or one of the event loop's. The impairment's times count from now."""
         self._lower = cast(asyncio.Transport, transport)  # uvloop's are not derived from it
+        now_ns = self._clock.now_ns()
+        up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
+        self._leaving = DelayedBytes(up, self._clock, self._leave, self._end_at)
+        self._arriving = DelayedBytes(down, self._clock, self._deliver, self._end_at)
+        self._slow_end = down.closes_later_ns > 0
         self._protocol.connection_made(self)
+        for path in (up, down):
+            if path.ends_ns is not None:
+                self._end_at(path.ends_ns)
+            if path.resets_ns is not None:
+                self._ending.put(path.resets_ns, self._reset)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes that arrived."""
-        if self._arriving is None:
-            self._protocol.data_received(data)
-            return
         self._arriving.put(data, self._stamp_below)
         if self._arriving.size > self._most_arriving and not self._full:
             self._full = True
@@ -149,9 +143,6 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         Returns:
             Whether the stream below stays open until we close it.
         """
-        if self._arriving is None:
-            self._protocol.eof_received()
-            return False
         self._arriving.then(self._end, closes=True)
         return self._slow_end and self._lower.can_write_eof()  # TLS ends in both directions at once
 
@@ -160,12 +151,8 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._ending.close()
         if self._was_reset:
             exc = ConnectionResetError(errno.ECONNRESET, "the impairment reset the connection")
-        if self._leaving is not None:
-            self._leaving.close()
-        if self._arriving is None:
-            self._lose(exc)
-        else:
-            self._arriving.then(functools.partial(self._lose, exc))
+        self._leaving.close()
+        self._arriving.then(functools.partial(self._lose, exc))
 
     def pause_writing(self) -> None:
         """Pass on that too much waits to be sent."""
@@ -194,7 +181,6 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return Stamp(self._clock.now_ns(), StampKind.USER)
 
     def _deliver(self, data: bytes, stamp: Stamp) -> None:
-        assert self._arriving is not None
         self._stamp = stamp
         self._protocol.data_received(data)
         if self._full and self._arriving.size <= self._most_arriving // 2:
@@ -228,15 +214,11 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
-        if self._leaving is None:
-            self._lower.write(data)
-            return
         self._leaving.put(bytes(data), Stamp(self._clock.now_ns(), StampKind.USER))
         if self._most_leaving is not None and self._leaving.size > self._most_leaving:
             self._hold_up("here")
 
     def _leave(self, data: bytes, _stamp: Stamp) -> None:
-        assert self._leaving is not None
         self._lower.write(data)
         if self._most_leaving is not None and self._leaving.size <= self._most_leaving // 2:
             self._let_go_on("here")
@@ -260,15 +242,11 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def write_eof(self) -> None:
         """End our direction once all is sent."""
-        if self._leaving is None:
-            self._lower.write_eof()
-        else:
-            self._leaving.then(self._lower.write_eof, closes=True)
+        self._leaving.then(self._lower.write_eof, closes=True)
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes wait to be sent."""
-        waiting = self._leaving.size if self._leaving is not None else 0
-        return waiting + self._lower.get_write_buffer_size()
+        return self._leaving.size + self._lower.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return what the stream below knows."""
@@ -280,10 +258,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def close(self) -> None:
         """Close once all is sent."""
-        if self._leaving is None:
-            self._lower.close()
-        else:
-            self._leaving.then(self._lower.close, closes=True)
+        self._leaving.then(self._lower.close, closes=True)
 
     def abort(self) -> None:
         """Close at once; what is under way is dropped."""
@@ -293,6 +268,5 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     def _drop(self) -> None:
         """Drop what is under way."""
-        for direction in (self._leaving, self._arriving):
-            if direction is not None:
-                direction.close()
+        self._leaving.close()
+        self._arriving.close()

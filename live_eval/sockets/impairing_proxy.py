@@ -163,7 +163,6 @@ class ImpairingProxy:
         except OSError as error:
             why = f"{self._authority} cannot be reached: {str(error) or type(error).__name__}"
             raise _RefusedError(502, why) from None
-        stream.begin()
         to_endpoint = asyncio.StreamWriter(stream, protocol, theirs, loop)
         to_endpoint.write(head)
         sending = asyncio.create_task(_send(reader, to_endpoint))

@@ -101,9 +101,9 @@ def test_every_parameter_is_in_the_documentation() -> None:
     assert [name for name in PARAMETERS if f"`{name}`" not in page] == []
 
 
-def test_the_part_that_damages_signalling_is_what_only_streams_have() -> None:
+def test_the_part_that_damages_signalling_is_what_streams_have() -> None:
     whole = parse("loss=5%,delay=80ms,chunk=100B,gap=5ms,down.reset=1s,noise=10dB", seed=7)
     whole.check_transport("webrtc")
     part = whole.on(ImpairedLayer.SIGNALLING)
-    assert (str(part), part.seed) == ("chunk=100B,gap=5ms,down.reset=1000ms", 7)
+    assert (str(part), part.seed) == ("delay=80ms,chunk=100B,gap=5ms,down.reset=1000ms", 7)
     assert not parse("loss=5%").on(ImpairedLayer.SIGNALLING)
