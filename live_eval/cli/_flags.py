@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin
 
@@ -11,20 +10,13 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from live_eval.errors import PluginError, UsageError
-from live_eval.judging import JudgeKind
-from live_eval.recording import RunReader, part_of
-from live_eval.registry import judge
-from live_eval.run.redacted_settings import SettingPath, check_repeated
-from live_eval.run.run_file import JudgesTable, RunConfig, validate
+from live_eval.errors import UsageError
+from live_eval.run.run_file import RunConfig
 from live_eval.types import Modality, TurnMode
 
 __all__ = [
     "FLAGS",
     "TABLES",
-    "judge_flags",
-    "judges_table",
-    "needs_for",
     "overlay",
     "parse_pairs",
     "table_options",
@@ -157,61 +149,3 @@ def _pair(flag: str, item: str) -> tuple[str, Any]:
         return name, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return name, text
-
-
-def judge_flags(*, names: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the flags of the run file's ``[judges]`` table to a command; see `judges_table`.
-
-    Args:
-        names: Whether to add ``--judges`` too; False for a command about a single judge.
-    """
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = [option for option in table_options("judges") if names or option.name != "judges__names"]
-        # Where click's own decorators keep them: innermost first.
-        vars(command).setdefault("__click_params__", []).extend(reversed(options))
-        return command
-
-    return add
-
-
-def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -> JudgesTable:
-    """Return a run's judges and their options, overridden by the given flags of `judge_flags`.
-
-    Args:
-        run: The run's folder.
-        flags: The flags.
-        only: The only judge that is going to be used; None for those of the table.
-
-    Raises:
-        StoreError: The folder contains no run.
-        UsageError: A value is not allowed, or its secret is not stored. The message names it.
-    """
-    with RunReader.open(run) as reader:
-        manifest = reader.manifest
-    before = part_of(part_of(manifest, "config"), "judges")
-    table = validate(overlay({"judges": dict(before)}, flags)).judges
-    needs = needs_for((only,) if only is not None else table.names)
-    check_repeated(manifest, overlay({}, flags), FLAGS, lambda path: path[0] == "judges" and needs(path))
-    return table
-
-
-def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
-    """Return a function that returns whether a run with these judges uses a setting."""
-
-    def needs(path: SettingPath) -> bool:
-        table, key, *inner = path
-        if table != "judges":
-            return table != "output"
-        if key == "options":
-            return inner[0].partition(".")[0] in judges
-        return not key.startswith("llm_") or any(map(_asks_a_model, judges))
-
-    return needs
-
-
-def _asks_a_model(name: str) -> bool:
-    try:
-        return judge(name).kind is not JudgeKind.LOCAL
-    except PluginError:
-        return False  # which is reported when it is to be loaded

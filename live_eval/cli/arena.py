@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from live_eval.cli import FAILED, _options
-from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import NONE, figure, print_listing
+from live_eval.cli._recipients import print_judges_keys
+from live_eval.cli._stored_settings import judge_flags, judges_table
 from live_eval.errors import UsageError
 from live_eval.registry import default_judges
+from live_eval.run.run_file import JudgesTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +91,9 @@ def command(
     if output == _options.STDOUT and as_json:
         raise UsageError("--json and --output - both write to standard output: pass a file to --output")
     plan = None if no_judge else ArenaPlan(judge=judge, limit=limit, seed=seed)
-    options = judge_options(judges_table(runs[0], flags, judge))
+    options = judge_options(JudgesTable() if no_judge else judges_table(runs[0], flags, judge))
+    if not no_judge:
+        print_judges_keys([judge], options)
     with ScoringProgress() as progress:
         arena = play_arena(
             read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress

@@ -12,9 +12,10 @@ import click
 from live_eval.analysis.audit import PARTS, AuditPlan, audit_run
 from live_eval.analysis.summary import audit_in_words
 from live_eval.cli import FAILED, _options
-from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import figure, print_details, print_listing
 from live_eval.cli._progress import ScoringProgress
+from live_eval.cli._recipients import print_judges_keys
+from live_eval.cli._stored_settings import judge_flags, judges_table
 from live_eval.recording import StoredAudit
 from live_eval.scoring.judge_runner import judge_options
 
@@ -100,6 +101,7 @@ def command(
         against_run=against_run,
     )
     options = judge_options(judges_table(run, flags, judge))
+    print_judges_keys([judge], options)
     with ScoringProgress() as progress:
         report = audit_run(run, judge, plan, options=options, progress=progress)
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))

@@ -14,6 +14,7 @@ from live_eval.cli._duplex import print_comparison, print_duplex
 from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import RunProgress
+from live_eval.cli._recipients import print_key
 from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
 from live_eval.duplex.probes import OWN, PROBES
 from live_eval.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
@@ -61,6 +62,7 @@ def _duplex(
     campaign = DuplexCampaign(plan, folder)
     for note in campaign.notes:
         click.echo(f"note: {note}", err=True)
+    print_key(campaign.key_recipient)
     with _DuplexProgress() as progress:
         outcome = run_loop(campaign.hold(progress, stop))
     held = read_duplex(folder)

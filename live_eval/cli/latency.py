@@ -14,6 +14,7 @@ from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import overlay, parse_pairs, table_options
 from live_eval.cli._latency import print_campaign
 from live_eval.cli._progress import RunProgress
+from live_eval.cli._recipients import print_key
 from live_eval.errors import UsageError
 from live_eval.profile.arrivals import Arrivals
 from live_eval.profile.assertions import CheckedAssertion, check_campaign, parse_assertion
@@ -82,6 +83,7 @@ def _latency(
     said = [*campaign.notes]
     for note in said:
         click.echo(f"note: {note}", err=True)
+    print_key(campaign.key_recipient)
     with _CampaignProgress() as progress:
         outcome = run_loop(campaign.hold(progress, stop))
     held = read_campaign(folder)

@@ -14,6 +14,7 @@ import click
 from live_eval.cli import _options
 from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._progress import RunProgress
+from live_eval.cli._recipients import print_key
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import list_devices
@@ -65,6 +66,7 @@ def _live(
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     config = validate(overlay({"endpoint": {"name": endpoint}}, flags))
     plan, played = _planned(config, data)
+    print_key(plan.key_recipient)
     folder = out or _options.new_folder(f"{endpoint}-live")
     with open_sound_card(microphone, loudspeaker, listens=played is None) as card:
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None

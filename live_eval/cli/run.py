@@ -12,9 +12,11 @@ import click
 import live_eval.report
 from live_eval.cli import FAILED, INTERRUPTED
 from live_eval.cli._cluster import connected_to, holding_on, judging_on
-from live_eval.cli._flags import FLAGS, TABLES, needs_for, overlay, table_options
+from live_eval.cli._flags import TABLES, overlay, table_options
 from live_eval.cli._options import new_folder
 from live_eval.cli._progress import RunProgress, ScoringProgress
+from live_eval.cli._recipients import print_judges_keys, print_key
+from live_eval.cli._stored_settings import stored_settings, trust_option
 from live_eval.cli.show import print_summary
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
@@ -22,7 +24,6 @@ from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.registry import client, judge
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.redacted_settings import check_repeated
 from live_eval.run.run_file import RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, play
 from live_eval.run.stop_signals import StopSignals
@@ -38,16 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def _run(runfile: Path | None, **flags: Any) -> None:
+def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
     stop = click.get_current_context().with_resource(StopSignals())
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors name lines of the file
     given = overlay(values, flags)
-    before: Mapping[str, Any] | None = None
     if given.get("output", {}).get("retry_failed"):
-        before = _manifest_of(given["output"].get("out"))
-        values = _with_settings_of(before, values)
+        before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
+        values = {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
     config = validate(overlay(values, flags))
     with located("endpoint.name", None if flags["endpoint__name"] else runfile):
         client(config.endpoint.name)
@@ -57,10 +57,9 @@ def _run(runfile: Path | None, **flags: Any) -> None:
         check_options(specs, judge_options(config.judges))
     with located("impair.specs", None if flags["impair__specs"] else runfile):
         parse(config.impair.specs)
-    if before is not None:
-        check_repeated(before, given, FLAGS, needs_for(config.judges.names))
     out = config.output.out or new_folder(config.endpoint.name)
     plan = make_plan(config)
+    print_key(plan.key_recipient)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     go_on = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
     stop.last_words = f"Interrupted. To continue, {go_on}"
@@ -112,13 +111,6 @@ def _manifest_of(out: Any) -> Mapping[str, Any]:
         raise UsageError("--retry-failed needs --out: the run whose failed turns to play again")
     with RunReader.open(Path(out)) as run:
         return run.manifest
-
-
-def _with_settings_of(manifest: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an earlier run, overridden by those of the run file."""
-    before = part_of(manifest, "config")
-    tables = {table: part_of(before, table) for table in before if table != "output"}
-    return {table: {**tables.get(table, {}), **values.get(table, {})} for table in (*tables, *values)}
 
 
 def _ended(plan: Plan, config: RunConfig) -> RunOutcome | None:
@@ -186,6 +178,7 @@ def _score(config: RunConfig, out: Path, cluster: Cluster | None) -> None:
     if not config.judges.names:
         return
     options = judge_options(config.judges)
+    print_judges_keys(config.judges.names, options)
     with judging_on(cluster, options) as pool, ScoringProgress() as progress:
         summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
     for line in summary.judges:
@@ -195,6 +188,7 @@ def _score(config: RunConfig, out: Path, cluster: Cluster | None) -> None:
 
 _NAMED = 5
 _MAY_CHANGE = {
+    "endpoint": {"key_from", "key_variable"},
     "data": {"max_recording"},
     "turns": {"concurrency", "processes", "retries", "patience", "connect_timeout"},
 }
@@ -225,6 +219,7 @@ command = click.Command(
     params=[
         click.Argument(["runfile"], required=False, type=click.Path(path_type=Path, dir_okay=False)),
         *(option for table in TABLES for option in table_options(table)),
+        trust_option,
     ],
     help="""Hold conversations with an endpoint and score them.
 

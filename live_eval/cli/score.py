@@ -11,9 +11,10 @@ import click
 
 from live_eval.cli import FAILED, _options
 from live_eval.cli._cluster import connected_to, judging_on, ray_flag
-from live_eval.cli._flags import judge_flags, judges_table
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import ScoringProgress
+from live_eval.cli._recipients import print_judges_keys
+from live_eval.cli._stored_settings import judge_flags, judges_table
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.judge_runner import judge_options
 from live_eval.scoring.runner import score_run
@@ -55,6 +56,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     click.get_current_context().with_resource(StopSignals())
     table = judges_table(run, flags)
     options = judge_options(table)
+    print_judges_keys(table.names, options)
     with (
         connected_to(cluster__ray) as cluster,
         judging_on(cluster, options) as pool,

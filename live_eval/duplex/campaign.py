@@ -151,6 +151,11 @@ class DuplexCampaign:
         notes = [note for plan in plans for note in plan.notes if note not in plan.data.notes]
         return tuple(dict.fromkeys(filter(None, (self._unused, *notes))))
 
+    @property
+    def key_recipient(self) -> str | None:
+        """Which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+        return self._plans[CLEAN].key_recipient
+
     async def hold(self, observer: DuplexObserver, stop: StopSignals | None = None) -> DuplexOutcome:
         """Play the trials; void ones are played again, at most twice.
 

@@ -74,6 +74,12 @@ class ImpairmentParameter:
         """Whether it damages traffic, of which each direction may have its own value."""
         return ImpairedLayer.AUDIO not in self.layers
 
+    def names_file(self, value: str) -> bool:
+        """Return whether a value is the path of a file or a folder."""
+        if self.unit is ValueUnit.CHOICE_OR_PATH:
+            return value not in self.choices
+        return self.unit is ValueUnit.PATH
+
 
 QUEUE_MS = 200.0
 """Default of `queue`."""

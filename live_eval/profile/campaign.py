@@ -141,6 +141,11 @@ class Campaign:
         """What is worth knowing about the campaign, one sentence each."""
         return tuple(self._notes)
 
+    @property
+    def key_recipient(self) -> str | None:
+        """Which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+        return self._base.key_recipient
+
     async def hold(self, observer: CampaignObserver, stop: StopSignals) -> CampaignOutcome:
         """Play the points, and keep `campaign.json` up to date.
 

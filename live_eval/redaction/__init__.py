@@ -1,6 +1,6 @@
 """Secrets: learned where they enter the process, removed from everything that leaves it."""
 
-from live_eval.redaction.keys import find_key, has_key, key_source, key_variable
+from live_eval.redaction.keys import find_key, has_key, key_source, key_variable, recipient_in_words
 from live_eval.redaction.redactor import (
     MASK,
     PUBLIC_QUERY,
@@ -29,4 +29,5 @@ __all__ = [
     "mask_halves",
     "public_settings",
     "public_url",
+    "recipient_in_words",
 ]

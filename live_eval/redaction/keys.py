@@ -8,10 +8,10 @@ import stat
 from pathlib import Path
 
 from live_eval.errors import UsageError
-from live_eval.redaction.redactor import SECRETS
+from live_eval.redaction.redactor import SECRETS, host_of
 from live_eval.types import Secret
 
-__all__ = ["find_key", "has_key", "key_source", "key_variable"]
+__all__ = ["find_key", "has_key", "key_source", "key_variable", "recipient_in_words"]
 
 _FILE, _KEYRING = "file:", "keyring:"
 _FORMS = "file:PATH or keyring:SERVICE/NAME"
@@ -91,6 +91,19 @@ def has_key(source: str) -> bool:
     if source.startswith(_FILE):
         return Path(source.removeprefix(_FILE)).expanduser().is_file()
     return source.startswith(_KEYRING) or bool(os.environ.get(source))
+
+
+def recipient_in_words(source: str, url: str) -> str:
+    """Return which host receives a key.
+
+    >>> recipient_in_words("OPENAI_API_KEY", "wss://api.openai.com/v1")
+    'api.openai.com receives the key in OPENAI_API_KEY'
+
+    Args:
+        source: Where the key is, as `find_key` takes it.
+        url: The address that it is sent to.
+    """
+    return f"{host_of(url)} receives the key in {source}"
 
 
 def _from_file(path: Path) -> str:

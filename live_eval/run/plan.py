@@ -22,13 +22,14 @@ from live_eval.errors import UsageError
 from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
-from live_eval.redaction import find_key
+from live_eval.redaction import find_key, recipient_in_words
 from live_eval.registry import client
 from live_eval.registry import load as load_object
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
 from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
 from live_eval.session.limits import TurnLimits
+from live_eval.sockets.hosts import is_loopback
 from live_eval.text.wording import counted
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
@@ -68,6 +69,13 @@ class Plan:
     def base_url(self) -> str | None:
         """The endpoint's base URL; None if the endpoint is to be launched for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
+
+    @property
+    def key_recipient(self) -> str | None:
+        """Which host receives the endpoint's key, in words; None if no key is sent to an address."""
+        if self.key is None or self.base_url is None:
+            return None
+        return recipient_in_words(_key_source(self.spec, self.config) or "", self.base_url)
 
     def settings(self, base_url: str, case: Case | None = None) -> EndpointSettings:
         """Return the endpoint's settings for the session of a case."""
@@ -250,13 +258,17 @@ def _load(plan: Plan) -> None:
     load_object(plan.spec.transport)
 
 
+def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
+    return config.endpoint.key_from or config.endpoint.key_variable or spec.key_variable
+
+
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
     """Return the endpoint's key; None if it needs none, as on this machine.
 
     Raises:
         UsageError: It is missing.
     """
-    variable = config.endpoint.key_from or config.endpoint.key_variable or spec.key_variable
+    variable = _key_source(spec, config)
     if variable is None:
         return None
     key = find_key(variable)
@@ -266,7 +278,7 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
         host = urlsplit(config.endpoint.base_url or "").hostname or ""
     except ValueError:
         return None  # the dialect will refuse the URL
-    if host in ("localhost", "::1") or host.startswith("127."):
+    if is_loopback(host):
         return None
     flags = ", name another variable with --key-variable, or a file or keyring with --key-from"
     raise UsageError(

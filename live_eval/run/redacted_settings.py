@@ -50,12 +50,17 @@ def check_repeated(
     paths = manifest.get("redacted")
     if paths is None:  # a run of an earlier version
         paths = [path for path, value in _leaves(config, ()) if _is_masked(value)]
-    missing = [path for path in map(tuple, paths) if not _is_given(given, path) and needs(path)]
+    named = [tuple(map(str, path)) for path in paths if len(path) > 1] if _is_paths(paths) else []
+    missing = [path for path in named if not _is_given(given, path) and needs(path)]
     if missing:
         repeat = ", ".join(dict.fromkeys(_flag(path, flags) for path in missing))
         raise UsageError(
             f"the run's settings are used again, but their secrets are not stored: repeat {repeat}, as it was"
         )
+
+
+def _is_paths(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(path, list | tuple) for path in value)
 
 
 def _is_given(given: Mapping[str, Any], path: SettingPath) -> bool:

@@ -1,4 +1,4 @@
-"""Run files: everything a run needs, as TOML. Every flag of ``live-eval run`` has a key here.
+"""Run files: everything a run needs, as TOML. Every flag of ``live-eval run`` but ``--trust-host`` has a key.
 
 An error names the key, its line and the allowed values.
 """

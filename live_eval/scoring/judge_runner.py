@@ -28,7 +28,7 @@ from live_eval.judging import (
     PairwiseJudge,
     check_judgement,
 )
-from live_eval.redaction import key_source, key_variable
+from live_eval.redaction import key_source, key_variable, recipient_in_words
 from live_eval.run.run_file import JudgesTable
 from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
 from live_eval.weights import file_sha256, find_weights, weights_at
@@ -41,6 +41,7 @@ __all__ = [
     "as_configured",
     "check_options",
     "judge_options",
+    "key_recipients",
     "llm_options",
     "load_judge",
     "load_judge_runner",
@@ -200,6 +201,23 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
     for spec in specs:
         if spec.kind is not JudgeKind.LOCAL:
             llm_options(spec, options).settings_for(spec)
+
+
+def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[str]:
+    """Return which hosts receive the keys of the models that judges ask, in words.
+
+    Raises:
+        UsageError: The cost has a limit, and the model's price is unknown.
+    """
+    found: dict[str, None] = {}
+    for spec in specs:
+        if spec.kind is JudgeKind.LOCAL:
+            continue
+        llm = llm_options(spec, options)
+        settings = llm.settings_for(spec)
+        if settings.key is not None:
+            found[recipient_in_words(llm.key_variable_of(spec) or "", settings.base_url)] = None
+    return list(found)
 
 
 def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:

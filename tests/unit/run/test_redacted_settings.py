@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.cli._flags import FLAGS, judges_table, needs_for
+from live_eval.cli._flags import FLAGS
+from live_eval.cli._stored_settings import judges_table, needs_for
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader, RunWriter
 from live_eval.run.plan import make_plan

@@ -1,0 +1,354 @@
+"""Settings of a stored run that a later command uses again.
+
+A run's folder may be somebody else's, so its manifest decides nothing about this machine: which key is sent,
+and where; which files are read; which cluster is joined. Those settings come from the command line and the
+user's run file. docs/secrets.md has the table.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from live_eval import registry
+from live_eval.cli._flags import FLAGS, overlay, table_options
+from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
+from live_eval.errors import PluginError, UsageError
+from live_eval.impair import PARAMETERS
+from live_eval.judging import JudgeKind
+from live_eval.recording import RunReader, part_of
+from live_eval.redaction import has_key
+from live_eval.run.prompts import PROMPTS
+from live_eval.run.redacted_settings import SettingPath, check_repeated
+from live_eval.run.run_file import EndpointTable, JudgesTable, validate
+from live_eval.scoring.llm import OPENAI_BASE_URL, PRESETS
+from live_eval.sockets.hosts import is_loopback
+from live_eval.text.wording import one_line
+
+__all__ = [
+    "judge_flags",
+    "judges_table",
+    "needs_for",
+    "stored_settings",
+    "trust_option",
+]
+
+_TAKEN = ("endpoint", "data", "task", "turns", "impair", "judges")
+_KEYS = ("key_from", "key_variable")
+_PORTS = {"https": 443, "wss": 443, "http": 80, "ws": 80}
+_ENCRYPTED = ("https", "wss")
+_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
+
+trust_option = click.Option(
+    ["--trust-host", "trusted"],
+    multiple=True,
+    metavar="HOST",
+    help="Use the address on this host that the run's manifest names, as if you gave it here; repeatable.",
+)
+"""The flag that lets a manifest's address be used."""
+
+
+def judge_flags(*, names: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the flags of the run file's ``[judges]`` table and `trust_option` to a command; see `judges_table`.
+
+    Args:
+        names: Whether to add ``--judges`` too; False for a command about a single judge.
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = [option for option in table_options("judges") if names or option.name != "judges__names"]
+        # Where click's own decorators keep them: innermost first.
+        vars(command).setdefault("__click_params__", []).extend(reversed([*options, trust_option]))
+        return command
+
+    return add
+
+
+def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -> JudgesTable:
+    """Return a run's judges and their options, overridden by the given flags of `judge_flags`.
+
+    Args:
+        run: The run's folder.
+        flags: The flags.
+        only: The only judge that is going to be used; None for those of the table.
+
+    Raises:
+        StoreError: The folder contains no run.
+        UsageError: A value is not allowed, or a needed setting has to be given again. The message names it.
+    """
+    flags = dict(flags)
+    trusted = flags.pop("trusted", ())
+    with RunReader.open(run) as reader:
+        manifest = reader.manifest
+    given = overlay({}, flags)
+    stored = stored_settings(manifest, given, trusted, tables=("judges",), only=only)
+    return validate(overlay(stored, flags)).judges
+
+
+def stored_settings(
+    manifest: Mapping[str, Any],
+    given: Mapping[str, Any],
+    trusted: Collection[str],
+    *,
+    tables: Sequence[str] = _TAKEN,
+    only: str | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Return the settings in a manifest that a command uses again.
+
+    Settings without consequences for this machine are returned as they are. Others are left out, and the
+    user has to give them again if the command needs them. An address is returned if it is the vendor's, is
+    on a trusted host, or is on this machine and gets no key.
+
+    Args:
+        manifest: The run's manifest.
+        given: The tables and keys of the run file and of flags.
+        trusted: Hosts that the user trusts: ``HOST``, ``HOST:PORT`` or, without encryption, ``ws://HOST``.
+        tables: The tables to return.
+        only: The only judge that is going to be used; None for those of the table.
+
+    Raises:
+        UsageError: A needed setting has to be given again. The message says what to type.
+    """
+    config = part_of(manifest, "config")
+    stored = {table: dict(part_of(config, table)) for table in tables}
+    own = {table: dict(part_of(given, table)) for table in _TAKEN}
+    for judges in (stored["judges"], own["judges"]):
+        judges["options"] = _dotted(part_of(judges, "options"))
+    names = (only,) if only is not None else own["judges"].get("names", stored["judges"].get("names", ()))
+    names = [str(name) for name in names] if isinstance(names, list | tuple) else []
+    needs = needs_for(names)
+    check_repeated(manifest, given, FLAGS, lambda path: path[0] in tables and needs(path))
+    hosts = frozenset(map(_usual, trusted))
+    asked = [
+        *(_endpoint(stored["endpoint"], own["endpoint"], hosts) if "endpoint" in tables else ()),
+        *_files(stored, own),
+        *_judges(stored["judges"], own["judges"], [name for name in names if _asks_a_model(name)], hosts),
+        *_weights(stored["judges"]["options"], own["judges"]["options"], names),
+    ]
+    if asked:
+        raise UsageError(
+            "the run's manifest names an address, a key or a file that only you may choose. "
+            f"To use the same: {' '.join(dict.fromkeys(asked))}"
+        )
+    return stored
+
+
+def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
+    """Return a function that returns whether a run with these judges uses a setting."""
+
+    def needs(path: SettingPath) -> bool:
+        table, key, *inner = path
+        if table != "judges":
+            return table != "output"
+        if key == "options":
+            return bool(inner) and inner[0].partition(".")[0] in judges
+        return not key.startswith("llm_") or any(map(_asks_a_model, judges))
+
+    return needs
+
+
+def _asks_a_model(name: str) -> bool:
+    try:
+        return registry.judge(name).kind is not JudgeKind.LOCAL
+    except PluginError:
+        return False  # which is reported when it is to be loaded
+
+
+def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of judges by ``JUDGE.OPTION``; they may also be written as tables."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        inner = value.items() if isinstance(value, Mapping) else ()
+        found |= {f"{name}.{option}": each for option, each in inner} or {name: value}
+    return found
+
+
+def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collection[str]) -> Iterator[str]:
+    spec = registry.client(str(given.get("name", stored.get("name", EndpointTable().name))))
+    source = given.get("key_from") or given.get("key_variable") or spec.key_variable
+    sends_key = source is not None and has_key(str(source))
+    for key in _KEYS:
+        value = stored.pop(key, None)
+        if value not in (None, spec.key_variable) and not any(name in given for name in _KEYS):
+            sends_key = True
+            yield _flag(f"endpoint.{key}", value)
+    url = stored.get("base_url")
+    if url is not None and "base_url" not in given and not _same(url, spec.base_url):
+        yield from _address("endpoint.base_url", url, hosts, sends_key=sends_key)
+    servers = stored.pop("ice_servers", ())
+    if servers and "ice_servers" not in given:
+        yield _flag("endpoint.ice_servers", _listed(servers))
+
+
+def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Take out settings that name files; yield the flags of those that are missing."""
+    inert: Mapping[tuple[str, str], Callable[[Any], bool]] = {
+        ("data", "path"): lambda value: value in (SAMPLE, SAMPLE_DIALOGUES),
+        ("data", "audio_root"): lambda value: value is None,
+        ("task", "prompt"): lambda value: value in PROMPTS,
+        ("impair", "specs"): lambda value: not (value and _reads_file(value)),
+    }
+    for (table, key), is_inert in inert.items():
+        if key not in stored.get(table, ()) or is_inert(stored[table][key]):
+            continue
+        value = stored[table].pop(key)
+        if key not in given[table]:
+            values = value if isinstance(value, list | tuple) else [value]
+            yield from (_flag(f"{table}.{key}", each) for each in values)
+
+
+def _reads_file(specs: Any) -> bool:
+    """Return whether impairments name a recording; those that are not texts are taken to do so."""
+    if not isinstance(specs, list | tuple) or not all(isinstance(spec, str) for spec in specs):
+        return True
+    for item in ",".join(specs).split(","):
+        name, _, value = (part.strip() for part in item.partition("="))
+        parameter = PARAMETERS.get(name)
+        if parameter is not None and parameter.names_file(value):
+            return True
+    return False
+
+
+def _judges(
+    stored: dict[str, Any], given: Mapping[str, Any], askers: Sequence[str], hosts: Collection[str]
+) -> Iterator[str]:
+    """Take out how models are reached, unless that is the vendor's; yield the flags of what is missing."""
+    own = given["options"]
+    specs = [registry.judge(name) for name in askers]
+    preset = PRESETS.get(str(given.get("llm", stored.get("llm"))))
+    usual = [
+        (preset.base_url, preset.key_variable)
+        if preset is not None
+        else (spec.base_url or OPENAI_BASE_URL, spec.key_variable)
+        for spec in specs
+    ]
+    has_service = any(key in given for key in ("llm", "llm_base_url"))
+    has_key = any(f"llm_{key}" in given for key in _KEYS)
+    url = stored.pop("llm_base_url", None)
+    is_vendors = url is None or all(_same(url, address) for address, _ in usual)
+    sends_key = has_key or any(f"{spec.name}.{key}" in own for spec in specs for key in _KEYS)
+    for key in _KEYS:
+        value = stored.pop(f"llm_{key}", None)
+        is_default = is_vendors and all(value == variable for _, variable in usual)
+        if value is not None and specs and not (has_service or has_key or is_default):
+            sends_key = True
+            yield _flag(f"judges.llm_{key}", value)
+    if has_service:
+        stored.pop("llm", None)
+    elif specs and not is_vendors:
+        yield from _address("judges.llm_base_url", url, hosts, sends_key=sends_key)
+        stored["llm_base_url"] = url
+    of_all = given.get("llm_base_url", stored.get("llm_base_url"))
+    for spec, (address, variable) in zip(specs, usual, strict=True):
+        yield from _judge(
+            spec.name, stored["options"], own, of_all, (address, variable), hosts, has_key=has_key
+        )
+
+
+def _judge(
+    name: str,
+    options: dict[str, Any],
+    given: Mapping[str, Any],
+    of_all: str | None,
+    usual: tuple[str, str | None],
+    hosts: Collection[str],
+    *,
+    has_key: bool,
+) -> Iterator[str]:
+    """Do the same for the options of one judge."""
+    address, variable = usual
+    sends_key = has_key = has_key or any(f"{name}.{key}" in given for key in _KEYS)
+    stored = options.pop(f"{name}.base_url", None)
+    url = given.get(f"{name}.base_url", stored or of_all)
+    is_vendors = url is None or _same(url, address)
+    for key in _KEYS:
+        value = options.pop(f"{name}.{key}", None)
+        if value is not None and not has_key and not (is_vendors and value == variable):
+            sends_key = True
+            yield _flag(f"judges.options.{name}.{key}", value)
+    if stored is not None and f"{name}.base_url" not in given and not is_vendors:
+        yield from _address(f"judges.options.{name}.base_url", stored, hosts, sends_key=sends_key)
+        options[f"{name}.base_url"] = stored
+
+
+def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
+    """Take out the files of judges, and the options of judges that are not used."""
+    for name, value in list(stored.items()):
+        judge_name, _, option_name = name.partition(".")
+        if judge_name not in names:
+            del stored[name]
+            continue
+        option = next((each for each in registry.judge(judge_name).options if each.name == option_name), None)
+        if option is None or not (option.is_file or option.weights):
+            continue
+        if value not in (option.default, *(weights.name for weights in option.weights)):
+            del stored[name]
+            if name not in given:
+                yield _flag(f"judges.options.{name}", value)
+
+
+def _address(key: str, url: Any, hosts: Collection[str], *, sends_key: bool) -> Iterator[str]:
+    """Yield the flag without which a stored address is not used."""
+    name = _host_name(str(url))
+    if name is None:
+        yield _flag(key, url)
+    elif name not in hosts and (sends_key or not is_loopback(urlsplit(str(url)).hostname or "")):
+        yield f"--trust-host {name}"
+
+
+def _host_name(url: str) -> str | None:
+    """Return how the user names the host of an address; None for an address that has to be given whole.
+
+    An address that programs could read in different ways has no name. One without encryption includes the
+    scheme, unless it is on this machine.
+
+    >>> _host_name("wss://Example.org:443/v1"), _host_name("http://example.org:8000/v1")
+    ('example.org', 'http://example.org:8000')
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or "@" in parts.netloc or "\\" in url or not url.isprintable():
+        return None
+    if not _HOST.fullmatch(host):
+        return None
+    name = f"[{host}]" if ":" in host else host
+    if port not in (None, _PORTS[parts.scheme]):
+        name = f"{name}:{port}"
+    plain = parts.scheme not in _ENCRYPTED and not is_loopback(host)
+    return f"{parts.scheme}://{name}" if plain else name
+
+
+def _usual(host: str) -> str:
+    """Return a trusted host as `_host_name` writes it.
+
+    Raises:
+        UsageError: It is not one.
+    """
+    name = _host_name(host if "://" in host else f"https://{host}")
+    if name is None:
+        raise UsageError(f"--trust-host {host}: expected HOST, HOST:PORT or, without encryption, ws://HOST")
+    return name
+
+
+def _same(url: Any, default: str | None) -> bool:
+    return default is not None and str(url).rstrip("/") == default.rstrip("/")
+
+
+def _listed(values: Any) -> str:
+    return ",".join(map(str, values)) if isinstance(values, list | tuple) else str(values)
+
+
+def _flag(key: str, value: Any) -> str:
+    """Return a flag with its value, as typed in a shell."""
+    table, name, *inner = key.split(".", 2)
+    text = one_line(str(value))
+    return f"{FLAGS[f'{table}.{name}']} {shlex.quote(f'{inner[0]}={text}' if inner else text)}"
