@@ -2,16 +2,20 @@
 
 The client uses the proxy's address in place of the endpoint's. The proxy connects to the endpoint, over TLS
 where its URL says so, and asks in the endpoint's own name: it replaces the header ``Host`` of a connection's
-request, and passes on all else as it is. A connection carries one request, or one WebSocket.
+request. A connection carries one request and its answer, or one WebSocket. Nothing passes to the endpoint
+after the end of a request, or before the endpoint has accepted a WebSocket.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import logging
 import re
 import ssl
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
 from urllib.parse import urlsplit
@@ -21,6 +25,7 @@ from live_eval.errors import LiveEvalError, UsageError
 from live_eval.impair import Impairment
 from live_eval.sockets.hosts import is_local_page, is_rebound
 from live_eval.sockets.http_connections import MOST_HEADER_S
+from live_eval.sockets.http_messages import HEAD_ENDS, Body, FramingError, Head
 from live_eval.sockets.impaired import ImpairedStream
 from live_eval.sockets.resets import reset_on_close
 
@@ -29,7 +34,6 @@ __all__ = ["ImpairingProxy"]
 _HOST = "127.0.0.1"
 _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 _TLS = ("https", "wss")
-_HEAD_ENDS = b"\r\n\r\n"
 _MOST_HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
@@ -39,9 +43,12 @@ _BACKLOG = 128  # who is accepted at once does not displace all who were before
 _CONNECT_S = 30.0
 _CLOSE_S = 30.0
 _REFUSE_S = 2.0
-_REQUEST = re.compile(rb"[A-Z]+ /\S* HTTP/1\.[01]")
-_HEADER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\Z")
-_OF_THE_CONNECTION = (b"connection", b"keep-alive", b"upgrade", b"http2-settings")
+_REQUEST = re.compile(rb"[A-Z]+ /[\x21-\xff]* HTTP/1\.[01]")
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: .*)?", re.DOTALL)
+_OF_THE_CONNECTION = (b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings")
+_OF_AN_ANSWER = (b"connection", b"keep-alive", b"proxy-connection")
+_WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+_KEY_BYTES = 16
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +137,7 @@ class ImpairingProxy:
                 self._asking.pop(task, None)
             if len(self._tasks) - len(self._asking) > _MOST_CONNECTIONS:
                 raise _RefusedError(503, f"expected at most {_MOST_CONNECTIONS} connections at a time")
-            await self._pass_on(_rewritten(head, self._authority), reader, writer, name)
+            await self._pass_on(_checked(head, self._authority), reader, writer, name)
         except _RefusedError as refusal:
             await _refuse(reader, writer, refusal)
         except ConnectionResetError:
@@ -149,9 +156,9 @@ class ImpairingProxy:
         return host if self._to_port == usual else f"{host}:{self._to_port}"
 
     async def _pass_on(
-        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
+        self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
     ) -> None:
-        """Pass a request on, and whatever follows in either direction, until the endpoint hangs up."""
+        """Pass a request and its answer on, or a WebSocket, until the endpoint hangs up."""
         loop = asyncio.get_running_loop()
         theirs = asyncio.StreamReader(_PIECE_BYTES)
         protocol = asyncio.StreamReaderProtocol(theirs)
@@ -164,17 +171,35 @@ class ImpairingProxy:
             why = f"{self._authority} cannot be reached: {str(error) or type(error).__name__}"
             raise _RefusedError(502, why) from None
         to_endpoint = asyncio.StreamWriter(stream, protocol, theirs, loop)
-        to_endpoint.write(head)
-        sending = asyncio.create_task(_send(reader, to_endpoint))
+        to_endpoint.write(request.head)
+        accepted: asyncio.Future[bool] = loop.create_future()
+        sending = asyncio.create_task(_send(request, reader, to_endpoint, accepted))
         try:
-            await _copy(theirs, writer)
+            answered = await _answer(request, theirs, writer, accepted)
+            if not answered and sending.done():
+                sending.result()
             writer.close()
             async with asyncio.timeout(_CLOSE_S):
                 await writer.wait_closed()
         finally:
             sending.cancel()
-            await asyncio.wait((sending,))
+            await asyncio.gather(sending, return_exceptions=True)
             stream.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request that may be passed on.
+
+    Args:
+        method: Its method.
+        head: Its head in the endpoint's name.
+        body: Its body; None for the frames of a WebSocket.
+    """
+
+    method: bytes
+    head: bytes
+    body: Body | None
 
 
 class _RefusedError(Exception):
@@ -202,31 +227,52 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
     """Read the head of a request."""
     try:
         async with asyncio.timeout(MOST_HEADER_S):
-            return await reader.readuntil(_HEAD_ENDS)
+            return await reader.readuntil(HEAD_ENDS)
     except TimeoutError:
         raise _RefusedError(408, f"expected a request within {MOST_HEADER_S:g} s") from None
     except asyncio.LimitOverrunError:
         raise _RefusedError(431, f"expected headers of at most {_MOST_HEAD_BYTES} bytes") from None
 
 
-def _rewritten(head: bytes, authority: str) -> bytes:
-    """Return a request's head in the endpoint's name; unless for a WebSocket, it ends its connection."""
-    request, *lines = head.removesuffix(_HEAD_ENDS).split(b"\r\n")
-    fields = [
-        (name.lower(), value.strip(), line) for line in lines for name, _, value in [line.partition(b":")]
-    ]
-    if not _REQUEST.fullmatch(request) or not all(_HEADER.match(line) for line in lines):
+def _checked(data: bytes, authority: str) -> _Request:
+    """Return a request in the endpoint's name; unless for a WebSocket, it ends its connection."""
+    try:
+        head = Head.read(data)
+    except FramingError:
+        head = None
+    if head is None or not _REQUEST.fullmatch(head.line):
         raise _RefusedError(400, "expected an HTTP request: use this address as the base URL, without TLS")
-    hosts = [value.decode("latin-1") for name, value, _ in fields if name == b"host"]
+    hosts = [value.decode("latin-1") for value in head.values(b"host")]
     if len(hosts) != 1 or is_rebound(hosts[0]):
         raise _RefusedError(403, "expected localhost or an IP address as the host")
-    if any(name == b"origin" and not is_local_page(value.decode("latin-1")) for name, value, _ in fields):
+    if not all(is_local_page(value.decode("latin-1")) for value in head.values(b"origin")):
         raise _RefusedError(403, "web pages from other origins may not use this proxy")
-    is_websocket = [value.lower() for name, value, _ in fields if name == b"upgrade"] == [b"websocket"]
-    dropped = (b"host",) if is_websocket else (b"host", *_OF_THE_CONNECTION)
-    kept = [line for name, _, line in fields if name not in dropped]
-    ends = () if is_websocket else (b"Connection: close",)
-    return b"\r\n".join((request, b"Host: " + authority.encode(), *kept, *ends)) + _HEAD_ENDS
+    try:
+        body = Body.after(head) or Body(0)
+    except FramingError as error:
+        raise _RefusedError(400, str(error)) from None
+    method = head.line.partition(b" ")[0]
+    is_websocket = _opens_websocket(head, method) and body.ended
+    ends = (b"Connection: Upgrade", b"Upgrade: websocket") if is_websocket else (b"Connection: close",)
+    written = head.write((b"host", *_OF_THE_CONNECTION), b"Host: " + authority.encode(), *ends)
+    return _Request(method, written, None if is_websocket else body)
+
+
+def _opens_websocket(head: Head, method: bytes) -> bool:
+    """Return whether a request is the opening handshake of a WebSocket (RFC 6455, 4.2.1)."""
+    keys = head.values(b"sec-websocket-key")
+    try:
+        nonce = base64.b64decode(keys[0], validate=True) if len(keys) == 1 else b""
+    except binascii.Error:
+        return False
+    upgrades = [value.lower() for value in head.values(b"upgrade")] == [b"websocket"]
+    return (
+        method == b"GET"
+        and head.line.endswith(b"HTTP/1.1")
+        and upgrades
+        and head.lists(b"connection", b"upgrade")
+        and len(nonce) == _KEY_BYTES
+    )
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refusal: _RefusedError) -> None:
@@ -244,15 +290,106 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, re
                 pass
 
 
-async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy what the client sends, and hang up once it has."""
-    with contextlib.suppress(OSError):
-        await _copy(reader, writer)
+async def _send(
+    request: _Request,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    accepted: asyncio.Future[bool],
+) -> None:
+    """Pass on the rest of a request, or a WebSocket's frames once it is accepted, until the client hangs up.
+
+    Raises:
+        _RefusedError: The body does not show where it ends; the endpoint is hung up on.
+    """
+    try:
+        if request.body is None:
+            early = await reader.read(_PIECE_BYTES)
+            if early and await accepted:
+                writer.write(early)
+                await _copy(reader, writer)
+        else:
+            while not request.body.ended and (data := await reader.read(_PIECE_BYTES)):
+                writer.write(request.body.take(data))
+                await writer.drain()
+        while await reader.read(_PIECE_BYTES):
+            pass  # a second request, which the answer to the first tells to open its own connection
+    except FramingError as error:
+        writer.transport.abort()
+        raise _RefusedError(400, str(error)) from None
+    except OSError as error:
+        _log.debug("the client or the endpoint hung up: %r", error)
     writer.close()
 
 
+async def _answer(
+    request: _Request,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    accepted: asyncio.Future[bool],
+) -> bool:
+    """Pass on the endpoint's answer, or a WebSocket's frames; return whether it sent any.
+
+    An answer that is not HTTP passes as it is: clients are tested with such endpoints too.
+    """
+    answered = False
+    interim = True
+    while interim:
+        head, data = await _answer_head(reader)
+        status = _status(head)
+        interim = head is not None and 100 <= status < 200 and status != HTTPStatus.SWITCHING_PROTOCOLS
+        is_final = head is not None and status >= 200
+        writer.write(head.write(_OF_AN_ANSWER, b"Connection: close") if head and is_final else data)
+        await writer.drain()
+        answered = answered or bool(data)
+    accepted.set_result(request.body is None and status == HTTPStatus.SWITCHING_PROTOCOLS)
+    body = _answer_body(head, status, request.method) if head and is_final else None
+    while (body is None or not body.ended) and (data := await reader.read(_PIECE_BYTES)):
+        try:
+            data = data if body is None else body.take(data)
+        except FramingError:
+            body = None
+        writer.write(data)
+        await writer.drain()
+    if request.body is not None:  # the endpoint was asked to hang up; a slow end may be what is tested
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                while await reader.read(_PIECE_BYTES):
+                    pass
+    return answered
+
+
+async def _answer_head(reader: asyncio.StreamReader) -> tuple[Head | None, bytes]:
+    """Return the head of an answer and its bytes; where it is not HTTP, None and what was read of it."""
+    try:
+        data = await reader.readuntil(HEAD_ENDS)
+    except asyncio.IncompleteReadError as error:
+        return None, error.partial
+    except asyncio.LimitOverrunError:
+        return None, b""
+    try:
+        return Head.read(data), data
+    except FramingError:
+        return None, data
+
+
+def _status(head: Head | None) -> int:
+    """Return the status of an answer; 0 where it is not HTTP."""
+    line = None if head is None else _STATUS.fullmatch(head.line)
+    return 0 if line is None else int(line[1])
+
+
+def _answer_body(head: Head, status: int, method: bytes) -> Body | None:
+    """Return the body of an answer, or None where it ends with the connection."""
+    if method == b"HEAD" or status in _WITHOUT_BODY:
+        return Body(0)
+    try:
+        return Body.after(head)
+    except FramingError:
+        return None
+
+
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy what comes until it ends."""
+    """Copy all data until it ends."""
     while data := await reader.read(_PIECE_BYTES):
         writer.write(data)
         await writer.drain()

@@ -165,6 +165,162 @@ async def test_only_a_websocket_is_upgraded() -> None:
     assert b"X-Upgrades: \r\n" in answer
 
 
+@contextlib.asynccontextmanager
+async def recording(answer: bytes) -> AsyncIterator[tuple[ImpairingProxy, bytearray]]:
+    """A proxy of an endpoint that answers each head and never hangs up, and what the endpoint received."""
+    received = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answered = 0
+        while data := await reader.read(1 << 16):
+            received.extend(data)
+            heads = received.count(b"\r\n\r\n")
+            writer.write(answer * (heads - answered))
+            answered = heads
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, ImpairingProxy(f"http://127.0.0.1:{port}", parse("delay=1ms"), SystemClock()) as proxy:
+        yield proxy, received
+
+
+async def answered_twice(proxy: ImpairingProxy, first: bytes, second: bytes) -> bytes:
+    """Return what a client reads that sends a request, and another one after the first answer."""
+    host, port = proxy.origin.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(first)
+    async with asyncio.timeout(5):
+        answer = await reader.read(1 << 16)
+        writer.write(second)
+        await asyncio.sleep(0.05)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return answer
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok"
+SECOND = b"GET /second HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+POST = b"POST /first HTTP/1.1\r\nHost: localhost\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        REQUEST + b"\r\n",
+        REQUEST + b"Connection: keep-alive\r\n\r\n",
+        POST + b"Content-Length: 5\r\n\r\nhello",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nA: b\r\n\r\n",
+        POST + b"Content-Length: 0\r\n\r\n",
+        POST + b"Connection: Content-Length\r\nContent-Length: 5\r\n\r\nhello",
+        REQUEST + UPGRADE + b"\r\n",  # a false upgrade: without a key
+        REQUEST + b"Connection: keep-alive\r\nUpgrade: websocket\r\n" + KEY + b"\r\n",
+        REQUEST + UPGRADE + b"Sec-WebSocket-Key: short\r\n\r\n",
+        POST + UPGRADE + KEY + b"Content-Length: 5\r\n\r\nhello",
+        REQUEST + UPGRADE + KEY + b"\r\n",  # a true one, which the endpoint does not accept
+        REQUEST.replace(b"1.1", b"1.0") + UPGRADE + KEY + b"\r\n",
+    ],
+)
+async def test_a_connection_carries_one_request(first: bytes) -> None:
+    for pipelined in (True, False):
+        async with recording(OK) as (proxy, received):
+            sent = (first + SECOND, b"") if pipelined else (first, SECOND)
+            answer = await answered_twice(proxy, *sent)
+        assert received.count(b"HTTP/1.1\r\n") <= 1, received
+        assert b"second" not in received
+        assert b"evil" not in received
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"\r\nConnection: close\r\n" in answer
+        assert b"keep-alive" not in answer
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 5\r\nContent-Length: 0\r\n\r\n",
+        b"Content-Length: 5\r\nContent-Length: 5\r\n\r\n",
+        b"Content-Length: +5\r\n\r\n",
+        b"Content-Length: 5, 5\r\n\r\n",
+        b"Content-Length: 0x5\r\n\r\n",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: \xd9\xa5\r\n\r\n",
+        b"Content-Length:\r\n\r\n",
+        b"Content-Length : 5\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n",
+        b"Transfer-Encoding: \x0bchunked\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"X: a\nTransfer-Encoding: chunked\r\n\r\n",
+        b"X: a\rTransfer-Encoding: chunked\r\n\r\n",
+        b"X: a\0b\r\n\r\n",
+        b"X:" + b" " * 60_000 + b"\0\r\n\r\n",  # quickly
+        b"Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n5;a\n\r\nhello\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n GET\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n5;" + b"x" * 9_000 + b"\r\n",
+    ],
+)
+async def test_a_request_whose_end_is_unclear_is_refused(headers: bytes) -> None:
+    async with recording(b"") as (proxy, received):
+        answer = await said(proxy, POST + headers + SECOND)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"second" not in received
+
+
+async def test_a_websocket_opens_once_the_endpoint_has_accepted_it() -> None:
+    frames = b"\x81\x02hi"
+    switching = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    async with recording(b"HTTP/1.1 103 Early Hints\r\n\r\n" + switching) as (proxy, received):
+        host, port = proxy.origin.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(REQUEST + UPGRADE + KEY + b"\r\n" + frames)
+        async with asyncio.timeout(5):
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == switching
+            writer.write(frames)
+            writer.write_eof()
+            await reader.read()
+        writer.close()
+        assert received.endswith(b"\r\n\r\n" + frames * 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [
+        (b"HTTP/1.1 204 No Content\r\n\r\nmore", b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nHTTP/1.1 200",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        ),
+        (b"no HTTP at all\r\n\r\n", b"no HTTP at all\r\n\r\n"),
+        (b"\0" * 200_000, b"\0" * 200_000),
+    ],
+)
+async def test_an_answer_passes_up_to_its_end(answer: bytes, passed: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, ImpairingProxy(f"http://127.0.0.1:{port}", parse("delay=1ms"), SystemClock()) as proxy:
+        assert await said(proxy, REQUEST + b"\r\n") == passed
+
+
 async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_ASKING", 3)
     async with proxied("delay=1ms") as (proxy, _):
