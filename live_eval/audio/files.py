@@ -254,7 +254,8 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
         OSError: The file cannot be written.
     """
     encoded = io.BytesIO()  # libsndfile reports every write error as a mere "system error"
-    soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16")
+    # The lowest level takes two thirds of the default's time, and less than 1 % more space for speech.
+    soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
     part = path.with_name(path.name + ".part")
     try:
         private_file(part).write_bytes(encoded.getbuffer())
