@@ -18,6 +18,7 @@ from websockets.extensions.permessage_deflate import (
 )
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
@@ -304,3 +305,18 @@ async def test_a_goodbye_ends_the_connection_however_long_its_stream_lasts(first
     assert connection.ended_ns == 7
     assert connection.end.rcvd is not None
     assert connection.end.rcvd.code == 1000
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 1_338, 65_535, 65_536])
+@pytest.mark.parametrize("kind", [str, bytes])
+async def test_the_library_reads_each_frame_that_is_sent(kind: type[str | bytes], size: int) -> None:
+    connection, _, _ = await opened()
+    message = "x" * size if kind is str else b"x" * size
+    frames = [connection.frame(message) for _ in range(130)]  # more than one request for masks
+    server = ServerProtocol(state=State.OPEN)
+    for frame in frames:
+        server.receive_data(frame)
+    expected = Opcode.TEXT if kind is str else Opcode.BINARY
+    received = [event for event in server.events_received() if isinstance(event, Frame)]
+    assert [(event.opcode, bytes(event.data)) for event in received] == [(expected, b"x" * size)] * 130
+    assert len(set(frames)) == 130, "each frame has a mask of its own"
