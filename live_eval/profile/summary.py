@@ -139,14 +139,17 @@ def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
         return PointRecord(facts=facts, path=path, turns=(), error=str(error))
 
 
-def campaign_summary(campaign: CampaignRecord, *, words: bool = True) -> dict[str, Any]:
+def campaign_summary(
+    campaign: CampaignRecord, *, words: bool = True, keeps_words: bool = True
+) -> dict[str, Any]:
     """Return all figures of a campaign, complete or not.
 
     Args:
         campaign: The campaign.
         words: Whether to recognise the words of replies for the definitions that need them, where the
-            recogniser is installed. They are kept in the folder, since recognition takes about a tenth of
-            the replies' length.
+            recogniser is installed.
+        keeps_words: Whether to write them into the folder, since recognition takes about a tenth of the
+            replies' length.
 
     Returns:
         The object that `summary_schema` describes, without asserts.
@@ -172,7 +175,7 @@ def campaign_summary(campaign: CampaignRecord, *, words: bool = True) -> dict[st
         "points": [point_figures(point, _price(facts)) for point in campaign.points],
         "sentinel": _sentinel(campaign),
         "endpointing_cost": _endpointing(campaign),
-        "definitions": _definitions(campaign, words=words),
+        "definitions": _definitions(campaign, words=words, keeps_words=keeps_words),
         "asserts": [],
     }
 
@@ -293,7 +296,7 @@ def _endpointing(campaign: CampaignRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _definitions(campaign: CampaignRecord, *, words: bool) -> list[dict[str, Any]]:
+def _definitions(campaign: CampaignRecord, *, words: bool, keeps_words: bool) -> list[dict[str, Any]]:
     """Return the definitions over the first point of the sweep that has turns."""
     point = next((point for point in campaign.with_role("sweep") if point.turns), None)
     if point is None:
@@ -304,7 +307,7 @@ def _definitions(campaign: CampaignRecord, *, words: bool) -> list[dict[str, Any
     known = None if why else ReplyWords(campaign.folder, Recogniser(beam_size=1))
     with RunReader.open(point.path) as run:
         evidence = read_evidence(run, spread, _recogniser(point, known), no_words=why)
-    if known is not None:
+    if known is not None and keeps_words:
         known.keep()
     return [{**row, "run": point.facts.get("run")} for row in definitions_table(evidence)]
 

@@ -1,13 +1,15 @@
 """The pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``, made by these commands' own code.
 
 A page in a folder may come from somebody else: only what was made in this process is shown. The pages allow
-their own script alone, and none of them can send a request.
+their own script alone, and none of them can send a request. Nothing is written into the folders: the page of
+a duplex campaign and its sound are made in a folder of the studio's own, which is deleted when it ends.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from aiohttp import web
 from live_eval.duplex.summary import duplex_summary, read_duplex
 from live_eval.errors import UsageError
 from live_eval.profile.summary import campaign_summary, read_campaign
-from live_eval.recording import is_own_file
 from live_eval.report import write_report
 from live_eval.report.duplex import DUPLEX_PAGE, write_duplex_page
 from live_eval.report.duplex.sounds import SOUNDS
@@ -36,18 +37,30 @@ _POLICY = (
     "media-src 'self' blob:; connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """What no page may do. The policy within each page allows less: of scripts, its own by its hash."""
+_PLACE = web.AppKey("pages", Path)
 _MOST_RUNS = 20
 _KEPT_PAGES = 4
 
 
 def add_routes(app: web.Application) -> None:
     """Serve pages."""
+    app.cleanup_ctx.append(_place)
     app.router.add_get("/pages/report.html", _report)
     app.router.add_get("/pages/leaderboard.html", _leaderboard)
     app.router.add_get(f"/pages/{{folder}}/{CAMPAIGN_PAGE}", _latency)
     app.router.add_get(f"/pages/{{folder}}/{DUPLEX_PAGE}", _duplex)
     app.router.add_get(f"/pages/{{folder}}/{{run}}/{RUN_PAGE}", _report_in_campaign)
     app.router.add_get(f"/pages/{{folder}}/{SOUNDS}/{{name}}", _sound)
+
+
+async def _place(app: web.Application) -> AsyncIterator[None]:
+    """Keep a folder for pages with files of their own."""
+    folder = await asyncio.to_thread(
+        tempfile.TemporaryDirectory, prefix="live-eval-studio-", ignore_cleanup_errors=True
+    )
+    app[_PLACE] = Path(folder.name)
+    yield
+    await asyncio.to_thread(folder.cleanup)
 
 
 async def _report(request: web.Request) -> web.Response:
@@ -63,7 +76,9 @@ async def _latency(request: web.Request) -> web.Response:
 
 
 async def _duplex(request: web.Request) -> web.Response:
-    return await _page(_duplex_campaign, request.app[LIBRARY], request.match_info["folder"])
+    return await _page(
+        _duplex_campaign, request.app[LIBRARY], request.app[_PLACE], request.match_info["folder"]
+    )
 
 
 async def _report_in_campaign(request: web.Request) -> web.Response:
@@ -73,7 +88,7 @@ async def _report_in_campaign(request: web.Request) -> web.Response:
 
 async def _sound(request: web.Request) -> web.FileResponse:
     folder, name = request.match_info["folder"], request.match_info["name"]
-    file = await asyncio.to_thread(_sound_file, request.app[LIBRARY], folder, name)
+    file = await asyncio.to_thread(_sound_file, request.app[LIBRARY], request.app[_PLACE], folder, name)
     return web.FileResponse(file, headers={"Content-Type": "audio/flac"})
 
 
@@ -110,9 +125,9 @@ def _campaign(library: Library, folder_id: str) -> str:
     return _latency_of(folder.path, _stamps_in(library, folder))
 
 
-def _duplex_campaign(library: Library, folder_id: str) -> str:
+def _duplex_campaign(library: Library, place: Path, folder_id: str) -> str:
     folder = library.find(folder_id, "duplex")
-    return _duplex_of(folder.path, _stamps_in(library, folder))
+    return _duplex_of(folder.path, place / folder.id, _stamps_in(library, folder))
 
 
 def _reported_in_campaign(library: Library, folder_id: str, name: str) -> str:
@@ -123,11 +138,11 @@ def _reported_in_campaign(library: Library, folder_id: str, name: str) -> str:
     raise NotFoundError(f"{folder.path}: has no run {name[:100]!r}")
 
 
-def _sound_file(library: Library, folder_id: str, name: str) -> Path:
-    folder = library.find(folder_id, "duplex").path
-    there = {file.name: file for file in (folder / SOUNDS).glob("*.flac")}
-    if name not in there or not is_own_file(folder, there[name]):
-        raise NotFoundError(f"{folder}: has no sound {name[:100]!r}")
+def _sound_file(library: Library, place: Path, folder_id: str, name: str) -> Path:
+    folder = library.find(folder_id, "duplex")
+    there = {file.name: file for file in (place / folder.id / SOUNDS).glob("*.flac")}
+    if name not in there:
+        raise NotFoundError(f"{folder.path}: has no sound {name[:100]!r}; open its page again")
     return there[name]
 
 
@@ -150,11 +165,12 @@ def _board_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
 @lru_cache(maxsize=_KEPT_PAGES)
 def _latency_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
     campaign = read_campaign(folder)
-    return "".join(campaign_page(campaign, campaign_summary(campaign)))
+    return "".join(campaign_page(campaign, campaign_summary(campaign, keeps_words=False)))
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
-def _duplex_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
-    """Make the page in the folder, next to the sound that it plays, as ``live-eval report`` does."""
+def _duplex_of(folder: Path, place: Path, _stamps: tuple[Stamp, ...]) -> str:
+    """Make the page in a folder of the studio, next to the sound that it plays."""
     campaign = read_duplex(folder)
-    return write_duplex_page(campaign, duplex_summary(campaign)).read_text("utf-8")
+    place.mkdir(mode=0o700, exist_ok=True)
+    return write_duplex_page(campaign, duplex_summary(campaign), place).read_text("utf-8")

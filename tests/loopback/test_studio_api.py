@@ -19,12 +19,15 @@ import aiohttp
 import numpy as np
 import pytest
 import soundfile
+from aiohttp.web_urldispatcher import AbstractRoute
 
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RUN_FILE, RunWriter, ScoreStore
+from live_eval.studio.application import application
+from live_eval.studio.security import Guard
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
-from live_eval.types import Case, Failure, Variant
+from live_eval.types import Case, Failure, Secret, Variant
 from tests.support.campaigns import point, turns_at, write_campaign
 from tests.support.duplex_campaigns import pause, write_duplex_campaign
 from tests.support.studio import studio
@@ -265,6 +268,53 @@ async def test_the_page_of_a_duplex_campaign_plays_its_sound(tmp_path: Path) -> 
                 assert (sound.status, await sound.read()) == (206, b"fLaC")
         async with browser.get(f"/pages/{campaign}/sounds/..%2Fduplex.json") as missing:
             assert missing.status == 404
+
+
+def files_in(folder: Path) -> dict[Path, tuple[int, int]]:
+    return {
+        path: (path.lstat().st_mtime_ns, path.lstat().st_size)
+        for path in folder.rglob("*")
+        if path.is_file() or path.is_symlink()
+    }
+
+
+async def test_no_get_request_writes_into_the_folders(tmp_path: Path) -> None:
+    trials = [("pause", "400 ms", pause("p-1", 400, waits=True))]
+    points = [(point("c1"), turns_at([400, 500]))]
+
+    def write() -> None:
+        write_duplex_campaign(tmp_path / "duplex", {"clean": trials})
+        write_campaign(tmp_path / "campaign", points)
+        write_run(tmp_path / "run")
+
+    await asyncio.to_thread(write)
+    before = await asyncio.to_thread(files_in, tmp_path)
+    async with studio(tmp_path) as browser:
+        rows = await get(browser, "/api/runs")
+        routes = [
+            route.resource.canonical
+            for route in browser_routes(tmp_path)
+            if route.method == "GET" and route.resource is not None
+        ]
+        asked = 0
+        for row in rows:
+            listed = await get(browser, f"/api/runs/{row['id']}/turns") if row["kind"] == "run" else None
+            turn = quote(listed["rows"][0]["turn_id"], safe="") if listed else "none"
+            for route in routes:
+                if route.endswith("/progress"):
+                    continue
+                path = route.replace("{run}", row["id"]).replace("{folder}", row["id"])
+                path = path.replace("{turn}", turn).replace("{side}", "both")
+                query = {"run": row["id"], "a": row["id"], "b": row["id"]}
+                async with browser.get(path, params=query) as answer:
+                    await answer.read()
+                    asked += answer.status == 200
+    assert asked > 20
+    assert await asyncio.to_thread(files_in, tmp_path) == before
+
+
+def browser_routes(folder: Path) -> list[AbstractRoute]:
+    return list(application([folder], Guard(Secret("token"))).router.routes())
 
 
 async def events_of(answer: aiohttp.ClientResponse) -> list[tuple[str, Any]]:

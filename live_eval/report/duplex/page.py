@@ -55,6 +55,7 @@ class _Source:
         note: What is special about it.
         base: The campaign's folder, as a link from the page; empty, or with a slash at its end.
         summary: The campaign's figures.
+        place: The folder of the sound that the page plays.
     """
 
     campaign: DuplexRecord
@@ -63,6 +64,7 @@ class _Source:
     note: str
     base: str
     summary: Mapping[str, Any]
+    place: Path
 
     @property
     def path(self) -> Path:
@@ -70,7 +72,7 @@ class _Source:
         return self.campaign.folder / self.run
 
 
-def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Path:
+def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any], place: Path | None = None) -> Path:
     """Write the page of a campaign into its folder, with its sound, and the reports of its runs into theirs.
 
     The page opens offline. Its links are relative, so that the folder can be moved as a whole.
@@ -78,6 +80,8 @@ def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Pat
     Args:
         campaign: The campaign.
         summary: Its figures, as `live_eval.duplex.summary.duplex_summary` returns them.
+        place: Another folder for the page and its sound. Then nothing is written into the campaign's, and
+            there are no reports.
 
     Returns:
         The page.
@@ -86,12 +90,14 @@ def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any]) -> Pat
         StoreError: A link is in the place of a file.
         UsageError: A file cannot be written.
     """
-    folder = campaign.folder
+    folder = place or campaign.folder
     sources = [
-        _Source(campaign, run, run, "" if run == CLEAN else str(summary["impairment"]), "", summary)
+        _Source(campaign, run, run, "" if run == CLEAN else str(summary["impairment"]), "", summary, folder)
         for run in campaign.trials
     ]
-    return _write(folder, DUPLEX_PAGE, folder.resolve().name, sources, summary["paired"])
+    if place is None:
+        _write_reports(sources)
+    return _write(folder, DUPLEX_PAGE, campaign.folder.resolve().name, sources, summary["paired"])
 
 
 def write_comparison_page(
@@ -118,7 +124,8 @@ def write_comparison_page(
     for campaign, name, label in zip(campaigns, names, labels, strict=True):
         note = "" if label == name else name
         link = _link(page.parent, campaign.folder)
-        sources.append(_Source(campaign, CLEAN, label, note, link, duplex_summary(campaign)))
+        sources.append(_Source(campaign, CLEAN, label, note, link, duplex_summary(campaign), campaign.folder))
+    _write_reports(sources)
     return _write(page.parent, page.name, " and ".join(names), sources, comparison["paired"])
 
 
@@ -128,11 +135,14 @@ def _link(here: Path, folder: Path) -> str:
     return "".join(f"{quote(part, safe='')}/" for part in parts)
 
 
+def _write_reports(sources: Sequence[_Source]) -> None:
+    for source in sources:
+        write_report([source.path], own_page(source.path, RUN_PAGE), audio_mb=0)
+
+
 def _write(
     folder: Path, name: str, title: str, sources: Sequence[_Source], pairs: Sequence[Mapping[str, Any]]
 ) -> Path:
-    for source in sources:
-        write_report([source.path], own_page(source.path, RUN_PAGE), audio_mb=0)
     with ExitStack() as stack:
         readers = [stack.enter_context(RunReader.open(source.path)) for source in sources]
         return write_page(folder, name, _page(title, sources, readers, pairs))
@@ -214,7 +224,7 @@ def _rows(
         sounds: list[tuple[str, str]] = []
         if both is not None:
             name = f"{view.run}-{view.number:04}-{view.played.facts.trial_id}"
-            sounds = write_sounds(sources[view.side].campaign.folder, name, *both)
+            sounds = write_sounds(sources[view.side].place, name, *both)
         yield trial_row(view, both, sounds)
 
 
