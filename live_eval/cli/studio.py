@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,14 +30,24 @@ __all__ = ["command"]
     help="Address to bind. On any other than this machine's own, what is sent can be read on the network, "
     "and browsers give the page no microphone.",
 )
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="NAME=URL",
+    help="Address of an endpoint to talk to, if not its own; repeatable. Pages choose no address.",
+)
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
-def command(folders: tuple[Path, ...], port: int, host: str, no_browser: bool) -> None:
+def command(
+    folders: tuple[Path, ...], port: int, host: str, endpoints: tuple[str, ...], no_browser: bool
+) -> None:
     """Look at runs, listen to them and compare them, in the browser.
 
     FOLDERS are folders of runs and campaigns, or folders that hold them. Default: recordings.
 
     Serves a web application on this machine, prints its link and opens it. The link carries a token without
-    which nothing is answered; it is a new one each time. No request leaves the machine. Ctrl-C stops it.
+    which nothing is answered; it is a new one each time. A second link, for listeners, opens listening tests
+    and nothing else. No request leaves the machine. Ctrl-C stops it.
     """
     import webbrowser
     from urllib.parse import urlencode
@@ -45,14 +56,20 @@ def command(folders: tuple[Path, ...], port: int, host: str, no_browser: bool) -
     from live_eval.sockets.hosts import is_loopback
     from live_eval.studio.application import application, serve
     from live_eval.studio.security import TOKEN_PARAMETER, Guard
+    from live_eval.studio.talking.endpoints import TalkSettings, read_addresses
     from live_eval.types import Secret
 
-    token = secrets.token_urlsafe(32)
+    token, listeners = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    talk = TalkSettings(addresses=read_addresses(endpoints), note=partial(click.echo, err=True))
+
+    def link_of(bound: int, token: str) -> str:
+        name = f"[{host}]" if ":" in host else host
+        return f"http://{name}:{bound}/?{urlencode({TOKEN_PARAMETER: token})}"
 
     def announce(bound: int) -> None:
-        name = f"[{host}]" if ":" in host else host
-        link = f"http://{name}:{bound}/?{urlencode({TOKEN_PARAMETER: token})}"
+        link = link_of(bound, token)
         click.echo(f"studio: {link}")
+        click.echo(f"for listeners: {link_of(bound, listeners)}")
         sys.stdout.flush()
         if not no_browser:
             # Some browsers run in the terminal until they are closed.
@@ -60,7 +77,8 @@ def command(folders: tuple[Path, ...], port: int, host: str, no_browser: bool) -
 
     if not is_loopback(host):
         click.echo(f"warning: {host} can be reached from other machines, without encryption", err=True)
-    app = application(folders or (Path("recordings"),), Guard(Secret(token), host))
+    guard = Guard(Secret(token), host, Secret(listeners))
+    app = application(folders or (Path("recordings"),), guard, talk=talk)
     run(serve(app, host, port, announce))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         # They compute figures that nobody waits for any more; an ordinary exit would wait, for up to minutes.

@@ -16,8 +16,9 @@ from live_eval.sockets.http_connections import Connections, LimitedSite
 from live_eval.studio.answers import explain_errors
 from live_eval.studio.library import Library
 from live_eval.studio.parts import PARTS, Part
-from live_eval.studio.security import Guard, set_headers
-from live_eval.studio.shared import LIBRARY
+from live_eval.studio.security import GUARD, Guard, set_headers
+from live_eval.studio.shared import LIBRARY, TALK
+from live_eval.studio.talking.endpoints import TalkSettings
 
 __all__ = ["MAX_BODY_BYTES", "application", "serve"]
 
@@ -29,17 +30,22 @@ _MOST_CONNECTIONS = 512
 """Most connections at a time: fewer than a process may usually open files."""
 
 
-def application(folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = PARTS) -> web.Application:
+def application(
+    folders: Sequence[Path], guard: Guard, parts: Sequence[Part] = PARTS, talk: TalkSettings | None = None
+) -> web.Application:
     """Return the studio.
 
     Args:
         folders: Folders of runs and campaigns, or such folders with others in them.
         guard: Who may use it.
         parts: What it consists of.
+        talk: What was decided about conversations; None for endpoints' own addresses.
     """
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
     app.on_response_prepare.append(set_headers)
+    app[GUARD] = guard
     app[LIBRARY] = Library(folders)
+    app[TALK] = talk or TalkSettings()
     for part in parts:
         part(app)
     return app

@@ -9,6 +9,7 @@ from aiohttp import web
 
 import live_eval.report
 from live_eval.studio.answers import NotFoundError
+from live_eval.studio.security import for_listeners, is_listener
 
 __all__ = ["add_routes"]
 
@@ -35,10 +36,16 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/static/{name:.+}", _file)
 
 
-async def _page(_request: web.Request) -> web.FileResponse:
-    return _response(_STATIC / "index.html")
+@for_listeners
+async def _page(request: web.Request) -> web.StreamResponse:
+    page = _STATIC / "index.html"
+    if not is_listener(request):
+        return _response(page)
+    text = await asyncio.to_thread(page.read_text, "utf-8")
+    return web.Response(text=text.replace("<body>", "<body data-listener>"), content_type="text/html")
 
 
+@for_listeners
 async def _file(request: web.Request) -> web.FileResponse:
     name = request.match_info["name"]
     file = (await asyncio.to_thread(_files)).get(name)

@@ -57,6 +57,11 @@ class Library:
         self._known = {each.id: each for each in found}
         return found
 
+    def holds(self, path: Path) -> bool:
+        """Return whether a folder is one that was named, or lies in one."""
+        there = path.resolve()
+        return any(there.is_relative_to(root) for root in self.roots)
+
     def find(self, folder_id: str, *kinds: FolderKind) -> ListedFolder:
         """Return the folder with an id.
 

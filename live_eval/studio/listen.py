@@ -9,10 +9,10 @@ import re
 import unicodedata
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from aiohttp import web
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
@@ -24,35 +24,48 @@ from live_eval.studio.listening.results import results_json
 from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.trials import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import FOLDER, Ballots, VoteFile
+from live_eval.studio.security import for_listeners, is_listener
 from live_eval.studio.shared import LIBRARY
 
 __all__ = ["add_routes", "routes"]
 
 _LONGEST_NAME = 60
+_MOST_CASES = 10_000
+_MOST_SEED = 2**53 - 1  # every program that reads JSON reads it exactly
+_STRICT = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewTest:
+    __pydantic_config__ = _STRICT
+
     kind: ListeningKind
     runs: tuple[str, ...]
-    limit: int = 20
+    limit: Annotated[int, Field(ge=0, le=_MOST_CASES)] = 20
     scales: tuple[str, ...] = ()
     reference: ReferenceKind = ReferenceKind.USER
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, le=_MOST_SEED)] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Listener:
+    __pydantic_config__ = _STRICT
+
     listener: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SentVote:
+    __pydantic_config__ = _STRICT
+
     trial: str
     choice: str = ""
     ratings: dict[str, int] = field(default_factory=dict)
-    played: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    played: dict[str, list[tuple[_Finite, _Finite]]] = field(default_factory=dict)
 
 
 _NEW_TEST = TypeAdapter(_NewTest)
@@ -84,7 +97,7 @@ class ListeningApi:
     def __init__(self, library: Library, clock: Clock) -> None:
         self._library = library
         self._clock = clock
-        self._desk = TrialDesk(clock)
+        self._desk = TrialDesk(clock, library.holds)
 
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
@@ -98,10 +111,16 @@ class ListeningApi:
         add("POST", "/api/listen/votes", self._vote)
         add("GET", "/api/listen/sounds/{sound:[0-9a-f]{32}}", self._sound)
 
-    async def _list(self, _request: web.Request) -> web.Response:
-        return await answer(
-            lambda: {"tests": [_test_json(file) for file in self._files().values()], "scales": _scales_json()}
-        )
+    @for_listeners
+    async def _list(self, request: web.Request) -> web.Response:
+        def tests() -> list[dict[str, Any]]:
+            rows = [_test_json(file) for file in self._files().values()]
+            if not is_listener(request):
+                return rows
+            # Neither who else votes, nor what cannot be read and where.
+            return [{**row, "listeners": []} for row in rows if row["problem"] is None]
+
+        return await answer(lambda: {"tests": tests(), "scales": _scales_json()})
 
     async def _create(self, request: web.Request) -> web.Response:
         wanted = await _body(request, _NEW_TEST)
@@ -115,7 +134,7 @@ class ListeningApi:
                 wanted.kind,
                 runs,
                 folder,
-                limit=max(0, wanted.limit),
+                limit=wanted.limit,
                 scales=wanted.scales,
                 reference=wanted.reference,
                 seed=wanted.seed,
@@ -125,10 +144,12 @@ class ListeningApi:
 
         return await answer(create)
 
+    @for_listeners
     async def _next(self, request: web.Request) -> web.Response:
         listener = await _listener(request)
         return await answer(lambda: self._trial(self._file(request), listener))
 
+    @for_listeners
     async def _undo(self, request: web.Request) -> web.Response:
         listener = await _listener(request)
 
@@ -139,6 +160,7 @@ class ListeningApi:
 
         return await answer(undo)
 
+    @for_listeners
     async def _vote(self, request: web.Request) -> web.Response:
         sent = await _body(request, _SENT_VOTE)
         opinion = Opinion(trial=sent.trial, choice=sent.choice, ratings=sent.ratings, played=sent.played)
@@ -152,6 +174,7 @@ class ListeningApi:
 
         return await answer(vote)
 
+    @for_listeners
     async def _sound(self, request: web.Request) -> web.Response:
         clip = await asyncio.to_thread(self._desk.sound, request.match_info["sound"])
         if clip is None:

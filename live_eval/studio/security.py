@@ -1,15 +1,17 @@
-"""Who may use the studio: only the holder of the token, only from pages of the studio itself.
+"""Who may use the studio: only the holder of a token, only from pages of the studio itself.
 
 Every request must name this server as its host, so that no other site's name can be rebound to it; every
-request needs the token, which the link carries and a cookie keeps; and a request from a page of another
+request needs a token, which the link carries and a cookie keeps; and a request from a page of another
 origin is refused. What is served loads nothing from other hosts.
+
+There are two tokens: the owner's opens everything, the listeners' only what is marked with `for_listeners`.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from aiohttp import web
 
@@ -17,13 +19,14 @@ from live_eval.sockets.hosts import host_of, is_address, is_loopback
 from live_eval.studio.answers import refusal
 from live_eval.types import Secret
 
-__all__ = ["TOKEN_PARAMETER", "Guard", "cookie_name", "set_headers"]
+__all__ = ["GUARD", "TOKEN_PARAMETER", "Guard", "cookie_name", "for_listeners", "is_listener", "set_headers"]
 
 TOKEN_PARAMETER = "token"
 """Parameter of the link that carries the token."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_T = TypeVar("_T", bound=Callable[..., Any])
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 _HTTP_PORT = 80
 _NEVER_CHANGES = ("GET", "HEAD")
@@ -45,16 +48,24 @@ def cookie_name(port: int) -> str:
     return f"live-eval-studio-{port}"
 
 
+def for_listeners(handler: _T) -> _T:
+    """Let listeners send the requests that a handler answers, too."""
+    handler.__dict__["for_listeners"] = True
+    return handler
+
+
 class Guard:
-    """Admits requests that carry the token and come from the studio itself.
+    """Admits requests that carry a token and come from the studio itself.
 
     Args:
-        token: What the link carries.
+        token: The token of the owner's link, which opens everything.
         host: The address that the studio is bound to.
+        listeners: The token of the listeners' link, which opens Listen; None for no such link.
     """
 
-    def __init__(self, token: Secret, host: str = "127.0.0.1") -> None:
+    def __init__(self, token: Secret, host: str = "127.0.0.1", listeners: Secret | None = None) -> None:
         self._token = token.reveal().encode()
+        self._listeners = listeners.reveal().encode() if listeners is not None else None
         self._host = host
 
     @web.middleware
@@ -77,9 +88,18 @@ class Guard:
             )
         if request.path == "/" and TOKEN_PARAMETER in request.query:
             return self._welcome(request, port)
-        if not self._knows(request.cookies.get(cookie_name(port), "")):
+        given = request.cookies.get(cookie_name(port), "")
+        if self.is_owner(request):
+            return await handler(request)
+        if not _equal(given, self._listeners):
             return refusal(request, 401, "token", "open the link that live-eval studio printed")
+        if not getattr(request.match_info.handler, "for_listeners", False):
+            return refusal(request, 403, "listener", "this link opens listening tests only")
         return await handler(request)
+
+    def is_owner(self, request: web.Request) -> bool:
+        """Return whether a request carries the owner's token."""
+        return _equal(request.cookies.get(cookie_name(_port_of(request)), ""), self._token)
 
     def serves(self, host: str, port: int) -> bool:
         """Return whether a request's host is a name of this server.
@@ -101,15 +121,25 @@ class Guard:
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
         """Keep the token of the link in a cookie and take it out of the browser's address."""
         token = request.query[TOKEN_PARAMETER]
-        if not self._knows(token):
+        is_owner = _equal(token, self._token)
+        if not is_owner and not _equal(token, self._listeners):
             return refusal(request, 401, "token", "this link is of another studio, or of an earlier one")
-        response = web.Response(status=303, headers={"Location": "/"})
+        response = web.Response(status=303, headers={"Location": "/" if is_owner else "/#/listen"})
         response.set_cookie(cookie_name(port), token, httponly=True, samesite="Strict", path="/")
         return response
 
-    def _knows(self, given: str) -> bool:
-        # Headers are decoded as UTF-8 with surrogate escapes.
-        return hmac.compare_digest(given.encode(errors="surrogatepass"), self._token)
+
+GUARD = web.AppKey("guard", Guard)
+
+
+def is_listener(request: web.Request) -> bool:
+    """Return whether a request that has been admitted is a listener's."""
+    return not request.app[GUARD].is_owner(request)
+
+
+def _equal(given: str, token: bytes | None) -> bool:
+    # Headers are decoded as UTF-8 with surrogate escapes.
+    return token is not None and hmac.compare_digest(given.encode(errors="surrogatepass"), token)
 
 
 def _port_of(request: web.Request) -> int:

@@ -12,20 +12,21 @@ import orjson
 from aiohttp import web
 
 from live_eval.errors import UsageError
+from live_eval.registry import client
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
 from live_eval.studio.answers import answer, json_text, refusal
 from live_eval.studio.library import Library
-from live_eval.studio.shared import LIBRARY
-from live_eval.studio.talking.endpoints import talkable_endpoints
+from live_eval.studio.shared import LIBRARY, TALK
+from live_eval.studio.talking.endpoints import TalkSettings, talkable_endpoints
 
 if TYPE_CHECKING:
     from live_eval.studio.talking.conversation import PageConversation
 
 __all__ = ["add_routes"]
 
-_TABLES = {"endpoint": ("name", "base_url", "model", "voice", "instructions"), "turns": ("mode",)}
-"""What a page may choose of a run file: no variable of the environment, and nothing that is logged."""
+_TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",)}
+"""What a page may choose of a run file: no address, no environment variable, and nothing that is logged."""
 _STOP_TIMEOUT_S = 10.0
 
 
@@ -95,7 +96,8 @@ async def _stop(app: web.Application) -> None:
 async def _endpoints(request: web.Request) -> web.Response:
     """Return the endpoints, which of them is the default, and whether a page talks now."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
-    return await answer(lambda: {**found, "endpoints": talkable_endpoints()})
+    addresses = request.app[TALK].addresses
+    return await answer(lambda: {**found, "endpoints": talkable_endpoints(addresses)})
 
 
 async def _begin(request: web.Request) -> web.Response:
@@ -110,7 +112,8 @@ async def _begin(request: web.Request) -> web.Response:
         async with talks.turn:
             if talks.taken:
                 raise _BusyError
-            talk = (await asyncio.to_thread(_prepare, tables, request.app[LIBRARY]))()
+            prepare = partial(_prepare, tables, request.app[LIBRARY], request.app[TALK])
+            talk = (await asyncio.to_thread(prepare))()
             began = {"answer": await talks.begin(talk, offer), **talk.facts}
     except _BusyError:
         message = "another tab talks, or its conversation is being stored: end it first, or try again soon"
@@ -118,7 +121,9 @@ async def _begin(request: web.Request) -> web.Response:
     return web.Response(text=json_text(began), content_type="application/json")
 
 
-def _prepare(tables: dict[str, dict[str, Any]], library: Library) -> Callable[[], PageConversation]:
+def _prepare(
+    tables: dict[str, dict[str, Any]], library: Library, settings: TalkSettings
+) -> Callable[[], PageConversation]:
     """Look up all that a conversation needs, and load what takes a while.
 
     Returns:
@@ -129,10 +134,30 @@ def _prepare(tables: dict[str, dict[str, Any]], library: Library) -> Callable[[]
     """
     from live_eval.studio.talking.conversation import PageConversation
 
-    plan = make_live_plan(validate(tables), has_flags=False)
+    plan = make_live_plan(validate(_with_address(tables, settings)), has_flags=False)
+    if plan.key_recipient is not None:
+        settings.note(plan.key_recipient)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     run = library.new_run(f"{began}-{plan.spec.name}-live")
     return partial(PageConversation, plan, run)
+
+
+def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> dict[str, dict[str, Any]]:
+    """Return what a page chose, with the address that the studio was started with.
+
+    Raises:
+        UsageError: The endpoint does not exist or has no address.
+    """
+    endpoint = tables["endpoint"]
+    name = endpoint.get("name", EndpointTable().name)
+    if not isinstance(name, str):
+        raise UsageError("endpoint.name: expected the name of an endpoint")
+    if name in settings.addresses:
+        return {**tables, "endpoint": {**endpoint, "base_url": settings.addresses[name]}}
+    spec = client(name)
+    if spec.base_url is None and spec.launch is None:
+        raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
+    return tables
 
 
 def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:

@@ -61,12 +61,11 @@ class Tabs:
         context.add_init_script(LISTEN)
         context.set_default_timeout(60_000)
 
-    def talk(self, endpoint: str, mode: str | None = None) -> Page:
+    def talk(self, mode: str | None = None) -> Page:
         """Open Talk in a new tab and start a conversation."""
         page = self._context.new_page()
         page.goto(self._link)
         page.goto(f"http://{urlsplit(self._link).netloc}/#/talk")
-        page.get_by_role("textbox", name="URL").fill(f"ws://{endpoint}/v1")
         if mode is not None:
             page.get_by_label("Turns end by").select_option(mode)
         page.get_by_role("button", name="Start").click()
@@ -89,10 +88,11 @@ def tabs(browser: str, link: str, microphone: Path | None) -> Iterator[Tabs]:
 
 
 @pytest.fixture
-def link(serving: Serving, tmp_path: Path) -> Iterator[str]:
-    """The link of a studio whose runs lie in the folder `runs`."""
+def link(serving: Serving, reference: str, tmp_path: Path) -> Iterator[str]:
+    """The link of a studio whose runs lie in the folder `runs`, and which talks to the reference endpoint."""
     (tmp_path / "runs").mkdir()
     command = [*LIVE_EVAL, "studio", tmp_path / "runs", "--port", "0", "--no-browser"]
+    command += ["--endpoint", f"reference=ws://{reference}/v1"]
     with serving(command, r"studio: (\S+)") as printed:
         yield printed
 
@@ -112,10 +112,10 @@ def heard(page: Page) -> NDArray[np.int16]:
 
 
 def test_a_page_talks_and_the_reply_is_heard_in_it(
-    browser: str, link: str, reference: str, talk: Talk, tmp_path: Path
+    browser: str, link: str, talk: Talk, tmp_path: Path
 ) -> None:
     with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
-        page = opened.talk(reference)
+        page = opened.talk()
         page.wait_for_selector("[data-state=talking]")
         page.keyboard.press("Space")
         page.wait_for_selector("button[aria-pressed=true]:text('Mute')")
@@ -146,11 +146,9 @@ def test_a_page_talks_and_the_reply_is_heard_in_it(
     assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
 
 
-def test_enter_ends_a_manual_turn(
-    browser: str, link: str, reference: str, talk: Talk, tmp_path: Path
-) -> None:
+def test_enter_ends_a_manual_turn(browser: str, link: str, talk: Talk, tmp_path: Path) -> None:
     with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
-        page = opened.talk(reference, "manual")
+        page = opened.talk("manual")
         page.wait_for_selector("[data-speaks]")
         page.wait_for_selector(".talk-level:has(meter[aria-label$=You]) :not([data-speaks])")
         page.keyboard.press("Enter")
@@ -162,12 +160,12 @@ def test_enter_ends_a_manual_turn(
 
 
 def test_a_second_tab_waits_until_the_first_is_closed(
-    browser: str, link: str, reference: str, talk: Talk, tmp_path: Path
+    browser: str, link: str, talk: Talk, tmp_path: Path
 ) -> None:
     with tabs(browser, link, talk(RATE_HZ, 30.0)) as opened:
-        first = opened.talk(reference)
+        first = opened.talk()
         first.wait_for_selector("[data-state=talking]")
-        second = opened.talk(reference)
+        second = opened.talk()
         assert "another tab talks" in second.get_by_role("alert").inner_text()
         first.close()
         start = second.get_by_role("button", name="Start")
@@ -182,8 +180,8 @@ def test_a_second_tab_waits_until_the_first_is_closed(
     assert replies_in(tmp_path / "runs") == [[], []]
 
 
-def test_without_permission_the_page_says_what_to_do(browser: str, link: str, reference: str) -> None:
+def test_without_permission_the_page_says_what_to_do(browser: str, link: str) -> None:
     with tabs(browser, link, None) as opened:
-        page = opened.talk(reference)
+        page = opened.talk()
         assert "Allow it in the site settings" in page.get_by_role("alert").inner_text()
         assert page.get_by_role("button", name="Start").is_enabled()

@@ -176,3 +176,45 @@ async def test_a_damaged_test_is_listed_with_its_problem(folder: Path) -> None:
         tests = (await browser.get("/api/listen"))["tests"]
         assert "expected JSON" in next(test["problem"] for test in tests if test["name"] == "ab-99")
     await asyncio.to_thread(path.unlink)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"seed": -1}, "seed: "),
+        ({"seed": 10**25}, "seed: "),
+        ({"limit": -1}, "limit: "),
+        ({"limit": 10**25}, "limit: "),
+        ({"kind": "abc"}, "kind: "),
+        ({"path": "/"}, "path: "),
+    ],
+)
+async def test_a_wrong_test_is_refused_and_leaves_nothing(
+    folder: Path, change: dict[str, Any], error: str
+) -> None:
+    async with listening(folder) as browser:
+        tests = (await browser.get("/api/listen"))["tests"]
+        refused = await browser.post("/api/listen", {"kind": "ab", "runs": await browser.runs(), **change})
+        assert refused["error"]["kind"] == "request"
+        assert refused["error"]["message"].startswith(error)
+        assert (await browser.get("/api/listen"))["tests"] == tests
+
+
+async def test_a_wrong_vote_is_refused_and_the_test_goes_on(folder: Path) -> None:
+    async with listening(folder) as browser:
+        made = await browser.post("/api/listen", {"kind": "abx", "runs": await browser.runs()})
+        where = await browser.post(f"/api/listen/{made['id']}/next", {"listener": "Bo"})
+        played = await browser.hear(where["trial"])
+        vote = {"trial": where["trial"]["id"], "choice": "A", "played": played}
+        for change in (
+            {"choice": 7},
+            {"choice": "7"},
+            {"x": None},
+            {"choice": "tie"},
+            {"played": {"A": [[0]]}},
+        ):
+            refused = await browser.post("/api/listen/votes", {**vote, **change})
+            assert refused["error"]["kind"] == "request"
+        after = await browser.post("/api/listen/votes", vote)
+        assert after["done"] == 1
+        assert (await browser.get(f"/api/listen/{made['id']}/results"))["votes"] == 1

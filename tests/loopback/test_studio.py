@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
 import signal
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from aiohttp import web
 
 from live_eval.errors import FailureKind
 from live_eval.recording import RUN_FILE, RunWriter, file_stem
+from live_eval.studio.application import application
+from live_eval.studio.security import Guard
 from live_eval.testing.records import TurnPlan, spoken_turn
-from live_eval.types import Case, Failure, Variant
-from tests.support.studio import TOKEN, port_of, studio
+from live_eval.types import Case, Failure, Secret, Variant
+from tests.support.studio import LISTENERS, TOKEN, port_of, studio
 
 
 def a_case(name: str = "id_1/target", **fields: Any) -> Case:
@@ -66,6 +69,40 @@ async def test_nothing_is_answered_without_the_token(tmp_path: Path, path: str) 
         for cookies in ({}, {f"live-eval-studio-{port_of(browser)}": "wrong"}):
             async with browser.get(path, cookies=cookies) as refused:
                 assert refused.status == 401
+
+
+FOR_LISTENERS = {
+    ("GET", "/"),
+    ("GET", "/static/{name}"),
+    ("GET", "/api/listen"),
+    ("GET", "/api/listen/sounds/{sound}"),
+    ("POST", "/api/listen/votes"),
+    ("POST", "/api/listen/{test}/next"),
+    ("POST", "/api/listen/{test}/undo"),
+}
+
+
+async def test_the_listeners_link_opens_listening_tests_and_nothing_else(tmp_path: Path) -> None:
+    every = {
+        (route.method, route.resource.canonical)
+        for route in application([tmp_path], Guard(Secret(TOKEN))).router.routes()
+        if route.resource is not None and route.method != "HEAD"
+    }
+    assert every >= FOR_LISTENERS
+    assert len(every) > 25
+    async with studio(tmp_path, opened=False) as browser:
+        async with browser.get("/", params={"token": LISTENERS}, allow_redirects=False) as welcome:
+            assert (welcome.status, welcome.headers["Location"]) == (303, "/#/listen")
+        async with browser.get("/") as page:
+            assert "<body data-listener>" in await page.text()
+        headers = {"Origin": str(browser._base_url).rstrip("/")}
+        for method, route in every:
+            path = re.sub(r"\{\w+\}", "0" * 32, route)
+            async with browser.request(method, path, headers=headers, json={}) as answer:
+                refused = answer.status == 403 and "opens listening tests only" in await answer.text()
+                assert refused is ((method, route) not in FOR_LISTENERS), (method, route, answer.status)
+        async with browser.get("/api/nothing") as answer:
+            assert await told(answer) == (403, "listener")
 
 
 CHANGES = [("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")]
@@ -192,6 +229,7 @@ def test_the_studio_ends_without_the_figures_that_it_still_computes(
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         link = urlsplit(process.stdout.readline().split()[-1])
+        assert process.stdout.readline().startswith("for listeners: http")
         with closing(http.client.HTTPConnection(link.netloc)) as client:
             client.request("GET", f"{link.path}?{link.query}")
             with client.getresponse() as welcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,11 @@ def utterance() -> NDArray[np.int16]:
     return resample(read_audio(SPEECH).audio, 48_000).int16()[:48_000]
 
 
+def at(folder: Path, address: str) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
+    """A studio whose reference endpoint is at an address."""
+    return studio(folder, addresses={"reference": f"ws://{address}/v1"})
+
+
 async def post(browser: aiohttp.ClientSession, body: Any) -> tuple[int, Json]:
     headers = {"Origin": str(browser._base_url).rstrip("/")}
     async with browser.post("/api/talk", json=body, headers=headers) as answer:
@@ -47,14 +52,11 @@ async def is_free(browser: aiohttp.ClientSession) -> None:
 
 
 @asynccontextmanager
-async def page(
-    browser: aiohttp.ClientSession, address: str, mode: str | None = None
-) -> AsyncIterator[Stranger]:
-    """A page that talks to the reference endpoint at an address."""
+async def page(browser: aiohttp.ClientSession, mode: str | None = None) -> AsyncIterator[Stranger]:
+    """A page that talks to the reference endpoint."""
     client = Stranger("talk")
     try:
-        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
-        body = {"offer": await client.offer(), "endpoint": endpoint, "turns": {"mode": mode} if mode else {}}
+        body = {"offer": await client.offer(), "turns": {"mode": mode} if mode else {}}
         status, began = await post(browser, body)
         assert status == 200, began
         await client.accept(began["answer"])
@@ -84,8 +86,8 @@ def stored(folder: Path) -> list[TurnRecord]:
 async def test_a_page_talks_hears_the_reply_and_finds_the_run(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
-    async with studio(tmp_path) as browser, reference(reply_ms=600) as address:
-        async with page(browser, address) as client:
+    async with reference(reply_ms=600) as address, at(tmp_path, address) as browser:
+        async with page(browser) as client:
             client.microphone.say(utterance)
             await client.hears(TONE)
             news = await until(client, "turn")
@@ -109,8 +111,8 @@ async def test_a_page_talks_hears_the_reply_and_finds_the_run(
 async def test_the_track_falls_silent_when_the_user_speaks_over_the_reply(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
-    async with studio(tmp_path) as browser, reference(reply_ms=6_000) as address:
-        async with page(browser, address) as client:
+    async with reference(reply_ms=6_000) as address, at(tmp_path, address) as browser:
+        async with page(browser) as client:
             client.microphone.say(utterance)
             await client.hears(TONE)
             client.microphone.say(utterance)
@@ -125,8 +127,8 @@ async def test_the_track_falls_silent_when_the_user_speaks_over_the_reply(
 async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
-    async with studio(tmp_path) as browser, reference(reply_ms=300) as address:
-        async with page(browser, address, "manual") as client:
+    async with reference(reply_ms=300) as address, at(tmp_path, address) as browser:
+        async with page(browser, "manual") as client:
             client.send(type="mute", on=True)
             client.send(type="nonsense")
             await until(client, "levels", muted=True)
@@ -147,8 +149,11 @@ async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
 async def test_what_was_said_is_kept_when_the_endpoint_fails_and_the_tab_closes(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
-    async with studio(tmp_path) as browser, reference(reply_ms=600, faults=parse_faults("close")) as address:
-        async with page(browser, address) as client:
+    async with (
+        reference(reply_ms=600, faults=parse_faults("close")) as address,
+        at(tmp_path, address) as browser,
+    ):
+        async with page(browser) as client:
             client.microphone.say(utterance)
             news = await until(client, "state", state="disconnected")
             assert news[-1]["failure"]["kind"] == "closed"
@@ -160,10 +165,9 @@ async def test_what_was_said_is_kept_when_the_endpoint_fails_and_the_tab_closes(
 
 
 async def test_an_endpoint_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
-    async with studio(tmp_path) as browser:
+    async with at(tmp_path, "127.0.0.1:9") as browser:
         client = Stranger("talk")
-        endpoint = {"name": "reference", "base_url": "ws://127.0.0.1:9/v1"}
-        status, began = await post(browser, {"offer": await client.offer(), "endpoint": endpoint})
+        status, began = await post(browser, {"offer": await client.offer()})
         assert status == 200
         await client.accept(began["answer"])
         async with asyncio.timeout(10):
@@ -174,24 +178,23 @@ async def test_an_endpoint_that_cannot_be_reached_is_named(tmp_path: Path) -> No
 
 
 async def test_a_second_tab_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
-    async with studio(tmp_path) as browser, reference() as address:
-        async with page(browser, address):
+    async with reference() as address, at(tmp_path, address) as browser:
+        async with page(browser):
             status, refused = await post(browser, {"offer": "v=0"})
             assert (status, refused["error"]["kind"]) == (409, "busy")
         await is_free(browser)
-        async with page(browser, address):
+        async with page(browser):
             pass
         await is_free(browser)
 
 
 async def test_a_page_left_while_it_connects_keeps_nobody_waiting(tmp_path: Path) -> None:
     left = Stranger("talk")
-    async with studio(tmp_path) as browser, reference() as address:
-        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
-        status, _ = await post(browser, {"offer": await left.offer(), "endpoint": endpoint})
+    async with reference() as address, at(tmp_path, address) as browser:
+        status, _ = await post(browser, {"offer": await left.offer()})
         assert status == 200
         await left.close()  # its browser cannot say so
-        async with page(browser, address):
+        async with page(browser):
             pass
         await is_free(browser)
     assert await asyncio.to_thread(stored, tmp_path) == []
@@ -213,7 +216,10 @@ async def test_a_page_that_never_connected_leaves_no_run(tmp_path: Path) -> None
         ({"offer": 1}, "'offer'"),
         ({"offer": "v=0", "endpoint": []}, "endpoint: expected"),
         ({"offer": "v=0", "endpoint": {"key_variable": "HOME"}}, "endpoint: expected"),
+        ({"offer": "v=0", "endpoint": {"base_url": "wss://thief.example/v1"}}, "endpoint: expected"),
         ({"offer": "v=0", "endpoint": {"name": "nobody"}}, "nobody"),
+        ({"offer": "v=0", "endpoint": {"name": ["openai"]}}, "endpoint.name: expected"),
+        ({"offer": "v=0", "endpoint": {"name": "azure"}}, "--endpoint azure=URL"),
         ({"offer": "v=0", "endpoint": {"name": "openai"}}, "OPENAI_API_KEY"),
         ({"offer": "v=0", "turns": {"mode": "never"}}, "never"),
         ({"offer": "v=0"}, "m=audio"),
@@ -230,6 +236,19 @@ async def test_a_request_that_is_none_is_refused_in_words(
         assert "--key" not in refused["error"]["message"]
         await is_free(browser)
     assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+
+
+async def test_the_server_decides_addresses_and_says_which_host_receives_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-the-test")
+    addresses, said = {"openai": "wss://me:hunter2@127.0.0.1:9/v1"}, list[str]()
+    async with studio(tmp_path, addresses=addresses, said=said) as browser:
+        async with browser.get("/api/talk") as answer:
+            listed = {each["name"]: each for each in (await answer.json())["endpoints"]}
+        assert listed["openai"]["base_url"] == "wss://127.0.0.1:9/v1"
+        await post(browser, {"offer": "v=0", "endpoint": {"name": "openai"}})
+    assert said == ["127.0.0.1:9 receives the key in OPENAI_API_KEY"]
 
 
 async def test_endpoints_are_listed_without_their_keys(
@@ -255,9 +274,8 @@ async def test_a_studio_of_single_runs_has_no_place_for_another(tmp_path: Path) 
 
 async def test_the_studio_stores_the_conversation_when_it_stops(tmp_path: Path) -> None:
     client = Stranger("talk")
-    async with reference() as address, studio(tmp_path) as browser:
-        endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
-        _, began = await post(browser, {"offer": await client.offer(), "endpoint": endpoint})
+    async with reference() as address, at(tmp_path, address) as browser:
+        _, began = await post(browser, {"offer": await client.offer()})
         await client.accept(began["answer"])
         await until(client, "state", state="talking")
     assert await asyncio.to_thread(stored, tmp_path) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from aiohttp import web
 from live_eval.studio.application import application
 from live_eval.studio.parts import PARTS, Part
 from live_eval.studio.security import Guard
+from live_eval.studio.talking.endpoints import TalkSettings
 from live_eval.types import Secret
 
 TOKEN = "the-token-of-this-studio"
+LISTENERS = "the-token-of-its-listeners"
 
 
 def port_of(browser: aiohttp.ClientSession) -> int:
@@ -26,7 +28,11 @@ def port_of(browser: aiohttp.ClientSession) -> int:
 
 @asynccontextmanager
 async def studio(
-    *folders: Path, parts: Sequence[Part] = PARTS, opened: bool = True
+    *folders: Path,
+    parts: Sequence[Part] = PARTS,
+    opened: bool = True,
+    addresses: Mapping[str, str] | None = None,
+    said: list[str] | None = None,
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """Serve the studio and yield a session whose requests are relative to it.
 
@@ -34,8 +40,12 @@ async def studio(
         folders: What it shows.
         parts: What it consists of.
         opened: Whether the session has opened the link.
+        addresses: Addresses of endpoints to talk to.
+        said: Takes the lines that the studio prints.
     """
-    runner = web.AppRunner(application(folders, Guard(Secret(TOKEN)), parts), shutdown_timeout=0.1)
+    talk = TalkSettings(addresses=addresses or {}, note=([] if said is None else said).append)
+    guard = Guard(Secret(TOKEN), listeners=Secret(LISTENERS))
+    runner = web.AppRunner(application(folders, guard, parts, talk), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of addresses, not only of names

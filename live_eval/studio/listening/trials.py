@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from live_eval.clock import Clock
@@ -79,10 +80,12 @@ class TrialDesk:
 
     Args:
         clock: Says how long a listener had.
+        is_shown: Returns whether the studio shows a run. A test may be from somebody else and name others.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, is_shown: Callable[[Path], bool]) -> None:
         self._clock = clock
+        self._is_shown = is_shown
         self._lock = threading.Lock()
         self._given: OrderedDict[str, GivenTrial] = OrderedDict()
 
@@ -159,6 +162,9 @@ class TrialDesk:
 
     def _give(self, file: VoteFile, test: ListeningTest, listener: str, trial: ListeningTrial) -> GivenTrial:
         paths = {run.name: file.path.parent / run.path for run in test.runs}
+        for path in paths.values():
+            if not self._is_shown(path):
+                raise StoreError(f"{path}: is not in a folder that this studio shows")
         clips = {
             label: reply_clip(paths[run], trial.case.turn_id)
             for label, run in zip(_LABELS, trial.runs, strict=False)

@@ -16,6 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
 from live_eval.studio.listening.plan import (
     LISTENING_SCHEMA_VERSION,
+    ListenedCase,
+    ListeningKind,
     ListeningTest,
     ListeningTrial,
     trials_for,
@@ -132,13 +134,14 @@ class VoteFile:
         Raises:
             StoreError: It cannot be written.
         """
+        line = orjson.dumps(_TEST.dump_python(test, mode="json"))  # before there is a file
         try:
             private_folder(folder)
             for number in range(1, 10_000):
                 path = folder / f"{test.kind.value}-{number}.jsonl"
                 try:
                     with path.open("xb") as file:
-                        _write(file.fileno(), _TEST.dump_python(test, mode="json"))
+                        _write(file.fileno(), line)
                 except FileExistsError:
                     continue
                 _settle_name(folder)
@@ -226,12 +229,12 @@ class VoteFile:
             file.truncate(data.rfind(b"\n") + 1)
             file.seek(0, os.SEEK_END)
             file.flush()
-            _write(file.fileno(), line)
+            _write(file.fileno(), orjson.dumps(line))
 
 
-def _write(fd: int, line: Mapping[str, Any]) -> None:
+def _write(fd: int, line: bytes) -> None:
     """Write a line in one piece and wait until it is on the disk."""
-    data = orjson.dumps(line) + b"\n"
+    data = line + b"\n"
     while data:
         data = data[os.write(fd, data) :]
     os.fsync(fd)
@@ -269,9 +272,31 @@ def _ballots(path: Path, data: bytes) -> Ballots:
             votes.pop(_read(_UNDONE, where, row).undone, None)
         else:
             vote = _read(_VOTE, where, row)
+            if problem := _problem(test, vote):
+                raise StoreError(f"{where}: {problem}")
             votes[vote.vote] = vote
             last = max(last, vote.vote)
     return Ballots(test, tuple(listeners), _known(path, votes, listeners), last)
+
+
+def _problem(test: ListeningTest, vote: ListenerVote) -> str:
+    """Return what of a vote does not go with its test; empty if nothing."""
+    is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
+    if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:
+        return f"the test has no case {vote.case_id!r}"
+    names, heard = {run.name for run in test.runs}, set(vote.runs)
+    places = tuple(range(1 if is_rating else 2))
+    if len(vote.runs) != len(places) or len(heard) != len(places) or not heard <= names:
+        return f"runs: expected {'one' if is_rating else 'both'} of {', '.join(sorted(names))}"
+    if vote.x not in (places if is_identity else (None,)):
+        return f"x: expected {'0 or 1' if is_identity else 'none'}, found {vote.x}"
+    allowed = (None,) if is_rating else places if is_identity else (None, *places)
+    if vote.choice not in allowed:
+        return f"choice: expected one of {', '.join(map(str, allowed))}, found {vote.choice}"
+    scales = set(test.scales) if is_rating else set()
+    if set(vote.ratings) != scales or not all(1 <= value <= 5 for value in vote.ratings.values()):
+        return f"ratings: expected 1 to 5 for each of {', '.join(sorted(scales)) or 'no scale'}"
+    return ""
 
 
 def _known(

@@ -21,21 +21,22 @@ export async function show(place, { parts, signal }) {
     );
     return showTest(place, { test: parts[0], signal });
   }
+  const isOwner = !("listener" in document.body.dataset);
   const [{ tests, scales }, folders] = await Promise.all([
     read("/api/listen", { signal }),
-    read("/api/runs", { signal }),
+    isOwner ? read("/api/runs", { signal }) : [],
   ]);
   const runs = folders.filter((folder) => folder.kind === "run" && !folder.problem && folder.turns);
   fill(
     place,
     make("h1", {}, "Listen"),
-    tests.length ? list(tests) : make("p", { class: "note" }, "No listening tests yet."),
-    form(runs, scales),
+    tests.length ? list(tests, isOwner) : make("p", { class: "note" }, "No listening tests yet."),
+    isOwner ? form(runs, scales) : null,
   );
   return "Listen";
 }
 
-function list(tests) {
+function list(tests, isOwner) {
   const rows = tests.map((test) =>
     make(
       "tr",
@@ -56,7 +57,7 @@ function list(tests) {
       make(
         "td",
         {},
-        test.problem
+        test.problem || !isOwner
           ? ""
           : make(
               "a",

@@ -20,7 +20,10 @@ const VIEWS = [
 
 const main = document.getElementById("main");
 const navigation = document.querySelector("nav");
-for (const { name, title } of VIEWS) {
+const forListener = "listener" in document.body.dataset; // the server refuses them everything else
+const views = forListener ? VIEWS.filter(({ name }) => name === "listen") : VIEWS;
+if (forListener) document.querySelector(".brand").href = "#/listen";
+for (const { name, title } of views) {
   if (title) navigation.append(make("a", { href: `#/${name}`, "data-view": name }, title));
 }
 
@@ -33,11 +36,11 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 
 async function show() {
   const [path, parameters = ""] = location.hash.slice(1).split("?", 2);
-  const [name = "runs", ...parts] = path.split("/").filter(Boolean).map(decoded);
+  const [name = views[0].name, ...parts] = path.split("/").filter(Boolean).map(decoded);
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const view = VIEWS.find((each) => each.name === name);
+  const view = views.find((each) => each.name === name);
   for (const link of navigation.querySelectorAll("[data-view]")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

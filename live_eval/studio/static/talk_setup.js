@@ -6,18 +6,12 @@ import { words } from "./format.js";
 export class Setup {
   constructor(endpoints, usual, start) {
     this.endpoints = endpoints;
-    this.url = make("input", {
-      type: "url",
-      name: "base_url",
-      placeholder: "the endpoint's own",
-      autocomplete: "off",
-    });
     this.model = make("input", { name: "model", autocomplete: "off" });
     this.needs = make("p", { class: "note" });
     this.modes = make("div");
     const options = endpoints.map(({ name, missing, needs_base_url: url }) => [
       name,
-      `${name}${missing ? ` (missing: ${missing})` : url ? " (needs a URL)" : ""}`,
+      `${name}${missing ? ` (missing: ${missing})` : url ? " (needs an address)" : ""}`,
     ]);
     const first = endpoints.find(({ name }) => name === usual) ?? endpoints[0];
     this.element = make(
@@ -30,7 +24,6 @@ export class Setup {
         choice("Endpoint", "endpoint", options, first.name, (name) => this.choose(name)),
         this.modes,
         make("label", {}, "Model", this.model),
-        make("label", {}, "URL", this.url),
         make("button", { class: "talk-start" }, "Start"),
       ),
       this.needs,
@@ -57,20 +50,18 @@ export class Setup {
         (mode) => (this.mode = mode),
       ),
     );
-    this.url.required = url;
-    this.url.value = "";
-    this.url.placeholder = url ? "ws://127.0.0.1:8000" : (own ?? "started by the studio");
     this.model.value = "";
     this.model.placeholder = model ?? "";
-    this.needs.textContent = missing
-      ? `${title}: ${missing} is missing where the studio runs. A server on this machine needs none.`
-      : title;
+    this.needs.textContent = url
+      ? `${title}: start the studio with --endpoint ${name}=URL.`
+      : missing
+        ? `${title}: ${missing} is missing where the studio runs. A server on this machine needs none.`
+        : `${title}: ${own ?? "started by the studio"}`;
   }
 
   request() {
     const given = {
       name: this.endpoint.name,
-      base_url: this.url.value.trim(),
       model: this.model.value.trim(),
     };
     const endpoint = Object.fromEntries(Object.entries(given).filter(([, value]) => value));

@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import soundfile
@@ -22,6 +23,7 @@ from live_eval.judges._asking import PROMPTS
 from live_eval.judging import Scored, score_name
 from live_eval.recording import AUDIO_FOLDER, RunReader, RunWriter, ScoreStore
 from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
+from live_eval.studio.library import Library
 from live_eval.studio.listening.clips import LEVEL_DBFS, RATE_HZ, case_sounds, reply_clip
 from live_eval.studio.listening.export import votes_csv
 from live_eval.studio.listening.plan import (
@@ -46,6 +48,7 @@ from tests.support.listening import played_in_full, vote_on_all, write_listened_
 
 AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING
 SCALES = tuple(rating_scales())
+CASE = {"case_id": "id_0/target", "turn_id": "id_0/target", "script_id": "id_0"}
 
 
 def a_test(kind: ListeningKind = AB, cases: int = 10) -> ListeningTest:
@@ -75,9 +78,14 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+def every_run(_run: Path) -> bool:
+    """A studio that shows every run."""
+    return True
+
+
 @pytest.fixture
 def desk(clock: FakeClock) -> TrialDesk:
-    return TrialDesk(clock)
+    return TrialDesk(clock, every_run)
 
 
 def new_file(
@@ -206,9 +214,54 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path: Path, content: bytes, error
 def test_a_vote_of_nobody_is_damage(tmp_path: Path) -> None:
     file = VoteFile.create(tmp_path, a_test())
     with file.path.open("ab") as raw:
-        raw.write(b'{"vote":1,"listener":"Bo","case_id":"a","turn_id":"a","script_id":"a","runs":["one"]}\n')
+        raw.write(json.dumps({"vote": 1, "listener": "Bo", **CASE, "runs": ["one", "two"]}).encode() + b"\n")
     with pytest.raises(StoreError, match="who did not join"):
         file.read()
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "error"),
+    [
+        (AB, {"choice": 7}, "choice: expected one of None, 0, 1, found 7"),
+        (AB, {"x": 0}, "x: expected none, found 0"),
+        (AB, {"turn_id": "b"}, "no case 'id_0/target'"),
+        (AB, {"runs": ["one", "one"]}, "runs: expected both of one, two"),
+        (AB, {"runs": ["one", "three"]}, "runs: expected both of one, two"),
+        (AB, {"ratings": {"rubric.c4": 3}}, "ratings: expected 1 to 5 for each of no scale"),
+        (ABX, {"choice": 0, "x": None}, "x: expected 0 or 1, found None"),
+        (ABX, {"choice": 0, "x": -1}, "x: expected 0 or 1, found -1"),
+        (ABX, {"x": 0}, "choice: expected one of 0, 1, found None"),
+        (RATING, {"runs": ["one"], "ratings": {"rubric.c4": 6}}, "ratings: expected 1 to 5"),
+        (RATING, {"runs": ["one", "two"]}, "runs: expected one of one, two"),
+    ],
+)
+def test_a_vote_that_does_not_go_with_the_test_is_damage(
+    tmp_path: Path, kind: ListeningKind, changes: dict[str, Any], error: str
+) -> None:
+    file = VoteFile.create(tmp_path, a_test(kind))
+    file.join("Bo", "")
+    vote = {"vote": 1, "listener": "Bo", **CASE, "runs": ["one", "two"], **changes}
+    with file.path.open("ab") as raw:
+        raw.write(json.dumps(vote).encode() + b"\n")
+    with pytest.raises(StoreError, match=error):
+        file.read()
+
+
+def test_a_test_that_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        VoteFile.create(tmp_path, replace(a_test(), seed=10**25))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_test_of_somebody_else_cannot_play_runs_that_the_studio_does_not_show(
+    runs: tuple[Path, Path], clock: FakeClock, tmp_path: Path
+) -> None:
+    file = new_file(runs)
+    (tmp_path / "apart").mkdir()
+    library = Library([tmp_path / "apart"])
+    with pytest.raises(StoreError, match="is not in a folder that this studio shows"):
+        TrialDesk(clock, library.holds).next(file, "Ana")
+    assert TrialDesk(clock, Library([tmp_path]).holds).next(file, "Ana")[1] is not None
 
 
 # -- Setting up --
@@ -335,12 +388,12 @@ def test_a_run_that_was_deleted_or_lost_sound_is_named_and_votes_stay(
         sound = reader.turn(lost.case.turn_id).reply_file
     assert sound is not None
     sound.unlink()
-    passed_over = TrialDesk(clock).next(file, "Ana")[1]
+    passed_over = TrialDesk(clock, every_run).next(file, "Ana")[1]
     assert passed_over is not None
     assert passed_over.trial.case != lost.case
     shutil.rmtree(runs[1])
     with pytest.raises(StoreError, match="9 trials cannot be played any more; the votes so far are kept"):
-        TrialDesk(clock).next(file, "Ana")
+        TrialDesk(clock, every_run).next(file, "Ana")
     shown = results_json(file.read(), file.path.parent)
     assert shown["votes"] == 1
     assert "two" in shown["problems"][0]
