@@ -19,7 +19,7 @@ from live_eval.audio import Audio, Codec, int16_to_float, resample
 from live_eval.audio.codecs import Decoder
 from live_eval.audio.rtp import MediaStats
 from live_eval.dialect import RateLimit
-from live_eval.errors import AudioError
+from live_eval.errors import AudioError, FailureKind
 from live_eval.recording.preroll import Preroll, beginning
 from live_eval.timing import TIMING_VERSION, ResponseRecord, TurnTiming, TurnTrace, measure, play
 from live_eval.types import Case, Failure
@@ -31,6 +31,7 @@ __all__ = [
     "TurnRecord",
     "finish",
     "heard_pieces",
+    "no_packet",
     "turn_id",
 ]
 
@@ -204,8 +205,22 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
         attempt: 1 for the first attempt.
 
     Returns:
-        The record. A turn whose audio cannot be decoded has failed; it keeps the audio before the fault.
+        The record. A turn whose audio cannot be decoded has failed; it keeps the audio before the fault. A
+        turn that a bug keeps from being timed has failed as `INTERNAL`, without its replies: it costs no
+        other turn of the session.
     """
+    try:
+        return _finished(capture, case, user, repeat=repeat, attempt=attempt)
+    except Exception as error:
+        what = f"decoding and timing the turn: {type(error).__name__}: {error}"
+        failure = capture.failure or Failure(FailureKind.INTERNAL, what)
+        bare = replace(capture, wire=(), failure=failure)
+        return _finished(bare, case, None, repeat=repeat, attempt=attempt)
+
+
+def _finished(
+    capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int, attempt: int
+) -> TurnRecord:
     failure = capture.failure
     responses: list[ResponseRecord] = []
     audio: list[NDArray[np.int16]] = []
@@ -220,7 +235,7 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
             first, first_audio_ns = beginning(
                 response.preroll, arrival_ns.tolist(), pcm, rate_hz, first_audio_ns, capture.trace.onset_ns
             )
-        audio.append(np.concatenate(pcm[first:]) if pcm else np.empty(0, np.int16))
+        audio.append(np.concatenate(pcm[first:]) if pcm[first:] else np.empty(0, np.int16))
         responses.append(
             replace(
                 record,
@@ -232,6 +247,14 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
             )
         )
     trace = replace(capture.trace, responses=tuple(responses))
+    timing = measure(trace, audio)
+    if (
+        timing.headline is not None
+        and capture.wire[timing.headline].preroll
+        and not len(audio[timing.headline])
+    ):
+        answer = responses[timing.headline]  # every packet before its event was of another sound
+        failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
     return TurnRecord(
@@ -240,11 +263,16 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
         case=case,
         repeat=repeat,
         attempt=attempt,
-        timing=measure(trace, audio),
+        timing=timing,
         audio=audio,
         both_sides=both,
         both_rate_hz=both_rate_hz,
     )
+
+
+def no_packet(response_id: str) -> str:
+    """Return the message of a response whose playback was announced, but no packet of it arrived."""
+    return f"the sound of response {response_id} began and ended without a packet"
 
 
 def heard_pieces(

@@ -31,7 +31,7 @@ from live_eval.dialect import (
     UnknownEvent,
 )
 from live_eval.errors import AudioError, FailureKind
-from live_eval.recording.record import CapturedResponse, TurnCapture
+from live_eval.recording.record import CapturedResponse, TurnCapture, no_packet
 from live_eval.session.bounds import TEXT_CHARACTERS, bounded, bounded_name
 from live_eval.session.limits import TurnLimits, overdue
 from live_eval.session.responses import MOST_RESPONSES, OpenResponse, Responses
@@ -585,8 +585,7 @@ class TurnState:
         elif answer.status is ResponseStatus.INCOMPLETE:
             self.fail(FailureKind.RESPONSE_INCOMPLETE, f"response {name} is incomplete: {reason}", at_ns)
         elif self._modality is Modality.AUDIO and answer.playback_ns is not None and not answer.chunks:
-            text = f"the sound of response {name} began and ended without a packet"
-            self.fail(FailureKind.NO_RTP, text, at_ns)
+            self.fail(FailureKind.NO_RTP, no_packet(name), at_ns)
         elif not (answer.chunks if self._modality is Modality.AUDIO else answer.text):
             text = f"response {name} completed without {self._modality.value}"
             self._fail_for_want(FailureKind.EMPTY_REPLY, text, at_ns)

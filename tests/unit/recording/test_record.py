@@ -110,6 +110,17 @@ def test_half_a_sample_fails_the_turn_and_keeps_the_audio_before_it() -> None:
     assert len(record.reply) == 100 * 24
 
 
+def test_what_keeps_a_turn_from_being_timed_fails_that_turn_alone() -> None:
+    whole = response((1_510, chunk(5000, 100)))
+    lacks_a_stamp = replace(whole, chunks=[*whole.chunks, chunk(5000, 100)])
+    record = finish(capture(lacks_a_stamp), CASE, USER, repeat=0, attempt=1)
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.INTERNAL
+    assert "ValueError" in record.failure.message
+    assert record.responses == ()
+    assert record.timing.connect.ns == 5 * MS
+
+
 def test_a_turn_without_a_session_has_neither_side() -> None:
     record = finish(TurnCapture(trace=TurnTrace(dial_ns=0), wall_ns=0), CASE, None, repeat=0, attempt=2)
     assert record.reply is None

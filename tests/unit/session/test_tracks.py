@@ -20,7 +20,7 @@ from live_eval.dialect import (
 )
 from live_eval.errors import FailureKind
 from live_eval.recording.preroll import Preroll
-from live_eval.recording.record import TurnCapture, finish
+from live_eval.recording.record import TurnRecord, finish
 from live_eval.session.limits import TurnLimits
 from live_eval.session.turn import TurnState
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace, measure, play
@@ -53,9 +53,14 @@ def packets(
 
 def kept(turn: TurnState, onset_ns: int | None = None) -> ResponseRecord:
     """The marks of the first response, as they are kept."""
-    capture = TurnCapture(trace=TurnTrace(dial_ns=0, onset_ns=onset_ns), wire=turn.responses, wall_ns=0)
+    return finished(turn, onset_ns).trace.responses[0]
+
+
+def finished(turn: TurnState, onset_ns: int | None = None) -> TurnRecord:
+    """The record of the turn."""
+    trace = TurnTrace(dial_ns=0, onset_ns=onset_ns)
     case = Case(case_id="c", script_id="c", variant=Variant.TARGET, audio_path=Path())
-    return finish(capture, case, None, repeat=0, attempt=1).trace.responses[0]
+    return finish(turn.captured(trace, 0, manual=False), case, None, repeat=0, attempt=1)
 
 
 def arrivals_ms(turn: TurnState) -> list[int]:
@@ -216,6 +221,21 @@ def test_sound_that_begins_and_ends_without_a_packet_is_named() -> None:
     assert turn.over(1_600 * MS)
     assert turn.failure is not None
     assert turn.failure.kind is FailureKind.NO_RTP
+
+
+def test_an_event_long_after_the_last_packet_announces_a_reply_without_audio() -> None:
+    turn = on_track()
+    turn.user_done(0)
+    packets(turn, 0, 2_000)
+    turn.on_event(PlaybackStarted("r1"), 2_300 * MS)
+    for event in (PlaybackStopped("r1"), done()):
+        turn.on_event(event, 2_400 * MS)
+    assert turn.over(3_000 * MS)
+    record = finished(turn)
+    assert record.trace.responses[0].chunk_samples.tolist() == []
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.NO_RTP
+    assert "r1" in record.failure.message
 
 
 def test_a_response_that_never_sounds_is_an_empty_reply() -> None:
