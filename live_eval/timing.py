@@ -51,7 +51,7 @@ __all__ = [
     "play",
 ]
 
-TIMING_VERSION = 4
+TIMING_VERSION = 5
 AUDIBLE_DBFS = -50.0
 WINDOWS_PER_S = 100
 AUDIBLE_WINDOWS = 3
@@ -396,17 +396,24 @@ def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
 
 
-def headline_response(responses: Sequence[ResponseRecord], onset_ns: int | None = None) -> int | None:
+def headline_response(
+    responses: Sequence[ResponseRecord],
+    onset_ns: int | None = None,
+    voice_end_ns: int | None = None,
+    barge_in_ns: int | None = None,
+) -> int | None:
     """Return the index of the response that answers the turn, or None where there is none.
 
     The first that has something to say and was not cut off because the utterance went on: with audio before
-    one with text alone. Where every one was cut off, failed or is empty: the first that was at least not
-    cancelled. A greeting is never the answer, and one that the user spoke over only where no other
-    response followed.
+    one with text alone. Where every one was cut off, failed or is empty: the first that was cut off after
+    the user's speech had ended, then the first that was at least not cancelled. A greeting is never the
+    answer, and one that the user spoke over only where no other response followed.
 
     Args:
         responses: The responses in the order in which they began.
         onset_ns: When the user began to speak; None where they did not.
+        voice_end_ns: When they ended; None if unknown.
+        barge_in_ns: When they spoke over the reply; None where they did not.
     """
     answers = sorted(
         (index for index, marks in enumerate(responses) if not is_greeting(marks.done_ns, onset_ns)),
@@ -415,12 +422,20 @@ def headline_response(responses: Sequence[ResponseRecord], onset_ns: int | None 
     whole = [
         index
         for index in answers
-        if not is_cut_off(responses[index]) and responses[index].status is not ResponseStatus.FAILED
+        if not is_cut_off(responses[index], barge_in_ns)
+        and responses[index].status is not ResponseStatus.FAILED
     ]
     spoken = [index for index in whole if len(responses[index].chunk_samples)]
     said = [index for index in whole if responses[index].first_text_ns is not None]
     uncancelled = [index for index in answers if responses[index].status is not ResponseStatus.CANCELLED]
-    return next(iter((*spoken, *said, *uncancelled, *answers)), None)
+    later = [
+        index
+        for index in answers
+        if voice_end_ns is not None
+        and (_cut_off_ns(responses[index]) or 0) > voice_end_ns
+        and not began_before(_first_sign_ns(responses[index]), onset_ns)
+    ]
+    return next(iter((*spoken, *said, *later, *uncancelled, *answers)), None)
 
 
 def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
@@ -439,9 +454,26 @@ def _first_sign_ns(marks: ResponseRecord) -> int | None:
     return min(signs, default=None)
 
 
-def is_cut_off(marks: ResponseRecord) -> bool:
-    """Return whether a response was stopped because the user's utterance went on."""
-    return marks.status is ResponseStatus.CANCELLED or marks.interrupted_ns is not None
+def is_cut_off(marks: ResponseRecord, barge_in_ns: int | None = None) -> bool:
+    """Return whether a response was stopped because the user's utterance went on.
+
+    One that was stopped after the user began to speak over the reply was stopped by that.
+
+    Args:
+        marks: The response.
+        barge_in_ns: When the user spoke over the reply; None where they did not.
+    """
+    if marks.status is not ResponseStatus.CANCELLED and marks.interrupted_ns is None:
+        return False
+    cut_ns = _cut_off_ns(marks)
+    return barge_in_ns is None or cut_ns is None or cut_ns < barge_in_ns
+
+
+def _cut_off_ns(marks: ResponseRecord) -> int | None:
+    """Return when a response was stopped; None where it was not, or that is unknown."""
+    cancelled_ns = marks.done_ns if marks.status is ResponseStatus.CANCELLED else None
+    cuts = [at_ns for at_ns in (marks.interrupted_ns, cancelled_ns) if at_ns is not None]
+    return min(cuts, default=None)
 
 
 def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
@@ -454,7 +486,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     Returns:
         Each latency, or the reason why it has none.
     """
-    headline = headline_response(trace.responses, trace.onset_ns)
+    headline = headline_response(trace.responses, trace.onset_ns, trace.voice_end_ns, trace.barge_in_ns)
     marks = trace.responses[headline] if headline is not None else None
     playout = play(marks) if marks is not None and len(marks.chunk_samples) else None
     buffered = play(marks, jitter_buffer_ns=STALL_BUFFER_NS) if marks is not None else None
@@ -493,7 +525,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
         flagged=lag_ns > LAG_BOUND_NS,
         uncertain=trace.boundaries_uncertain,
         premature=sum(
-            is_cut_off(earlier) and not is_greeting(earlier.done_ns, trace.onset_ns)
+            is_cut_off(earlier, trace.barge_in_ns) and not is_greeting(earlier.done_ns, trace.onset_ns)
             for earlier in trace.responses[: headline or 0]
         ),
         headline=headline,

@@ -12,7 +12,7 @@ from live_eval.audio import Codec
 from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import CapturedResponse
 from live_eval.session.bounds import TEXT_CHARACTERS
-from live_eval.timing import ResponseRecord, ResponseStatus
+from live_eval.timing import ResponseRecord, ResponseStatus, play
 from live_eval.types import Usage
 
 __all__ = ["MOST_RESPONSES", "OpenResponse", "Responses"]
@@ -77,6 +77,14 @@ class OpenResponse:
     def preroll_samples(self) -> int:
         """How many samples came before the event that announced it."""
         return sum(self.samples[: self.preroll.chunks]) if self.preroll is not None else 0
+
+    @property
+    def heard_until_ns(self) -> int | None:
+        """When the last sample so far is heard; None if no audio has arrived."""
+        if not self.chunks:
+            return None
+        playout = play(self.record())
+        return playout.heard_ns(playout.heard_samples - 1) if playout.heard_samples else None
 
     def hear(
         self,

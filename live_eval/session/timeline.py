@@ -326,7 +326,7 @@ class Timeline:
         turn = self.current
         state = turn.state
         if not self.over and state.failure is None:
-            state.end(at_ns, interrupted=turn.barge_in_ns is not None, goes_on=goes_on)
+            state.end(at_ns, barge_in_ns=turn.barge_in_ns, goes_on=goes_on)
             if state.failure is not None:
                 said = {"kind": state.failure.kind.value, "message": state.failure.message}
                 self._wire.keep(TurnReport, at_ns, "failed", said)

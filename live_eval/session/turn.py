@@ -92,6 +92,8 @@ class TurnState:
         self._items: set[str | None] = set()
         self._speech_at_ns: int | None = None
         self._onset_ns: int | None = None
+        self._voice_end_ns: int | None = None
+        self._barge_in_ns: int | None = None
         self._user_done_ns: int | None = None
         self._closed = self._resting = False
         self.continuous = continuous
@@ -210,7 +212,7 @@ class TurnState:
     @property
     def heard_until_ns(self) -> int | None:
         """When the last sample so far is heard; None if no audio has arrived."""
-        ends = (_heard_until_ns(response) for response in self._responses)
+        ends = (response.heard_until_ns for response in self._responses)
         return max((end_ns for end_ns in ends if end_ns is not None), default=None)
 
     def speaking(self, at_ns: int) -> bool:
@@ -250,7 +252,7 @@ class TurnState:
         """
         stopped: dict[str, int] = {}
         for response in self._responses:
-            ends_ns = _heard_until_ns(response)
+            ends_ns = response.heard_until_ns
             if self._is_open(response, at_ns) or (ends_ns is not None and at_ns < ends_ns):
                 stopped[response.response_id] = self.heard_ms(response.response_id, at_ns)
                 if self._packets is None:
@@ -267,7 +269,7 @@ class TurnState:
 
     def user_speaks(self, onset_ns: int, voice_end_ns: int | None) -> None:
         """Note when the user begins to speak, and when they end as far as that is known."""
-        self._onset_ns = onset_ns
+        self._onset_ns, self._voice_end_ns = onset_ns, voice_end_ns
         if self._stream is not None:
             self._stream.user_speaks(onset_ns, voice_end_ns)
 
@@ -410,16 +412,17 @@ class TurnState:
         self._judge(at_ns)
         return True
 
-    def end(self, at_ns: int, *, interrupted: bool, goes_on: bool = False) -> None:
+    def end(self, at_ns: int, *, barge_in_ns: int | None = None, goes_on: bool = False) -> None:
         """Judge a turn that ends before it is over; sets `failure` if there is one.
 
         Args:
             at_ns: When it ends.
-            interrupted: Whether the user speaks over the reply, which then need not be whole.
+            barge_in_ns: When the user spoke over the reply, which then need not be whole.
             goes_on: Whether an utterance follows without waiting for the answer, which may still come.
         """
+        self._barge_in_ns = barge_in_ns
         answer = self._answer
-        interrupted = interrupted or goes_on or not self.expects_answer
+        interrupted = barge_in_ns is not None or goes_on or not self.expects_answer
         if answer is None:
             if self.expects_answer and not goes_on:
                 self._fail_for_want(FailureKind.NO_RESPONSE, "the user left before a response came", at_ns)
@@ -435,7 +438,8 @@ class TurnState:
     def _answer(self) -> OpenResponse | None:
         """The response that answers the turn."""
         responses = list(self._responses)
-        headline = headline_response([response.record() for response in responses], self._onset_ns)
+        marks = [response.record() for response in responses]
+        headline = headline_response(marks, self._onset_ns, self._voice_end_ns, self._barge_in_ns)
         return None if headline is None else responses[headline]
 
     @property
@@ -589,11 +593,3 @@ class TurnState:
         elif not (answer.chunks if self._modality is Modality.AUDIO else answer.text):
             text = f"response {name} completed without {self._modality.value}"
             self._fail_for_want(FailureKind.EMPTY_REPLY, text, at_ns)
-
-
-def _heard_until_ns(response: OpenResponse) -> int | None:
-    """Return when the last sample so far of a response is heard; None if no audio has arrived."""
-    if not response.chunks:
-        return None
-    playout = play(response.record())
-    return playout.heard_ns(playout.heard_samples - 1) if playout.heard_samples else None

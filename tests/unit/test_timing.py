@@ -266,6 +266,24 @@ def test_a_greeting_that_the_user_spoke_over_yields_to_what_follows() -> None:
     assert headline_response([greeting], 200 * MS) == 0
 
 
+@pytest.mark.parametrize("status", [ResponseStatus.CANCELLED, ResponseStatus.COMPLETED])
+def test_a_barge_in_does_not_make_a_premature_response_the_answer(status: ResponseStatus) -> None:
+    cut = ResponseStatus.CANCELLED
+    premature = replace(response((-1_000, 100), done_ns=-700 * MS), status=cut)  # speech ends at 1000 ms
+    late_detector = replace(response((900, 100), done_ns=1_150 * MS), status=cut)
+    answer = response((1_600, 400), done_ns=2_000 * MS, interrupted_ns=2_000 * MS)
+    answer = replace(answer, status=status)
+    audio = [tone(100), tone(100), tone(400)]
+    spoken_over = trace(
+        responses=(premature, late_detector, answer), onset_ns=-2_000 * MS, barge_in_ns=1_900 * MS
+    )
+    timing = measure(spoken_over, audio)
+    assert (timing.headline, timing.premature, timing.first_byte.ns) == (2, 2, 600 * MS)
+    # Nobody spoke over it, and nothing followed: the one that was cut off after the end of speech.
+    timing = measure(replace(spoken_over, responses=(premature, answer), barge_in_ns=None), audio[::2])
+    assert (timing.headline, timing.first_byte.ns) == (1, 600 * MS)
+
+
 EMPTY = ResponseRecord(response_id="e", status=ResponseStatus.COMPLETED)
 FULL = response((1_500, 100))
 TEXT = replace(EMPTY, first_text_ns=1)

@@ -110,6 +110,17 @@ def test_a_response_cut_off_because_the_user_went_on_is_followed_by_another() ->
     assert turn.responses[0].record.interrupted_ns == round(2.5 * S)
 
 
+def test_a_user_who_speaks_over_the_answer_does_not_bring_back_what_was_cut_off_before_it() -> None:
+    turn = state()
+    turn.user_speaks(0, 3 * S)
+    feed(turn, (1, audio("r1")), (1.5, done("r1", ResponseStatus.CANCELLED)))
+    turn.user_done(3 * S)
+    feed(turn, (3.6, audio("r2")), (5, Interrupted("r2")), (5, done("r2", ResponseStatus.FAILED)))
+    turn.end(round(5.1 * S), barge_in_ns=round(4.9 * S))
+    assert turn.failure is not None
+    assert "r2" in turn.failure.message
+
+
 def test_a_reply_that_came_before_the_user_went_on_is_kept_where_none_follows() -> None:
     turn = state()
     feed(turn, (2, SpeechStopped()), (2.1, ResponseStarted("r1")), (2.2, audio()), (2.3, done()))
