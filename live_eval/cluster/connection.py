@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
 import signal
 import socket
+import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from live_eval.cluster.nodes import Node, living_nodes
 from live_eval.cluster.prompt_exit import prompt_exit
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.redaction import SECRETS
 from live_eval.run.stop_signals import STOP_SIGNALS
 
 __all__ = ["AUTO", "Cluster", "connected", "error_text"]
@@ -24,7 +28,10 @@ AUTO = "auto"
 _REACH_S = 5.0
 _TOKEN = Path("~/.ray/auth_token")
 _MOST_CHARACTERS = 300
-_STARTED_HERE = {
+_LOCAL = "local"
+_LEAST_VERSION = (2, 52)
+"""The first version of Ray that has tokens: without one, anybody who reaches a cluster runs code on it."""
+_ALWAYS = {
     "RAY_worker_niceness": "0",  # otherwise workers wait for every other program
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -80,15 +87,17 @@ def connected(address: str) -> Iterator[Cluster]:
         address: ``HOST:PORT`` of the head node, or `AUTO`.
 
     Raises:
-        UsageError: Ray is not installed, or the address is none that can be used.
+        UsageError: Ray is not installed or too old, the address is none that can be used, or others can read
+            the token of the cluster.
         LiveEvalError: The cluster cannot be reached, or has another version of Ray or of Python.
     """
     _check(address)
-    with _environment(_variables()):  # Ray reads some as it is imported
+    address_for_ray = _address_for_ray(address)
+    with _environment(_variables(address_for_ray)):  # Ray reads some as it is imported
         ray = _imported()
         try:
             with prompt_exit(), _signals_kept():
-                _join(ray, address)
+                _join(ray, address, address_for_ray)
                 cluster = Cluster(ray)
             if not cluster.nodes:
                 raise LiveEvalError(f"the Ray cluster at {address} has no node with a processor")
@@ -103,13 +112,20 @@ def _imported() -> Any:
         import ray
     except ImportError:
         raise UsageError("--ray needs Ray: pip install 'live-eval[ray]'") from None
+    found = tuple(int(part) for part in re.findall(r"\d+", ray.__version__)[:2])
+    if found < _LEAST_VERSION:
+        least = ".".join(map(str, _LEAST_VERSION))
+        raise UsageError(
+            f"--ray needs Ray {least}, which has tokens, but {ray.__version__} is installed: "
+            "pip install 'live-eval[ray]'"
+        )
     return ray
 
 
-def _join(ray: Any, address: str) -> None:
+def _join(ray: Any, address: str, address_for_ray: str) -> None:
     try:
         ray.init(
-            address=_address_for_ray(address),
+            address=address_for_ray,
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
@@ -121,21 +137,22 @@ def _join(ray: Any, address: str) -> None:
         ) from error
 
 
-def _address_for_ray(address: str) -> str | None:
-    """Return what Ray is to look for: None for the cluster that it knows of, if any.
+def _address_for_ray(address: str) -> str:
+    """Return what Ray is to connect to: the address of a cluster, or `_LOCAL` to start one.
 
     After a crash, Ray remembers a cluster that is gone, and would try for minutes to reach it.
     """
-    if address != AUTO or os.environ.get("RAY_ADDRESS"):
-        return None if address == AUTO else address
+    if address != AUTO:
+        return address
+    if named := os.environ.get("RAY_ADDRESS"):
+        return named
     try:
-        host, _, port = _current_cluster_file().read_text().strip().rpartition(":")
+        remembered = _current_cluster_file().read_text().strip()
+        host, _, port = remembered.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError):
-        return "local"
-    return None
+        return _LOCAL
+    return remembered
 
 
 def _current_cluster_file() -> Path:
@@ -147,10 +164,40 @@ def _has_token() -> bool:
     return any(named) or _TOKEN.expanduser().is_file()
 
 
-def _variables() -> dict[str, str]:
-    """Return the environment variables that Ray gets where the user sets none."""
+def _variables(address: str) -> dict[str, str | None]:
+    """Return the environment variables that Ray gets; None for one that it must not have.
+
+    Raises:
+        UsageError: Others can read the token of the cluster.
+    """
+    if address == _LOCAL:
+        # A token for this cluster alone: Ray would write one for everybody to read.
+        token = secrets.token_hex(32)
+        SECRETS.learn(token)
+        return {
+            **{name: os.environ.get(name, value) for name, value in _ALWAYS.items()},
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": token,
+            "RAY_AUTH_TOKEN_PATH": None,
+            "RAY_ADDRESS": None,
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # all its servers listen on the loopback interface
+        }
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if not os.environ.get("RAY_AUTH_TOKEN"):
+        _check_private(Path(named) if named else _TOKEN.expanduser())
     # Ray sends its token only if this is set, but clusters that it starts ask for one.
-    return {**_STARTED_HERE, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
+    wanted = {**_ALWAYS, **({"RAY_AUTH_MODE": "token"} if _has_token() else {})}
+    return {name: os.environ.get(name, value) for name, value in wanted.items()}
+
+
+def _check_private(token: Path) -> None:
+    """Raise if others can read a token."""
+    try:
+        mode = stat.S_IMODE(token.stat().st_mode)
+    except OSError:
+        return
+    if os.name == "posix" and mode & 0o077:
+        raise UsageError(f"{token}: others can read this token (mode {mode:o}): run chmod 600 {token}")
 
 
 def error_text(error: BaseException) -> str:
@@ -165,7 +212,7 @@ def _check(address: str) -> None:
     """Raise if nothing can be reached at an address; Ray itself would try for many minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
-    if address in (AUTO, "local"):
+    if address in (AUTO, _LOCAL):
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
@@ -194,12 +241,19 @@ def _signals_kept() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(defaults: dict[str, str]) -> Iterator[None]:
-    """Set environment variables that are not set, for the processes that are started within."""
-    added = {name: value for name, value in defaults.items() if name not in os.environ}
-    os.environ.update(added)
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set environment variables, or remove those that are None, for the processes that are started within."""
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
     try:
         yield
     finally:
-        for name in added:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
             os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
