@@ -70,7 +70,7 @@ def _latency(
         concurrency=_listed("--concurrency", concurrency, _sessions_at_a_time),
         arrivals=Arrivals.parse(arrivals),
         inputs_s=_listed("--input-s", input_s, _seconds) if input_s else (),
-        detections=[_detection(text) for text in detections] or ({},),
+        detections=[_detection(endpoint, text) for text in detections] or ({},),
         sessions=_listed("--sessions", sessions, _session_kind),
         endpointing=endpointing,
         sentinel_turns=sentinel_turns,
@@ -168,8 +168,11 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _detection(text: str) -> dict[str, Any]:
-    return parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
+def _detection(endpoint: str, text: str) -> dict[str, Any]:
+    """Return the settings of a detector, validated as those of a run are: their secrets are redacted."""
+    settings = parse_pairs("--turn-detection", text.split(",")) if text.strip() else {}
+    table = {"name": endpoint, "turn_detection": settings}
+    return validate({"endpoint": table}).endpoint.turn_detection
 
 
 def _price(text: str) -> Price:

@@ -40,6 +40,7 @@ from live_eval.profile.watch import LoadWatch
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.contents import check_new
+from live_eval.redaction import public_settings
 from live_eval.registry import client
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
@@ -341,7 +342,7 @@ class Campaign:
             "concurrency": point.concurrency,
             "arrivals": str(point.arrivals),
             "input_s": point.input_s,
-            "turn_detection": dict(point.turn_detection),
+            "turn_detection": public_settings(point.turn_detection),
             "turn_mode": self._plans[point.name].turn_mode.value,
             "sessions": point.sessions.value,
         }

@@ -10,7 +10,7 @@ from typing import Any
 from live_eval.errors import StoreError
 from live_eval.profile.points import CampaignPlan
 from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN, names_a_run
-from live_eval.redaction import SECRETS
+from live_eval.redaction import SECRETS, public_settings
 from live_eval.run.plan import Plan
 from live_eval.text.files import flattened
 
@@ -78,7 +78,7 @@ def plan_as_json(plan: CampaignPlan, base: Plan) -> dict[str, Any]:
             "concurrency": list(plan.concurrency),
             "arrivals": str(plan.arrivals),
             "input_s": list(plan.inputs_s),
-            "turn_detection": [dict(detection) for detection in plan.detections],
+            "turn_detection": [public_settings(detection) for detection in plan.detections],
             "sessions": [kind.value for kind in plan.sessions],
             "endpointing": plan.endpointing,
             "sentinel_turns": plan.sentinel_turns,

@@ -20,6 +20,7 @@ import pytest_asyncio
 import soundfile
 from click.testing import CliRunner
 
+from live_eval.cli import FAILED
 from live_eval.cli.latency import command
 from live_eval.errors import StoreError, UsageError
 from live_eval.profile.arrivals import Arrivals
@@ -300,6 +301,23 @@ def test_wrong_usage_is_refused_before_anything_is_written(
     assert isinstance(result.exception, UsageError)
     assert message in str(result.exception)
     assert not (tmp_path / "c").exists()
+
+
+def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(tmp_path: Path) -> None:
+    secrets = ("canary-4711-abcdef-9", "hunter2")  # the second is redacted in its place only
+    detection = f"type=server_vad,api_key={secrets[0]},password={secrets[1]}"
+    few = ["--turns", "1", "--sentinel-turns", "0", "--processes", "0", "--word-times", "off"]
+    out = tmp_path / "c"
+    command_line = ["reference", *few, "--turn-detection", detection, "--out", str(out), "--json"]
+    result = CliRunner().invoke(command, command_line)
+    assert result.exit_code == FAILED, result.output
+    document = json.loads((out / CAMPAIGN_FILE).read_text())
+    hidden = {"type": "server_vad", "api_key": "***", "password": "***"}
+    assert document["points"][0]["turn_detection"] == hidden
+    assert document["plan"]["points"]["turn_detection"] == [hidden]
+    for path in filter(Path.is_file, out.rglob("*")):
+        assert not any(secret.encode() in path.read_bytes() for secret in secrets), path
+    assert not any(secret in result.output for secret in secrets)
 
 
 @pytest.mark.asyncio(loop_scope="module")
