@@ -47,6 +47,7 @@ OPENAI = ClientSpec(
     transcription_model="gpt-4o-transcribe",
     key_variable="OPENAI_API_KEY",
     session_limit_s=_HOUR_S,
+    greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime",
     emulation=Emulation(base_path="/v1"),
 )
@@ -125,6 +126,7 @@ AZURE = replace(
 
 XAI = replace(
     OPENAI,
+    greets=None,
     name="xai",
     title="xAI Grok Voice",
     dialect="live_eval.clients.dialects.openai_compatible:XAI",
@@ -210,6 +212,7 @@ UNMUTE = ClientSpec(
     transcription_model="built-in",
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
+    greets=True,
     limits="speaks first; takes a few sessions at a time, depending on the server",
     docs_url="https://github.com/kyutai-labs/unmute",
 )
@@ -228,6 +231,7 @@ GEMINI_LIVE = ClientSpec(
     key_variable="GEMINI_API_KEY",
     input_rate_hz=16_000,
     session_limit_s=900,
+    greets=False,
     limits="15 minutes of audio without contextWindowCompression; a connection lasts about 10 minutes, "
     "then the session continues over a new one",
     docs_url="https://ai.google.dev/gemini-api/docs/live-api",
@@ -299,6 +303,7 @@ REFERENCE = ClientSpec(
     dialect=OPENAI.dialect,
     transport=_WEBSOCKET,
     transcription_model="whisper-tiny.en",
+    greets=False,
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
 )

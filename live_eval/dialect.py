@@ -115,6 +115,8 @@ class ClientSpec:
         session_limit_s: The service ends a session after this long, or None.
         sessions: How many sessions the service takes at a time, unless it was set up for more; None if
             unknown. A run keeps to it by default.
+        greets: Whether the service speaks first: True if it does, False if it does not at `base_url` or as
+            `launch` starts it. None if unknown: the first sessions of a run listen for it.
         limits: Other limits that users should know.
         docs_url: The vendor's documentation.
         verified: When this client was tried against the vendor's own service, or None if never.
@@ -141,6 +143,7 @@ class ClientSpec:
     takes_instructions: bool = True
     session_limit_s: int | None = None
     sessions: int | None = None
+    greets: bool | None = None
     limits: str = ""
     docs_url: str = ""
     verified: str | None = None

@@ -43,6 +43,7 @@ __all__ = [
     "audible_end",
     "audible_onset",
     "began_before",
+    "greets",
     "headline_response",
     "is_cut_off",
     "is_greeting",
@@ -443,6 +444,12 @@ def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
     return done_ns is not None and onset_ns is not None and done_ns <= onset_ns
 
 
+def greets(marks: ResponseRecord, onset_ns: int | None) -> bool:
+    """Return whether a response of a session's first turn is a greeting: it began before the user's onset."""
+    ended = is_greeting(marks.done_ns, onset_ns)  # it may have no audio and no text
+    return ended or began_before(_first_sign_ns(marks), onset_ns)
+
+
 def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
     """Return whether the first audio or text of a response came before the user's onset, if both are."""
     return said_ns is not None and onset_ns is not None and said_ns < onset_ns
@@ -525,7 +532,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
         flagged=lag_ns > LAG_BOUND_NS,
         uncertain=trace.boundaries_uncertain,
         premature=sum(
-            is_cut_off(earlier, trace.barge_in_ns) and not is_greeting(earlier.done_ns, trace.onset_ns)
+            is_cut_off(earlier, trace.barge_in_ns) and not greets(earlier, trace.onset_ns)
             for earlier in trace.responses[: headline or 0]
         ),
         headline=headline,

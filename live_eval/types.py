@@ -18,6 +18,7 @@ __all__ = [
     "Cue",
     "Failure",
     "Modality",
+    "OnGreeting",
     "Question",
     "Secret",
     "SpeechBoundaries",
@@ -107,6 +108,15 @@ class Modality(StrEnum):
 
     AUDIO = "audio"
     TEXT = "text"
+
+
+class OnGreeting(StrEnum):
+    """What the user does about an endpoint that speaks first."""
+
+    WAIT = "wait"
+    """Wait until its greeting has been heard to its end."""
+    IGNORE = "ignore"
+    """Speak at once."""
 
 
 class StampKind(StrEnum):

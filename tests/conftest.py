@@ -44,6 +44,14 @@ def no_calibrations_of_this_machine(tmp_path_factory: pytest.TempPathFactory) ->
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_listening_for_greetings() -> Iterator[None]:
+    """Let the first session of each run speak at once: it would listen for a greeting for seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("live_eval.run.greetings.LISTEN_S", 0.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Forget the secrets that a test brings in."""

@@ -71,6 +71,9 @@ def _duplex(
         _options.print_json(summary)
     else:
         print_duplex(summary)
+    for note in summary["notes"]:
+        if note not in campaign.notes:
+            click.echo(f"note: {note}", err=True)
     click.echo(f"campaign: {folder}", err=as_json)
     click.echo(f"page to open: {_page(held, summary)}", err=as_json)
     sys.exit(_status(outcome))

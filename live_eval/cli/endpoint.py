@@ -124,6 +124,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 @_setting("--backchannel-ms", "That length.")
 @_setting("--after-stop", "After a stop, answer the user, or resume the reply.", AfterStop)
 @_setting("--patience-ms", "Silence that ends the user's turn, whatever the client asks for.")
+@_setting("--greeting-ms", "Speak first, so long after a session opens. Default: wait for the user.")
 @_setting("--talk-over-ms", "Begin to speak so long after the user does, not when they have ended.")
 @click.option(
     "--fault",

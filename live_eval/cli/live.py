@@ -37,7 +37,15 @@ __all__ = ["command"]
 _KEYS = {
     "endpoint": None,
     "task": ("prompt",),
-    "turns": ("mode", "connect_timeout", "reply_timeout", "stall_timeout", "max_reply", "reply_silence"),
+    "turns": (
+        "mode",
+        "connect_timeout",
+        "reply_timeout",
+        "stall_timeout",
+        "max_reply",
+        "reply_silence",
+        "greeting",
+    ),
     "data": ("variants", "cues", "topics", "cases", "limit"),
 }
 """Keys of the run file that have a flag here, by table; None for all but the name."""

@@ -26,6 +26,7 @@ from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
 from live_eval.recording.contents import check_new
+from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, ImpairTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint
@@ -143,6 +144,7 @@ class DuplexCampaign:
         self._plans = {CLEAN: make_plan(config.model_copy(update={"impair": ImpairTable()}))}
         if config.impair.specs:
             self._plans[IMPAIRED] = make_plan(config)
+        self._greetings = Greetings.of(self._plans[CLEAN])
 
     @property
     def notes(self) -> Sequence[str]:
@@ -184,7 +186,9 @@ class DuplexCampaign:
         folder = self.folder / name
         writer = await asyncio.to_thread(lambda: RunWriter.create(folder, plan.manifest()))
         reached = name == IMPAIRED  # the clean run is over, and it ends where nothing could be reached
-        run = _Run(plan, writer, folder, self._facts, base_url, observer, stop, reached=reached)
+        run = _Run(
+            plan, writer, folder, self._facts, base_url, observer, stop, self._greetings, reached=reached
+        )
         ended: DuplexOutcome | None = None
         try:
             ended = await run.play(name)
@@ -228,6 +232,7 @@ class _Run:
         base_url: str,
         observer: DuplexObserver,
         stop: StopSignals | None,
+        greetings: Greetings,
         *,
         reached: bool,
     ) -> None:
@@ -238,6 +243,7 @@ class _Run:
         self._base_url = base_url
         self._observer = observer
         self._stop = stop
+        self._greetings = greetings
         self._last: dict[str, PlayedTrial] = {}
         self._reached = reached
 
@@ -271,6 +277,7 @@ class _Run:
             base_url=self._base_url,
             stop=self._stop,
             reached=self._reached,
+            greetings=self._greetings,
         )
         self._reached = outcome.reached
         trials = await asyncio.to_thread(read_trials, self._folder, self._facts)

@@ -28,6 +28,7 @@ from live_eval.timing import (
     ResponseStatus,
     audible_end,
     audible_onset,
+    greets,
     loud_windows,
     play,
 )
@@ -63,10 +64,12 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
             f"expected the turns of a session, and one in which the user spoke; {len(turns)} came"
         )
     user = tuple(map(_user_speech, spoken))
+    first_onset_ns = spoken[0].trace.onset_ns
     agent = [
         (_began_ns(marks) if part == 0 else speech.sounds[0].start_ns, speech)
         for turn in turns
         for marks, pcm in zip(turn.responses, _audio(run, turn), strict=True)
+        if not greets(marks, first_onset_ns)
         for part, speech in enumerate(_agent_speeches(turn, marks, pcm, user))
     ]
     agent.sort(key=lambda began: began[0])

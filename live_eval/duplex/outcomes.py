@@ -97,13 +97,15 @@ class Outcome(StrEnum):
     """The reply ended by itself while the user spoke: void."""
     NOT_OVERLAPPING = "not_overlapping"
     """The user did not begin to speak over a reply: void."""
+    ANCHOR_MISSED = "anchor_missed"
+    """The user did not begin to speak over the reply when the condition says: void."""
     FAILED = "failed"
     """The session failed."""
 
     @property
     def void(self) -> bool:
         """Whether the trial shows nothing and is played again."""
-        return self in (Outcome.NATURAL_END, Outcome.NOT_OVERLAPPING)
+        return self in (Outcome.NATURAL_END, Outcome.NOT_OVERLAPPING, Outcome.ANCHOR_MISSED)
 
 
 _PASSES: Mapping[Rule, tuple[Outcome, ...]] = {

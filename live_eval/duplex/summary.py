@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.summary import outages_in_words
 from live_eval.duplex.campaign import CLEAN
 from live_eval.duplex.figures import (
@@ -97,6 +98,10 @@ def _outages(folder: Path) -> str:
 def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
     """Return all figures of a campaign, complete or not."""
     facts = campaign.facts
+    greetings = {
+        run: summarise_greetings([*greetings_of(turn for trial in trials for turn in trial.turns)])
+        for run, trials in campaign.trials.items()
+    }
     return {
         "schema": SUMMARY_SCHEMA,
         "endpoint": facts.get("endpoint"),
@@ -104,7 +109,12 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "seed": facts.get("seed"),
-        "notes": [*(facts.get("notes") or ()), *campaign.outages],
+        "notes": [
+            *(facts.get("notes") or ()),
+            *campaign.outages,
+            *(f"{run}: {each.in_words()}" for run, each in greetings.items() if each.greeted),
+        ],
+        "greetings": {run: each.as_json() for run, each in greetings.items()},
         "runs": facts["runs"],
         "impairment": facts.get("impairment"),
         "definitions": dict(DURATIONS),

@@ -12,12 +12,15 @@ from live_eval.duplex.from_turns import conversation_of
 from live_eval.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.errors import FailureKind
 from live_eval.recording import RunReader, TurnRecord
-from live_eval.types import Failure
+from live_eval.types import Anchor, Failure
 
-__all__ = ["MOST_PLAYINGS", "PlayedTrial", "TrialFacts", "read_trials"]
+__all__ = ["ANCHOR_WITHIN_NS", "MOST_PLAYINGS", "PlayedTrial", "TrialFacts", "read_trials"]
 
 MOST_PLAYINGS = 3
 """How often a trial is played at most, while it is void."""
+
+ANCHOR_WITHIN_NS = 50_000_000
+"""A trial in which the user speaks over the reply further from the condition's moment is void."""
 
 _BEHAVIOUR = frozenset(
     {
@@ -130,7 +133,7 @@ def _trial(run: RunReader, facts: TrialFacts, playing: int, turns: Sequence[Turn
     elif conversation is None or len(spoken) < len(turns):
         judgement = unspoken(conversation)
     else:
-        judgement = judge(conversation, rule)
+        judgement = _at_its_anchor(judge(conversation, rule), turns[-1].case.anchor)
     if judgement.outcome is Outcome.NO_REPLY:
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
@@ -144,6 +147,18 @@ def _trial(run: RunReader, facts: TrialFacts, playing: int, turns: Sequence[Turn
         failure=failure,
         correction=_taken_up(facts, turns[-1]) if facts.meant else {},
     )
+
+
+def _at_its_anchor(judgement: Judgement, anchor: Anchor | None) -> Judgement:
+    """Return a judgement, void if the user began to speak over the reply at another moment than was meant."""
+    began_ns = judgement.durations_ns.get("anchor")
+    if anchor is None or began_ns is None or abs(began_ns - anchor.after_ns) <= ANCHOR_WITHIN_NS:
+        return judgement
+    reason = (
+        f"the user began to speak {began_ns / 1e6:.0f} ms after the reply became audible, and not "
+        f"{anchor.after_ns / 1e6:.0f} ms"
+    )
+    return replace(judgement, outcome=Outcome.ANCHOR_MISSED, reason=reason)
 
 
 def _taken_up(facts: TrialFacts, turn: TurnRecord) -> dict[str, bool | None]:

@@ -49,6 +49,7 @@ from live_eval.profile.figures.waterfall import waterfall_of
 from live_eval.recording import RunWriter
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord
 from live_eval.registry import load as load_object
+from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Plan
 from live_eval.run.runner import running_endpoint
 from live_eval.run.session_attempt import unplayed_turns
@@ -116,6 +117,7 @@ class LiveConversation:
             half_duplex=half_duplex,
         )
         self._played = played
+        self._greetings = Greetings.of(plan)
         self._scorer = scorer
         self._store = TurnStore(
             writer, instructions=plan.live_instructions, device_spread_ns=device_spread_ns
@@ -279,7 +281,11 @@ class LiveConversation:
         if self._sessions > 1:
             self._tell(StateChanged(State.STARTING))
         self._cases = played
-        user: Speaker = self._microphone.begin() if played is None else played.speaker()
+        user: Speaker = (
+            self._microphone.begin()
+            if played is None
+            else played.speaker(self._greetings.patience_ns())  # a person hears for themselves when to speak
+        )
         self._speaker = Observed(user, self._on_frame, self._on_heard, self._reply.sounds)
         await session.run(self._speaker, on_turn=self._on_turn, perseveres=played is None)
         self._session = self._speaker = None
@@ -329,6 +335,8 @@ class LiveConversation:
         if capture.failure is not None:
             self._failure = capture.failure
         if capture.trace.t0_ns is not None:  # something was said
+            if self._turns == self._turns_before:
+                self._greetings.observe(capture)
             self._start(self._writes, self._keep(self._turn(capture), log, self._clock.now_ns()))
             self._said.forget(capture.trace.t0_ns)
 

@@ -10,6 +10,8 @@ from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
 from live_eval.run.runner import sessions_of
 from live_eval.session import Playback
+from live_eval.session.greeting import AfterGreeting
+from live_eval.session.speaker import Speaker
 
 __all__ = ["PlayedSession", "load_sessions"]
 
@@ -28,9 +30,17 @@ class PlayedSession:
     cases: Sequence[PlayableCase]
     pause_ns: int
 
-    def speaker(self) -> Playback:
-        """Return who says them."""
-        return Playback([case.utterance for case in self.cases], self.pause_ns)
+    def speaker(self, greeting_ns: int = 0) -> Speaker:
+        """Return who says them.
+
+        Args:
+            greeting_ns: How long they wait for the endpoint's greeting to begin; 0 to speak at once.
+        """
+        utterances = [case.utterance for case in self.cases]
+        speaker = Playback(utterances, self.pause_ns)
+        if not greeting_ns:
+            return speaker
+        return AfterGreeting(speaker, bytes(len(utterances[0].frames[0])), greeting_ns)
 
 
 async def load_sessions(plan: Plan, prepared: Callable[[int, int], None]) -> list[PlayedSession]:

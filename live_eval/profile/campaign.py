@@ -42,6 +42,7 @@ from live_eval.recording.calibrations import nearest
 from live_eval.recording.contents import check_new
 from live_eval.redaction import public_settings
 from live_eval.registry import client
+from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint, sessions_of
@@ -108,6 +109,7 @@ class Campaign:
         self._writers: dict[str, RunWriter] = {}
         _check(plan)
         self._base = make_plan(_base_of(plan))  # refuses what is wrong before anything is written
+        self._greetings = Greetings.of(self._base)
         self._plan_facts = plan_as_json(plan, self._base)
         facts = self._earlier() if resume else {}
         if not resume and (folder / CAMPAIGN_FILE).exists():
@@ -266,6 +268,7 @@ class Campaign:
                 base_url=base_url,
                 stop=stop,
                 reached=self._reached,
+                greetings=self._greetings,
             )
             self._reached = outcome.reached
             stopped, missing = outcome.unreachable, outcome.missing

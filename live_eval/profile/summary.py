@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from live_eval.analysis.greetings import greetings_of, summarise_greetings
 from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary import outages_in_words
 from live_eval.audio import Audio
@@ -157,6 +158,7 @@ def campaign_summary(
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
     found = [note for point in campaign.points for note in _notes_on(point)]
+    greetings = summarise_greetings([*greetings_of(turns)])
     stamped = _stamped_turns(campaign)
     return {
         "schema": SUMMARY_SCHEMA,
@@ -165,7 +167,8 @@ def campaign_summary(
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "arrivals": facts.get("arrivals"),
-        "notes": [*(facts.get("notes") or ()), *found],
+        "notes": [*(facts.get("notes") or ()), *found, *filter(None, [greetings.in_words()])],
+        "greetings": greetings.as_json(),
         "stamps": max(stamped, default=None),  # "user" where this process stamped any turn
         "stamped_turns": stamped,
         "error_bar": {

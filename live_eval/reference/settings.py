@@ -82,6 +82,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "backchannel_ms": (1, 60_000),
     "patience_ms": (20, 60_000),
     "talk_over_ms": (0, 60_000),
+    "greeting_ms": (0, 60_000),
 }
 """Smallest and largest value of each number, in the unit of its name."""
 
@@ -93,7 +94,7 @@ _CHOICES: Mapping[str, type[StrEnum]] = {
 }
 _PER_SESSION = (
     *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "stall_ms", "stall_every_ms"),
-    *("stop_ms", "backchannel_ms", "patience_ms", "talk_over_ms"),
+    *("stop_ms", "backchannel_ms", "patience_ms", "talk_over_ms", "greeting_ms"),
     *_CHOICES,
     "fault",
     "label",
@@ -134,6 +135,8 @@ class ReferenceSettings:
             None to leave that as it is.
         talk_over_ms: How long after the user begins to speak the endpoint begins to speak as well, when
             nothing is being said; that reply is the answer. None to wait for the end of the user's turn.
+        greeting_ms: How long after the session opens the endpoint speaks first, before the user has said
+            anything; None to wait for the user.
         label: The client's own label for the session, logged with its true times: not every dialect sends the
             client a session id.
 
@@ -160,6 +163,7 @@ class ReferenceSettings:
     after_stop: AfterStop = AfterStop.ANSWER
     patience_ms: int | None = None
     talk_over_ms: int | None = None
+    greeting_ms: int | None = None
     label: str = ""
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from live_eval.analysis.greetings import greetings_of
 from live_eval.analysis.summary import ScoreColumn, ScoreTable, TurnFacts, latency
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.report.pages import script_json
@@ -216,6 +217,7 @@ def turn_notes(reader: RunReader, turn: TurnRecord) -> Mapping[str, str]:
         "playout underruns": f"{turn.timing.stalls}, {turn.timing.stalled_ns / 1e6:.0f} ms"
         if turn.timing.stalls
         else "",
+        "greeting": _greeting(turn),
         "premature responses": str(turn.timing.premature) if turn.timing.premature else "",
         "frames late": str(turn.late_speech_frames) if turn.late_speech_frames else "",
         "packets": f"{turn.media.packets}, {turn.media.lost} lost" if turn.media is not None else "",
@@ -228,3 +230,11 @@ def turn_notes(reader: RunReader, turn: TurnRecord) -> Mapping[str, str]:
         "reply": turn.reply_file.relative_to(reader.path).as_posix() if turn.reply_file else "",
         "audio lost": reader.lost_audio().get(turn.turn_id, ""),
     }
+
+
+def _greeting(turn: TurnRecord) -> str:
+    greeting = next(greetings_of([turn]), None)
+    if greeting is None:
+        return ""
+    over = ", the user spoke over it" if greeting.spoken_over else ""
+    return f"the endpoint spoke first, for {greeting.heard_s:.1f} s{over}"

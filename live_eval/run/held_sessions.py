@@ -42,6 +42,7 @@ class SessionOrder:
         limits: How long to wait at each stage.
         utterances: What the user says, at least one recording.
         pause_ns: From the end of a reply, as heard, to the next recording.
+        greeting_ns: How long to wait for the endpoint's greeting to begin; 0 to speak at once.
         due_ns: When to dial, on the monotonic clock; None for at once.
         records_wire: Whether to keep everything that happens.
         impairment: What is done to the traffic, with the session's seed; None for nothing. A transport that
@@ -55,6 +56,7 @@ class SessionOrder:
     limits: TurnLimits
     utterances: Sequence[Utterance] = field(repr=False)
     pause_ns: int = PAUSE_NS
+    greeting_ns: int = 0
     due_ns: int | None = None
     records_wire: bool = False
     impairment: Impairment | None = None
@@ -191,7 +193,9 @@ class LocalSessions:
         if order.due_ns is not None:
             await self._clock.sleep_until(order.due_ns)
         with self._collector.session(session.timed):
-            captures = await session.converse(order.utterances, pause_ns=order.pause_ns)
+            captures = await session.converse(
+                order.utterances, pause_ns=order.pause_ns, greeting_ns=order.greeting_ns
+            )
         return HeldSession(
             captures=captures,
             messages=[session.messages(turn) for turn in range(len(captures))],

@@ -32,7 +32,7 @@ from live_eval.registry import default_judges
 from live_eval.run.retries import PATIENCE_S
 from live_eval.text.durations import seconds_of
 from live_eval.timing import LAG_BOUND_NS
-from live_eval.types import Modality, TurnMode, Variant
+from live_eval.types import Modality, OnGreeting, TurnMode, Variant
 
 __all__ = [
     "ALL_TASKS",
@@ -162,6 +162,11 @@ class TurnsTable(_Table):
     )
     pause: float = Field(
         0.6, ge=0, description="seconds from the end of a reply, as heard, to the next turn of a dialogue"
+    )
+    greeting: OnGreeting | None = Field(
+        None,
+        description="wait for an endpoint that speaks first, or ignore what it says; if not given, wait if "
+        "it speaks within 3 seconds in the first sessions",
     )
     word_times: Literal["auto", "on", "off"] = Field(
         "auto", description="refine speech boundaries with the offline recogniser's word times"

@@ -25,6 +25,7 @@ from typing import TypeAlias, TypeVar
 from live_eval.clock import Clock, SystemClock
 from live_eval.recording import RunWriter
 from live_eval.registry import load as load_object
+from live_eval.run.greetings import Greetings
 from live_eval.run.held_sessions import SessionHolder
 from live_eval.run.observers import Observer, SilentObserver
 from live_eval.run.outages import Outage, OutageGate
@@ -97,6 +98,7 @@ async def play(
     hold: HoldSessions | None = None,
     reached: bool = False,
     retry_failed: bool = False,
+    greetings: Greetings | None = None,
 ) -> RunOutcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
@@ -118,6 +120,7 @@ async def play(
         reached: Whether the endpoint has answered before; known already of a run with captured turns. One
             that has not may have the wrong address: its turns fail, and the run does not pause for it.
         retry_failed: Whether to play the turns again that the run has recorded as failed.
+        greetings: What is known of the endpoint's greetings from earlier runs; None for nothing.
 
     Returns:
         How many turns of the run, earlier ones included, were captured and failed, and how it ended.
@@ -133,6 +136,7 @@ async def play(
             hold,
             reached=reached,
             retry_failed=retry_failed,
+            greetings=greetings or Greetings.of(plan),
         )
         try:
             with signals.cancelling():
@@ -192,6 +196,7 @@ class _Run:
         *,
         reached: bool,
         retry_failed: bool,
+        greetings: Greetings,
     ) -> None:
         self._plan = plan
         self._hold = hold
@@ -219,6 +224,7 @@ class _Run:
             folder=folder,
             writer=self._writer_thread,
             clock=clock,
+            greetings=greetings,
         )
 
     def close(self) -> None:

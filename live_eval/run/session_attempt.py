@@ -14,6 +14,7 @@ from live_eval.errors import FailureKind, StoreError, TurnError
 from live_eval.impair import Impairment
 from live_eval.recording import WIRE_FOLDER, cassette_name
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
+from live_eval.run.greetings import Greetings
 from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
@@ -34,6 +35,7 @@ class SessionAttempts:
     folder: Path  # of the run, for cassettes
     writer: ThreadPoolExecutor  # decodes, times and writes
     clock: Clock
+    greetings: Greetings
 
     async def play(
         self,
@@ -64,7 +66,9 @@ class SessionAttempts:
             records = []
             if playable:
                 order = self._order(jobs, playable, base_url, due_ns)
-                records = await self._played(jobs, playable, order, await sessions.hold(order), attempt)
+                session = await sessions.hold(order)
+                self.greetings.observe(session.captures[0])
+                records = await self._played(jobs, playable, order, session, attempt)
             elif due_ns is not None:
                 await self.clock.sleep_until(due_ns)
         except TurnError as error:
@@ -89,6 +93,8 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
+            # A schedule leaves no time to find out.
+            greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
             impairment=self._impairment(jobs[0]),

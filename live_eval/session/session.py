@@ -21,6 +21,7 @@ from live_eval.recording.record import LoggedMessage, TurnCapture
 from live_eval.session.bounds import NAME_CHARACTERS, bounded_body
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
+from live_eval.session.greeting import AfterGreeting, GreetingWatch
 from live_eval.session.limits import TurnLimits
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
 from live_eval.session.script import ScriptPlayback
@@ -145,7 +146,7 @@ class Session:
         return capture
 
     async def converse(
-        self, utterances: Sequence[Utterance], *, pause_ns: int = PAUSE_NS
+        self, utterances: Sequence[Utterance], *, pause_ns: int = PAUSE_NS, greeting_ns: int = 0
     ) -> list[TurnCapture]:
         """Connect, play the recordings one after the other, disconnect.
 
@@ -156,6 +157,8 @@ class Session:
         Args:
             utterances: What the user says, at least one recording.
             pause_ns: From the end of a reply, as heard, to the next recording.
+            greeting_ns: How long to wait for the endpoint's greeting to begin; one that begins is heard to
+                its end. 0 to speak at once.
 
         Returns:
             What was captured of each turn. Only the first has the setup of the session. Turns that were not
@@ -171,6 +174,9 @@ class Session:
             speaker = ScriptPlayback(utterances, pause_ns, round(limits.reply_s * _SECOND_NS))
             anchored_ns = sum(utterance.anchor.after_ns for utterance in utterances if utterance.anchor)
             bound_ns += anchored_ns + number * round(limits.listen_s * _SECOND_NS)
+        if greeting_ns:
+            speaker = AfterGreeting(speaker, bytes(len(utterances[0].frames[0])), greeting_ns)
+            bound_ns += greeting_ns + round(limits.max_reply_s * _SECOND_NS)
         captures = (await self.run(speaker, bound_ns=bound_ns))[:number]
         for at, capture in enumerate(captures):
             if capture.trace.t0_ns is None:  # it failed before it was spoken
@@ -319,11 +325,16 @@ class Session:
         """
         await self._until_ready()
         timeline, clock = self._timeline, self._clock
+        greeting: GreetingWatch | None = GreetingWatch()
         self._pacer = Pacer(clock, first_ns(clock.now_ns() + _LEAD_NS), speaker.frame_ns)
         while True:
             self._alive_ns = now_ns = clock.now_ns()
             for heard in timeline.look(now_ns):
                 speaker.hear(heard)
+            greeting = None if timeline.spoken else greeting
+            if greeting is not None:
+                for heard in greeting.look(timeline.current.state, now_ns):
+                    speaker.hear(heard)
             if self._surroundings is not None:
                 self._surroundings.overhear(timeline.sounding())
             if self._failed:
@@ -356,7 +367,9 @@ class Session:
         if began is not None and began.own_turn:
             begins = timeline.spoken
         else:
-            begins = interrupts or (timeline.over and (began is not None or timeline.lost is not None))
+            begins = timeline.spoken and (  # what the endpoint says before the user's first words is no turn
+                interrupts or (timeline.over and (began is not None or timeline.lost is not None))
+            )
         if begins:
             await self._next_turn(goes_on=goes_on)
         if began is not None and timeline.failure is None:

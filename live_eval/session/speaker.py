@@ -18,6 +18,8 @@ __all__ = [
     "EndpointEvent",
     "EndpointPacket",
     "Frame",
+    "GreetingBegan",
+    "GreetingEnded",
     "Heard",
     "ReplyAudible",
     "ReplyContinues",
@@ -116,6 +118,20 @@ class TurnOver:
 
 
 @dataclass(frozen=True, slots=True)
+class GreetingBegan:
+    """The endpoint begins a response before the user's first utterance; its first sign arrived at `at_ns`."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GreetingEnded:
+    """The greeting is over, and its last sample was heard at `at_ns`. Another one may begin."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointEvent:
     """An event of the dialect: a transcript, detected speech, a response. For a speaker that listens."""
 
@@ -130,7 +146,16 @@ class EndpointPacket:
     packet: RtpPacket
 
 
-Heard: TypeAlias = ReplyAudible | ReplyEnded | ReplyContinues | TurnOver | EndpointEvent | EndpointPacket
+Heard: TypeAlias = (
+    ReplyAudible
+    | ReplyEnded
+    | ReplyContinues
+    | TurnOver
+    | GreetingBegan
+    | GreetingEnded
+    | EndpointEvent
+    | EndpointPacket
+)
 
 
 class Speaker(Protocol):

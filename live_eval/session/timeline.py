@@ -364,7 +364,7 @@ class Timeline:
         turn = self.current
         if turn.t0_ns is None:
             turn.t0_ns, turn.onset_ns, turn.boundaries = began.t0_ns, began.onset_ns, began.boundaries
-            turn.expects_answer = began.expects_answer
+            turn.expects_answer, self._quiet_ns = began.expects_answer, None
             turn.state.expects_answer = began.expects_answer or self._answer_due
             turn.late_speech_frames = -pacer.late_speech_frames
             turn.skipped_silence_frames = -pacer.skipped_silence_frames
@@ -398,7 +398,8 @@ class Timeline:
         """
         for replies in self._replies:
             if replies.turn.barge_in_ns is None and replies.state.answering(at_ns):
-                replies.turn.barge_in_ns = at_ns
+                if replies.turn.t0_ns is not None:  # speech over a greeting is no barge-in
+                    replies.turn.barge_in_ns = at_ns
                 self._spoken_over.append(replies.state)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:

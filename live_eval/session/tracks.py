@@ -127,8 +127,8 @@ def _hear(response: OpenResponse, heard: _Heard) -> None:
 class Stream:
     """A stream in which energy decides what is a reply.
 
-    Sound that had ended before the user began to speak (a greeting) is no response of the turn. What began
-    before the user did, or ended before the user's speech did, is a response that was cut off.
+    Sound that had ended before the user began to speak is a response that ended before then: a greeting.
+    What began before the user did, or ended before the user's speech did, is a response that was cut off.
 
     Args:
         responses: The turn's responses.
@@ -218,17 +218,18 @@ class Stream:
         """Turn the stretches of sound into responses."""
         assert self._segmenter is not None
         for number, stretch in enumerate(self._segmenter.stretches[self._settled :], self._settled + 1):
+            response = self._grow(number, stretch)
             if stretch.ended_ns is None:
-                if self._onset_ns is not None and stretch.audible_ns >= self._onset_ns:
-                    self._grow(number, stretch)
                 break
             self._settled = number
-            if self._onset_ns is not None and stretch.audible_ns >= self._onset_ns:
-                response = self._grow(number, stretch)
-                response.done_ns = stretch.ended_ns
-                response.reason = self._cut_off(stretch)
-                cut = bool(response.reason)
-                response.status = ResponseStatus.CANCELLED if cut else ResponseStatus.COMPLETED
+            if self._onset_ns is None or stretch.audible_ns < self._onset_ns:  # a greeting
+                response.done_ns = min(stretch.ended_ns, self._onset_ns or stretch.ended_ns)
+                response.status = ResponseStatus.COMPLETED
+                continue
+            response.done_ns = stretch.ended_ns
+            response.reason = self._cut_off(stretch)
+            cut = bool(response.reason)
+            response.status = ResponseStatus.CANCELLED if cut else ResponseStatus.COMPLETED
         self._say()
 
     def _grow(self, number: int, stretch: StreamStretch) -> OpenResponse:

@@ -23,17 +23,22 @@ _TAIL_MS = 200
 
 
 def barge_in(
-    trial_id: str, *, stop_ms: float | None, text: str = "The reply.", repeat: int = 0
+    trial_id: str,
+    *,
+    stop_ms: float | None,
+    text: str = "The reply.",
+    repeat: int = 0,
+    asked_ms: int = 900,
 ) -> list[TurnRecord]:
     """A reply from 1.5 s on, the user over it from 2.4 s to 3.4 s, and a new reply at 4 s.
 
     The endpoint says that it stops, and is silent, `stop_ms` after the user began; None for a reply that goes
-    on until 6 s.
+    on until 6 s. The script asks the user to begin `asked_ms` after the reply became audible, at 900 ms.
     """
     until_ms = 6000 if stop_ms is None else 2400 + stop_ms
     first = _response("r1", 1500, until_ms - 1500, text, stopped_ms=None if stop_ms is None else until_ms)
     again = [] if stop_ms is None else [_response("r2", 4000, 800, "The new reply.")]
-    anchor = Anchor(AnchorKind.REPLY_AUDIBLE, 900 * _MS)
+    anchor = Anchor(AnchorKind.REPLY_AUDIBLE, asked_ms * _MS)
     return [
         _turn(f"{trial_id}/1", trial_id, 0, [(0, 1000)], [first], repeat=repeat),
         _turn(f"{trial_id}/2", trial_id, 1, [(2400, 3400)], again, anchor=anchor, repeat=repeat),

@@ -264,6 +264,8 @@ def test_a_greeting_that_the_user_spoke_over_yields_to_what_follows() -> None:
     answer = response((1_500, 100), done_ns=1_600 * MS)
     assert headline_response([greeting, answer], 200 * MS) == 1
     assert headline_response([greeting], 200 * MS) == 0
+    stopped = replace(greeting, status=ResponseStatus.CANCELLED)
+    assert measure(trace(responses=(stopped, answer)), [tone(60), tone(100)]).premature == 0
 
 
 @pytest.mark.parametrize("status", [ResponseStatus.CANCELLED, ResponseStatus.COMPLETED])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueFigures, summarise_dialogues
@@ -110,6 +111,7 @@ class RunSummary:
         uncertain: Captured turns whose end of speech is uncertain.
         stalled: Captured turns whose playout ran dry.
         premature: Responses cancelled because the utterance went on.
+        greetings: What the endpoint said before the user's first words.
         media: Figures of the media tracks, or None.
         judges: The judges that judged.
         could_not_run: Judges that could not run, with the reason.
@@ -133,6 +135,7 @@ class RunSummary:
     uncertain: int
     stalled: int
     premature: int
+    greetings: GreetingSummary
     media: MediaSummary | None
     judges: tuple[JudgeFacts, ...]
     could_not_run: Mapping[str, str]
@@ -160,6 +163,8 @@ class RunSummary:
                 f"the audio of {counted(len(self.lost_audio), 'turn')} is missing ({', '.join(named)}): it "
                 "cannot be played, judged or timed again"
             )
+        if greetings := self.greetings.in_words():
+            notes.append(greetings)
         if self.facts.outages:
             notes.append(self.facts.outages)
         if self.facts.calibration is not None:
@@ -192,6 +197,7 @@ class RunSummary:
             "uncertain": self.uncertain,
             "stalled": self.stalled,
             "premature": self.premature,
+            "greetings": self.greetings.as_json(),
             "media": None if self.media is None else self.media.as_json(),
             "judges": {
                 judge.name: {"version": judge.version, "models": list(judge.models)} for judge in self.judges
@@ -212,8 +218,10 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
     failures: Counter[str] = Counter()
     models: Counter[str] = Counter()
     turns: list[TurnFacts] = []
+    greetings: list[Greeting | None] = []
     for turn in run.turns(retime=retime):
         turns.append(turn_facts(turn))
+        greetings += greetings_of([turn])
         warnings.update(warning.kind.value for warning in turn.warnings)
         models.update([turn.model] if turn.model else [])
         failures.update([turn.failure.kind.value] if turn.failure is not None else [])
@@ -234,6 +242,7 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
         uncertain=sum(turn.timing.uncertain for turn in captured),
         stalled=sum(turn.timing.stalls > 0 for turn in captured),
         premature=sum(turn.timing.premature for turn in captured),
+        greetings=summarise_greetings(greetings),
         media=summarise_media(turns),
         judges=judges_of(table),
         could_not_run={problem.judge: problem.reason for problem in table.problems},

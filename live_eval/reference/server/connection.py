@@ -136,7 +136,7 @@ class ServerSession:
         """Run the session until the connection ends."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                jobs = [self._speak(), self._detect(), self._expire(), self._strike()]
+                jobs = [self._speak(), self._detect(), self._expire(), self._strike(), self._greet()]
                 if self._engine.settings.scripted:
                     jobs.append(self._react())
                 if self._sound is not None and self._player is not None:
@@ -215,6 +215,14 @@ class ServerSession:
         await self._clock.sleep_until(end_ns)
         async with self._lock:
             await self._carry_out(self._protocol.expired())
+
+    async def _greet(self) -> None:
+        """Speak first, if the settings say so."""
+        greeting_ms = self._engine.settings.greeting_ms
+        if greeting_ms is not None:
+            await self._clock.sleep_until(self._clock.now_ns() + greeting_ms * _MS_NS)
+            async with self._lock:
+                await self._carry_out(self._engine.respond(self._clock.now_ns()))
 
     async def _strike(self) -> None:
         """Inject the faults that are due at a time of the session."""

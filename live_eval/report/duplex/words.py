@@ -30,6 +30,7 @@ OUTCOME_WORDS = {
     Outcome.IGNORED: "it did not respond to what was not to be answered",
     Outcome.NATURAL_END: "the reply ended by itself while the user spoke; void, played again",
     Outcome.NOT_OVERLAPPING: "the user did not begin to speak over a reply; void, played again",
+    Outcome.ANCHOR_MISSED: "the user did not begin to speak when the condition says; void, played again",
     Outcome.FAILED: "the session failed",
 }
 

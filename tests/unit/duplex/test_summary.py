@@ -12,7 +12,7 @@ import pytest
 
 from live_eval.duplex.conversation import AgentSpeech, Conversation
 from live_eval.duplex.figures import differences
-from live_eval.duplex.outcomes import Rule, judge
+from live_eval.duplex.outcomes import Outcome, Rule, judge
 from live_eval.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
 from live_eval.duplex.trials import PlayedTrial, TrialFacts
 from live_eval.errors import StoreError
@@ -265,3 +265,16 @@ def test_outages_are_noted_by_run(tmp_path: Path) -> None:
     assert (
         note == "clean: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
     )
+
+
+def test_a_trial_whose_user_missed_the_anchor_is_void_and_says_so(tmp_path: Path) -> None:
+    trials = [
+        ("barge-in", f"{asked_ms} ms", written.barge_in(f"t-{asked_ms}", stop_ms=300, asked_ms=asked_ms))
+        for asked_ms in (850, 900, 951, 1500)
+    ]
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", {"clean": trials}))
+    met, exact, missed, far = (trial.judgement for trial in campaign.trials["clean"])
+    assert (met.outcome, exact.outcome) == (Outcome.YIELDED, Outcome.YIELDED)
+    assert (missed.outcome, far.outcome) == (Outcome.ANCHOR_MISSED, Outcome.ANCHOR_MISSED)
+    assert far.outcome.void
+    assert far.reason == "the user began to speak 900 ms after the reply became audible, and not 1500 ms"

@@ -92,6 +92,7 @@ async def converse(
     transcribes: bool = False,
     refuse: ConnectError | None = None,
     dialect: ToyDialect | None = None,
+    greeting_ns: int = 0,
 ) -> tuple[list[TurnCapture], Stage, Session]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock, refuse=refuse)
@@ -112,7 +113,7 @@ async def converse(
 
     listening = asyncio.create_task(ears(peer, stage.heard))
     playing = asyncio.create_task(act())
-    captures = await session.converse(said or [TURN] * turns, pause_ns=PAUSE_NS)
+    captures = await session.converse(said or [TURN] * turns, pause_ns=PAUSE_NS, greeting_ns=greeting_ns)
     playing.cancel()
     listening.cancel()
     await asyncio.gather(playing, listening, return_exceptions=True)

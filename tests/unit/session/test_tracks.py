@@ -23,7 +23,14 @@ from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.session.limits import TurnLimits
 from live_eval.session.turn import TurnState
-from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace, measure, play
+from live_eval.timing import (
+    ResponseRecord,
+    ResponseStatus,
+    TurnTrace,
+    headline_response,
+    measure,
+    play,
+)
 from live_eval.types import Case, Modality, Variant
 
 MS, S = 1_000_000, 1_000_000_000
@@ -354,7 +361,11 @@ def test_a_greeting_is_no_reply() -> None:
     stream(turn, 600, 2_400, loud=False)
     stream(turn, 2_400, 3_000, loud=True)
     stream(turn, 3_000, 6_000, loud=False)
-    assert [response.record.response_id for response in turn.responses] == ["reply_2"]
+    greeting, reply = (response.record for response in turn.responses)
+    assert (greeting.response_id, greeting.status) == ("reply_1", ResponseStatus.COMPLETED)
+    assert greeting.done_ns is not None
+    assert greeting.done_ns <= 1_000 * MS
+    assert headline_response([greeting, reply], 1_000 * MS) == 1
 
 
 @pytest.mark.parametrize(

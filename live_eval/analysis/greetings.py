@@ -1,0 +1,95 @@
+"""How many sessions an endpoint began by speaking first, and for how long. No latency counts greetings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.statistics import quantile, rounded
+from live_eval.recording import TurnRecord
+from live_eval.text.wording import counted
+from live_eval.timing import ResponseRecord, greets, play
+
+__all__ = ["Greeting", "GreetingSummary", "greetings_of", "summarise_greetings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What an endpoint said before the user's first utterance.
+
+    Args:
+        heard_s: Seconds of it that were played.
+        spoken_over: Whether it was still heard when the user began to speak.
+    """
+
+    heard_s: float
+    spoken_over: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GreetingSummary:
+    """The greetings of several sessions.
+
+    Args:
+        sessions: Sessions in which the user spoke.
+        greeted: Those in which the endpoint spoke first.
+        spoken_over: Those in which the user began before its greeting had ended.
+        median_s: Median length of the greetings, as heard; None without any.
+    """
+
+    sessions: int
+    greeted: int
+    spoken_over: int
+    median_s: float | None
+
+    def in_words(self) -> str:
+        """Return the summary as a note; empty if no session had a greeting."""
+        if self.median_s is None:
+            return ""
+        over = f"; the user spoke over {self.spoken_over} of the greetings" if self.spoken_over else ""
+        sessions = counted(self.sessions, "session")
+        spoke = (
+            f"the endpoint spoke first in {self.greeted} of {sessions}, for {self.median_s:.1f} s (median)"
+        )
+        return spoke + over
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the summary as ``--json`` prints it."""
+        return {
+            "sessions": self.sessions,
+            "greeted": self.greeted,
+            "spoken_over": self.spoken_over,
+            "median_s": rounded(self.median_s, 3),
+        }
+
+
+def greetings_of(turns: Iterable[TurnRecord]) -> Iterator[Greeting | None]:
+    """Yield what each session began with, of those in which the user spoke; None where the user began."""
+    for turn in turns:
+        onset_ns = turn.trace.onset_ns
+        if onset_ns is None or turn.case.turn_index:
+            continue
+        greetings = [marks for marks in turn.responses if greets(marks, onset_ns)]
+        spans = [span for marks in greetings if (span := _heard(marks)) is not None]
+        heard_s = sum(end_ns - start_ns for start_ns, end_ns in spans) / 1e9
+        yield Greeting(heard_s, any(end_ns > onset_ns for _, end_ns in spans)) if greetings else None
+
+
+def summarise_greetings(sessions: Sequence[Greeting | None]) -> GreetingSummary:
+    """Return how many sessions began with a greeting, given what `greetings_of` yields."""
+    greetings = [greeting for greeting in sessions if greeting is not None]
+    return GreetingSummary(
+        sessions=len(sessions),
+        greeted=len(greetings),
+        spoken_over=sum(greeting.spoken_over for greeting in greetings),
+        median_s=quantile([greeting.heard_s for greeting in greetings], 0.5),
+    )
+
+
+def _heard(marks: ResponseRecord) -> tuple[int, int] | None:
+    """Return when a response is heard, from its first sample to its last; None without audio."""
+    playout = play(marks) if len(marks.chunk_samples) else None
+    if playout is None or not playout.heard_samples:
+        return None
+    return playout.heard_ns(0), playout.heard_ns(playout.heard_samples - 1)

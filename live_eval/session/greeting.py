@@ -1,0 +1,92 @@
+"""An endpoint that speaks first: notice its greeting, and let the user wait until it has ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from live_eval.session.playback import PAUSE_NS
+from live_eval.session.speaker import (
+    EndpointEvent,
+    EndpointPacket,
+    Frame,
+    GreetingBegan,
+    GreetingEnded,
+    Heard,
+    Speaker,
+)
+from live_eval.session.turn import TurnState
+
+__all__ = ["AfterGreeting", "GreetingWatch"]
+
+
+class GreetingWatch:
+    """Reports what the endpoint says before the user's first utterance.
+
+    A greeting lasts until its response has ended and its last sample has been heard. One that stalls or does
+    not end within the limits of a reply counts as ended.
+    """
+
+    def __init__(self) -> None:
+        self._sounds = False
+        self._progress_ns: int | None = None
+        self._heard_until_ns = 0
+
+    def look(self, state: TurnState, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
+        """Yield what has changed since the last call.
+
+        Args:
+            state: The state of the session's first turn, in which the user has not spoken.
+            now_ns: The present moment.
+        """
+        speaking, progress_ns = state.goes_on(now_ns), state.progress_ns
+        if progress_ns is None:
+            return
+        if progress_ns != self._progress_ns:  # playout is simulated only after an arrival
+            self._progress_ns, self._heard_until_ns = progress_ns, state.heard_until_ns or progress_ns
+            if not self._sounds:
+                self._sounds = True
+                yield GreetingBegan(progress_ns)
+        if self._sounds and not speaking and now_ns >= self._heard_until_ns:
+            self._sounds = False
+            yield GreetingEnded(self._heard_until_ns)
+
+
+class AfterGreeting:
+    """Speaks once the endpoint's greeting has been heard to its end, and a pause; a `Speaker`.
+
+    Args:
+        speaker: The speaker that waits.
+        silence: A frame of silence, int16 little-endian mono, as long as the speaker's frames.
+        patience_ns: How long to wait for a greeting to begin.
+        pause_ns: From the greeting's end, as heard, to the speaker's first frame.
+    """
+
+    def __init__(self, speaker: Speaker, silence: bytes, patience_ns: int, pause_ns: int = PAUSE_NS) -> None:
+        self._speaker = speaker
+        self._silence = Frame(silence)
+        self._patience_ns = patience_ns
+        self._pause_ns = pause_ns
+        self._until_ns: int | None = None  # None before the first frame and during a greeting
+        self._greets = self._speaks = False
+        self.frame_ns = speaker.frame_ns
+        self.listens = speaker.listens
+
+    def hear(self, heard: Heard) -> None:
+        """Take note of the greeting; no utterance of the speaker is anchored to it."""
+        match heard:
+            case GreetingBegan():
+                self._greets, self._until_ns = True, None
+            case GreetingEnded(at_ns):
+                self._until_ns = at_ns + self._pause_ns
+            case _ if self._speaks or isinstance(heard, EndpointEvent | EndpointPacket):
+                self._speaker.hear(heard)
+            case _:
+                pass
+
+    def frame(self, now_ns: int, start_ns: int) -> Frame | None:
+        """Return silence while a greeting is awaited or heard, then the speaker's frames."""
+        if not self._speaks:
+            if self._until_ns is None and not self._greets:
+                self._until_ns = now_ns + self._patience_ns
+            self._speaks = self._until_ns is not None and now_ns >= self._until_ns
+        return self._speaker.frame(now_ns, start_ns) if self._speaks else self._silence
