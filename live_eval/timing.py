@@ -13,16 +13,24 @@ timed again with a new definition (`TIMING_VERSION` names the definitions below)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.types import SpeechBoundaries, StampKind, Usage
+from live_eval.audio.audible import (
+    AUDIBLE_DBFS,
+    AUDIBLE_WINDOWS,
+    WINDOWS_PER_S,
+    audible_begins,
+    audible_end,
+    audible_onset,
+    audible_stretches,
+    loud_windows,
+)
+from live_eval.playout import Playout, ResponseRecord, ResponseStatus, Run, play
+from live_eval.types import SpeechBoundaries, StampKind
 
 __all__ = [
     "AUDIBLE_DBFS",
@@ -42,79 +50,25 @@ __all__ = [
     "audible_begins",
     "audible_end",
     "audible_onset",
+    "audible_stretches",
     "began_before",
     "greets",
     "headline_response",
     "is_cut_off",
     "is_greeting",
+    "is_paced",
     "loud_windows",
     "measure",
     "play",
 ]
 
 TIMING_VERSION = 5
-AUDIBLE_DBFS = -50.0
-WINDOWS_PER_S = 100
-AUDIBLE_WINDOWS = 3
-"""Sound is audible if it is louder than `AUDIBLE_DBFS` for so many windows in a row."""
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
 """Depth of the jitter buffer for which playout underruns are counted: what is sent at the pace of speech runs
 dry without one whenever the network is a little late."""
 SPEECH_TAIL_NS = 200_000_000
 """Frames due this long before the end of speech may decide when the endpoint answers."""
-_AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-
-
-class ResponseStatus(StrEnum):
-    """How a response ended."""
-
-    OPEN = "open"
-    COMPLETED = "completed"
-    CANCELLED = "cancelled"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseRecord:
-    """One response of the endpoint, as it is written and read. Times are on the session's monotonic clock.
-
-    Args:
-        response_id: The endpoint's name for it, or ours where it gives none.
-        created_ns: The endpoint said that the response began.
-        first_text_ns: First text of the reply (transcript or text) arrived.
-        done_ns: The endpoint said that the response ended.
-        interrupted_ns: The endpoint signalled that it was interrupted: what was not yet played is dropped.
-        status: How it ended.
-        chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
-        chunk_samples: Samples in each chunk, int64, shape (chunks,); what was concealed before a packet is
-            part of its chunk.
-        rate_hz: Rate of the reply's audio; None where none came.
-        first_audio_ns: The first audio that belongs to the reply, where that is not the first chunk: on a
-            media track, chunks are kept from a little before the endpoint says that the reply begins.
-        fresh_chunks: Indices of chunks with which playout starts afresh, after an idle gap of the sender.
-        text: What it says, as the endpoint transcribes or writes it, or None.
-        reason: Why it did not complete; empty where it did.
-        usage: What it cost, if the endpoint says.
-        audio_file: Its audio in the run's folder; None before it is written, and where there is none.
-    """
-
-    response_id: str
-    created_ns: int | None = None
-    first_text_ns: int | None = None
-    done_ns: int | None = None
-    interrupted_ns: int | None = None
-    status: ResponseStatus = ResponseStatus.OPEN
-    chunk_arrival_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    chunk_samples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    rate_hz: int | None = None
-    first_audio_ns: int | None = None
-    fresh_chunks: tuple[int, ...] = ()
-    text: str | None = None
-    reason: str = ""
-    usage: Usage | None = None
-    audio_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,79 +149,6 @@ class Latency:
     reason: str = ""
 
 
-class Run(NamedTuple):
-    """Samples of a response that are heard without a break.
-
-    Args:
-        start_ns: When the first of them is heard.
-        first: Its index among the samples that arrived.
-        samples: How many they are.
-    """
-
-    start_ns: int
-    first: int
-    samples: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Playout:
-    """When the samples of one response are heard, chunk by chunk.
-
-    Args:
-        start_ns: When each chunk's first sample is heard, int64, shape (chunks,).
-        arrived: How many samples each chunk holds, int64, shape (chunks,).
-        samples: How many samples of each chunk are heard (fewer than arrived after an interruption),
-            int64, shape (chunks,).
-        rate_hz: Rate of the samples.
-        stall_ns: Length of each underrun between chunks, int64, shape (underruns,).
-    """
-
-    start_ns: NDArray[np.int64]
-    arrived: NDArray[np.int64]
-    samples: NDArray[np.int64]
-    rate_hz: int
-    stall_ns: NDArray[np.int64]
-
-    @property
-    def heard_samples(self) -> int:
-        """How many samples are heard in all."""
-        return int(self.samples.sum())
-
-    def heard_ns(self, sample: int) -> int:
-        """Return when sample `sample` of the response (of those heard) is heard.
-
-        Raises:
-            IndexError: That sample is never heard.
-        """
-        ends = np.cumsum(self.samples)
-        chunk = int(np.searchsorted(ends, sample, side="right"))
-        if sample < 0 or chunk == len(ends):
-            raise IndexError(f"sample {sample} of {self.heard_samples} heard")
-        first = int(ends[chunk] - self.samples[chunk])
-        return int(self.start_ns[chunk]) + (sample - first) * 1_000_000_000 // self.rate_hz
-
-    def runs(self) -> Iterator[Run]:
-        """Yield the samples that are heard, in stretches without a break."""
-        run: Run | None = None
-        first = 0
-        for start_ns, arrived, samples in zip(
-            self.start_ns.tolist(), self.arrived.tolist(), self.samples.tolist(), strict=True
-        ):
-            if (
-                run is not None
-                and run.first + run.samples == first
-                and start_ns - run.start_ns <= run.samples * 1_000_000_000 // self.rate_hz
-            ):
-                run = run._replace(samples=run.samples + samples)
-            else:
-                if run is not None:
-                    yield run
-                run = Run(start_ns, first, samples)
-            first += arrived
-        if run is not None:
-            yield run
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTiming:
     """The latencies of one turn, as docs/timing.md defines them. Each is scored or has a reason.
@@ -307,94 +188,12 @@ class TurnTiming:
     headline: int | None
 
 
-def play(marks: ResponseRecord, *, jitter_buffer_ns: int = 0) -> Playout:
-    """Simulate playout of a response.
+def is_paced(trace: TurnTrace, marks: ResponseRecord) -> bool:
+    """Return whether a response came on media that flow at the pace of speech.
 
-    Args:
-        marks: The response; `rate_hz` must be known where there are chunks.
-        jitter_buffer_ns: How long playout waits after the first arrival and after each underrun.
-
-    Returns:
-        When each chunk is heard. Samples due after an interruption are dropped.
+    Those of a media track alone know their first audio apart from their first chunk.
     """
-    rate_hz = marks.rate_hz or 1
-    starts = np.empty(len(marks.chunk_samples), np.int64)
-    stalls: list[int] = []
-    fresh = frozenset(marks.fresh_chunks)
-    anchor_ns, played = None, 0
-    for index, (arrival, samples) in enumerate(
-        zip(marks.chunk_arrival_ns.tolist(), marks.chunk_samples.tolist(), strict=True)
-    ):
-        if anchor_ns is None:
-            anchor_ns, played = arrival + jitter_buffer_ns, 0
-        due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
-        if arrival > due_ns:
-            restart_ns = arrival + jitter_buffer_ns
-            if index not in fresh:
-                stalls.append(restart_ns - due_ns)
-            anchor_ns, played, due_ns = restart_ns, 0, restart_ns
-        starts[index] = due_ns
-        played += samples
-    heard = marks.chunk_samples.copy()
-    if marks.interrupted_ns is not None:
-        room = np.maximum(0, marks.interrupted_ns - starts) * rate_hz // 1_000_000_000
-        heard = np.minimum(heard, room)
-    return Playout(starts, marks.chunk_samples, heard, rate_hz, np.asarray(stalls, np.int64))
-
-
-def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return for each whole window of 10 ms whether its root mean square is above −50 dBFS.
-
-    Args:
-        pcm: int16 mono, shape (samples,).
-        rate_hz: Samples per second.
-    """
-    window = rate_hz // WINDOWS_PER_S
-    windows = pcm[: len(pcm) // window * window].astype(np.int64).reshape(-1, window)
-    return np.asarray(np.einsum("ij,ij->i", windows, windows) > window * _AMPLITUDE**2)
-
-
-def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
-    """Return the index of the first audible sample, or None for silence.
-
-    The first sample beyond the amplitude of −50 dBFS with which sound begins that lasts 30 ms: each of the
-    three 10 ms windows from it on has a root mean square above −50 dBFS.
-
-    Args:
-        pcm: int16 mono, shape (samples,).
-        rate_hz: Samples per second.
-    """
-    begins = audible_begins(pcm, rate_hz)
-    return int(np.argmax(begins)) if begins.any() else None
-
-
-def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return for each sample whether audible sound could begin with it; see `audible_onset`.
-
-    Args:
-        pcm: int16 mono, shape (samples,).
-        rate_hz: Samples per second.
-
-    Returns:
-        Bool, shape (samples,).
-    """
-    window = rate_hz // WINDOWS_PER_S
-    begins = np.zeros(len(pcm), np.bool_)
-    starts = len(pcm) - window * AUDIBLE_WINDOWS + 1
-    if starts <= 0:
-        return begins
-    energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
-    loud = energy[window:] - energy[:-window] > window * _AMPLITUDE**2
-    begins[:starts] = np.abs(pcm[:starts].astype(np.int32)) > _AMPLITUDE
-    for later in range(AUDIBLE_WINDOWS):
-        begins[:starts] &= loud[later * window : later * window + starts]
-    return begins
-
-
-def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
-    """Return the index just past the last audible sample (by the mirror of `audible_onset`), or None."""
-    onset_of_mirror = audible_onset(pcm[::-1], rate_hz)
-    return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
+    return trace.continuous or marks.first_audio_ns is not None
 
 
 def headline_response(
@@ -495,9 +294,11 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     """
     headline = headline_response(trace.responses, trace.onset_ns, trace.voice_end_ns, trace.barge_in_ns)
     marks = trace.responses[headline] if headline is not None else None
-    playout = play(marks) if marks is not None and len(marks.chunk_samples) else None
+    playout = None
+    if marks is not None and headline is not None and len(marks.chunk_samples):
+        playout = _played(trace, marks, reply[headline])
     buffered = play(marks, jitter_buffer_ns=STALL_BUFFER_NS) if marks is not None else None
-    pcm = reply[headline][: playout.heard_samples] if playout is not None and headline is not None else None
+    pcm = reply[headline][: playout.end_sample] if playout is not None and headline is not None else None
     onset = audible_onset(pcm, playout.rate_hz) if playout is not None and pcm is not None else None
     audible_ns = playout.heard_ns(onset) if playout is not None and onset is not None else None
     first_audio_ns = _first_audio_ns(marks) if marks is not None else None
@@ -539,6 +340,11 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     )
 
 
+def _played(trace: TurnTrace, marks: ResponseRecord, pcm: NDArray[np.int16]) -> Playout:
+    paced = is_paced(trace, marks) and marks.rate_hz is not None
+    return play(marks, stretches=audible_stretches(pcm, marks.rate_hz or 1) if paced else ())
+
+
 def _first_audio_ns(marks: ResponseRecord) -> int | None:
     if marks.first_audio_ns is not None or not len(marks.chunk_arrival_ns):
         return marks.first_audio_ns
@@ -574,8 +380,8 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
     for marks, pcm in zip(trace.responses, reply, strict=True):
         if not len(marks.chunk_samples) or int(marks.chunk_arrival_ns[0]) > trace.barge_in_ns:
             continue
-        playout = play(marks)
-        end = audible_end(pcm[: playout.heard_samples], playout.rate_hz)
+        playout = _played(trace, marks, pcm)
+        end = audible_end(pcm[: playout.end_sample], playout.rate_hz)
         if end is not None:
             last_heard = playout.heard_ns(end - 1)
             stopped = marks.interrupted_ns is not None

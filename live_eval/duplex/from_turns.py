@@ -21,26 +21,13 @@ from live_eval.audio import Audio, int16_to_float, resample
 from live_eval.duplex.conversation import BREATH_NS, AgentSpeech, Conversation, Stretch, UserSpeech
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.record import heard_pieces
-from live_eval.timing import (
-    AUDIBLE_WINDOWS,
-    WINDOWS_PER_S,
-    ResponseRecord,
-    ResponseStatus,
-    audible_end,
-    audible_onset,
-    greets,
-    loud_windows,
-    play,
-)
+from live_eval.timing import ResponseRecord, ResponseStatus, audible_stretches, greets, is_paced, play
 
-__all__ = ["PAUSE_NS", "both_sides_of", "conversation_of", "heard_sounds"]
+__all__ = ["both_sides_of", "conversation_of", "heard_sounds"]
 
-PAUSE_NS = 100_000_000
-"""The shortest pause that divides the sound of a response."""
 _SECOND_NS = 1_000_000_000
 _FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
 _ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
-_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // _SECOND_NS - 2  # the edges of sound lie within windows
 
 
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
@@ -122,7 +109,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
         (1, at_ns, pcm)
         for turn in turns
         for marks, whole in zip(turn.responses, _audio(run, turn), strict=True)
-        for at_ns, pcm in heard_pieces(marks, whole, rate_hz)
+        for at_ns, pcm in heard_pieces(marks, whole, rate_hz, paced=is_paced(turn.trace, marks))
     ]
     placed = [(side, round((at_ns - start_ns) * rate_hz / _SECOND_NS), pcm) for side, at_ns, pcm in pieces]
     both = np.zeros((max(at + len(pcm) for _, at, pcm in placed), 2), np.int16)
@@ -132,17 +119,20 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
     return both, rate_hz
 
 
-def heard_sounds(marks: ResponseRecord, pcm: NDArray[np.int16]) -> tuple[Stretch, ...]:
+def heard_sounds(
+    marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
+) -> tuple[Stretch, ...]:
     """Return the audible sound of a response as heard, split at every pause of `PAUSE_NS` or more.
 
     Args:
         marks: The response.
         pcm: Its audio as it arrived, int16 mono, shape (samples,).
+        paced: As in `heard_pieces`.
     """
     if not len(pcm) or marks.rate_hz is None:
         return ()
     rate_hz = marks.rate_hz
-    pieces = list(heard_pieces(marks, pcm, rate_hz))
+    pieces = list(heard_pieces(marks, pcm, rate_hz, paced=paced))
     if not pieces:
         return ()
     start_ns = pieces[0][0]
@@ -152,29 +142,8 @@ def heard_sounds(marks: ResponseRecord, pcm: NDArray[np.int16]) -> tuple[Stretch
         axis[at : at + len(piece)] = piece
     return tuple(
         Stretch(start_ns + begin * _SECOND_NS // rate_hz, start_ns + end * _SECOND_NS // rate_hz)
-        for begin, end in _sounds(axis, rate_hz)
+        for begin, end in audible_stretches(axis, rate_hz)
     )
-
-
-def _sounds(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
-    """Return the stretches of audible samples, split at every pause of `PAUSE_NS` or more."""
-    window = rate_hz // WINDOWS_PER_S
-    loud = np.flatnonzero(loud_windows(pcm, rate_hz))
-    found: list[tuple[int, int]] = []
-    for run in np.split(loud, np.flatnonzero(np.diff(loud) > _GAP_WINDOWS) + 1):
-        if len(run) < AUDIBLE_WINDOWS - 1:
-            continue
-        first = max(0, (int(run[0]) - 1) * window)
-        part = pcm[first : (int(run[-1]) + 2) * window]
-        onset, end = audible_onset(part, rate_hz), audible_end(part, rate_hz)
-        if onset is None or end is None:
-            continue
-        begin, end = first + onset, first + end
-        if found and (begin - found[-1][1]) * _SECOND_NS < PAUSE_NS * rate_hz:
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((begin, end))
-    return found
 
 
 def _user_speech(turn: TurnRecord) -> UserSpeech:
@@ -232,7 +201,7 @@ def _agent_speech(turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16
         cancelled_ns = marks.done_ns
     return AgentSpeech(
         response_id=marks.response_id,
-        sounds=heard_sounds(marks, pcm),
+        sounds=heard_sounds(marks, pcm, paced=is_paced(turn.trace, marks)),
         created_ns=marks.created_ns if says_so else None,
         cancelled_ns=cancelled_ns,
         completed=says_so and cancelled_ns is None and marks.status is ResponseStatus.COMPLETED,
@@ -251,7 +220,7 @@ def _discarded_ns(marks: ResponseRecord, pcm: NDArray[np.int16]) -> int:
         pcm[first + heard : first + arrived]
         for first, heard, arrived in zip(firsts, playout.samples, playout.arrived, strict=True)
     ]
-    sounds = _sounds(np.concatenate(unheard), marks.rate_hz)
+    sounds = audible_stretches(np.concatenate(unheard), marks.rate_hz)
     return sum(end - begin for begin, end in sounds) * _SECOND_NS // marks.rate_hz
 
 

@@ -21,7 +21,16 @@ from live_eval.audio.rtp import MediaStats
 from live_eval.dialect import RateLimit
 from live_eval.errors import AudioError, FailureKind
 from live_eval.recording.preroll import Preroll, beginning
-from live_eval.timing import TIMING_VERSION, ResponseRecord, TurnTiming, TurnTrace, measure, play
+from live_eval.timing import (
+    TIMING_VERSION,
+    ResponseRecord,
+    TurnTiming,
+    TurnTrace,
+    audible_stretches,
+    is_paced,
+    measure,
+    play,
+)
 from live_eval.types import Case, Failure
 
 __all__ = [
@@ -276,7 +285,7 @@ def no_packet(response_id: str) -> str:
 
 
 def heard_pieces(
-    marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int
+    marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False
 ) -> Iterator[tuple[int, NDArray[np.int16]]]:
     """Yield the audio of a response that is heard, in pieces without a break, each with when it is heard.
 
@@ -284,13 +293,15 @@ def heard_pieces(
         marks: The response.
         pcm: Its audio as it arrived, int16 mono, shape (samples,), at its own rate.
         rate_hz: The rate at which the pieces are wanted.
+        paced: Whether it came on media at the pace of speech (`live_eval.timing.is_paced`).
     """
     if not len(pcm) or marks.rate_hz is None:
         return
     # As a whole: the end of a chunk is not the end of a sound.
     whole = Audio(int16_to_float(pcm), marks.rate_hz)
     spoken = pcm if marks.rate_hz == rate_hz else resample(whole, rate_hz).int16()
-    for run in play(marks).runs():
+    stretches = audible_stretches(pcm, marks.rate_hz) if paced else ()
+    for run in play(marks, stretches=stretches).runs():
         begin, end = (
             round(sample * rate_hz / marks.rate_hz) for sample in (run.first, run.first + run.samples)
         )
@@ -327,7 +338,7 @@ def _both_sides(
     rate_hz = max([user.rate_hz, *rates])
     pieces: list[tuple[int, int, NDArray[np.int16]]] = [(0, 0, resample(user, rate_hz).int16())]
     for marks, pcm in zip(trace.responses, reply, strict=True):
-        for at_ns, piece in heard_pieces(marks, pcm, rate_hz):
+        for at_ns, piece in heard_pieces(marks, pcm, rate_hz, paced=is_paced(trace, marks)):
             pieces.append((1, round((at_ns - trace.t0_ns) * rate_hz / 1e9), piece))
     length = min(max(at + len(pcm) for _, at, pcm in pieces), _AXIS_BOUND_S * rate_hz)
     both = np.zeros((length, 2), np.int16)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,6 +166,7 @@ class _OpenTurn:
     stopped_ns: int | None = None
     unplayed: int = 0
     ended: _Ended | None = None
+    paced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,11 @@ class TruthKeeper:
     Args:
         session_id: The session.
         label: The client's label for it.
+        paced: Whether its audio is one continuous stream, at the pace of speech.
     """
 
-    def __init__(self, session_id: str, label: str = "") -> None:
+    def __init__(self, session_id: str, label: str = "", *, paced: bool = False) -> None:
+        self._paced = paced
         self._session_id = session_id
         self._label = label
         self._turns = 0
@@ -194,6 +197,7 @@ class TruthKeeper:
         turn = self._open.get(piece.response.response_id)
         if turn is not None:
             turn.unplayed += 1
+            turn.paced = True  # by the track's packets
 
     def played(self, piece: AudioPiece, at_ns: int) -> TrueTurn | None:
         """Note that a queued piece is about to be sent; return the turn's truth if this completes it."""
@@ -230,7 +234,7 @@ class TruthKeeper:
                 if turn is not None and turn.first_text_ns is None:
                     turn.first_text_ns = at_ns
             case ResponseCreated(response=response):
-                self._open[response.response_id] = _OpenTurn(self._turns, response, at_ns)
+                self._open[response.response_id] = _OpenTurn(self._turns, response, at_ns, paced=self._paced)
                 self._turns += 1
             case ResponseEnded(response=response):
                 turn = self._open.get(response.response_id)
@@ -314,18 +318,18 @@ def _heard(turn: _OpenTurn, piece: AudioPiece, at_ns: int) -> None:
 def _onset_heard_ns(turn: _OpenTurn) -> int | None:
     if turn.onset_sample is None or turn.onset_sample >= sum(turn.samples):
         return None
-    return _played(turn, None).heard_ns(turn.onset_sample)
+    return _played(turn, None, [(turn.onset_sample, turn.onset_sample + 1)]).heard_ns(turn.onset_sample)
 
 
 def _heard_until_ns(turn: _OpenTurn) -> int | None:
     if turn.ends is None or not turn.samples:
         return None
     playout = _played(turn, turn.stopped_ns)
-    ends = np.flatnonzero(turn.ends[: playout.heard_samples])
+    ends = np.flatnonzero(turn.ends[: playout.end_sample])
     return playout.heard_ns(int(ends[-1])) if len(ends) else None
 
 
-def _played(turn: _OpenTurn, stopped_ns: int | None) -> Playout:
+def _played(turn: _OpenTurn, stopped_ns: int | None, stretches: Sequence[tuple[int, int]] = ()) -> Playout:
     marks = ResponseRecord(
         response_id="",
         interrupted_ns=stopped_ns,
@@ -333,7 +337,7 @@ def _played(turn: _OpenTurn, stopped_ns: int | None) -> Playout:
         chunk_samples=np.asarray(turn.samples, np.int64),
         rate_hz=turn.rate_hz,
     )
-    return play(marks)
+    return play(marks, stretches=stretches if turn.paced else ())
 
 
 class TruthFile:

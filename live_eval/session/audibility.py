@@ -23,15 +23,20 @@ _HISTORY_CHUNKS = 5  # of a codec with memory: what it decodes next is as if it 
 
 
 class Audibility:
-    """Finds the first audible sample of each response of a turn as its chunks arrive."""
+    """Finds the first audible sample of each response of a turn as its chunks arrive.
 
-    def __init__(self) -> None:
+    Args:
+        paced: Whether the audio flows at the pace of speech (`live_eval.timing.is_paced`).
+    """
+
+    def __init__(self, *, paced: bool = False) -> None:
+        self._paced = paced
         self._searches: dict[str, _Search] = {}
 
     def look(self, responses: Iterable[OpenResponse]) -> Iterator[ReplyAudible]:
         """Yield the responses that have become audible since the last call."""
         for response in responses:
-            search = self._searches.setdefault(response.response_id, _Search(response))
+            search = self._searches.setdefault(response.response_id, _Search(response, paced=self._paced))
             at_ns = search.look()
             if at_ns is not None:
                 yield ReplyAudible(response.response_id, at_ns)
@@ -40,7 +45,8 @@ class Audibility:
 class _Search:
     """The search for the first audible sample of one response."""
 
-    def __init__(self, response: OpenResponse) -> None:
+    def __init__(self, response: OpenResponse, *, paced: bool) -> None:
+        self._paced = paced
         self._response = response
         self._decoder: Decoder | None = None
         self._chunks = 0
@@ -90,7 +96,8 @@ class _Search:
                 fresh_chunks=tuple(at - first for at in marks.fresh_chunks if at >= first),
             )
         try:
-            return play(marks).heard_ns(sample - sum(self._response.samples[:first]))
+            own = sample - sum(self._response.samples[:first])
+            return play(marks, stretches=[(own, own + 1)] if self._paced else ()).heard_ns(own)
         except IndexError:  # interrupted before it was heard
             return None
 

@@ -173,7 +173,7 @@ class _Replies:
     def __init__(self, turn: SessionTurn, *, listens: bool) -> None:
         self.turn = turn
         self.state = turn.state
-        self._audibility = Audibility() if listens else None
+        self._audibility = Audibility(paced=turn.state.paced) if listens else None
         self._progress_ns: int | None = None
         self._heard_until_ns = 0
 

@@ -98,6 +98,8 @@ class TurnState:
         self._closed = self._resting = False
         self.continuous = continuous
         """Whether energy decides what is a reply."""
+        self.paced = track or continuous
+        """Whether replies flow at the pace of speech."""
         self.expects_answer = True
         """Whether it is a failure if no answer comes."""
         self.ready_ns: int | None = None

@@ -268,6 +268,41 @@ def test_a_greeting_that_the_user_spoke_over_yields_to_what_follows() -> None:
     assert measure(trace(responses=(stopped, answer)), [tone(60), tone(100)]).premature == 0
 
 
+def test_silence_that_arrives_late_does_not_shift_an_onset() -> None:
+    """20 ms each: 60 ms of silence, the second 15 ms late, then sound, a pause that stalls, sound again."""
+    arrivals = [1_500, 1_535, 1_540, 1_560, 1_580, 1_600, 1_620, 1_640, 1_660, 1_680, 1_699, 1_700, 1_720]
+    sounding = {3, 4, 12}
+    pcm = np.concatenate([tone(20) if at in sounding else silence(20) for at in range(len(arrivals))])
+    marks = response(*((at, 20) for at in arrivals))
+    late = measure(trace(responses=(marks,)), [pcm])
+    assert late.voice_to_voice.ns is not None
+    assert late.voice_to_voice.ns // MS == 575  # messages may come ahead of their time: nothing is dropped
+    for paced in (
+        trace(responses=(marks,), continuous=True),
+        trace(responses=(replace(marks, first_audio_ns=1_560 * MS),)),
+    ):
+        onset = measure(paced, [pcm]).voice_to_voice.ns
+        assert onset is not None
+        assert onset // MS == 560
+    playout = play(marks, stretches=[(3 * 480, 5 * 480), (12 * 480, 13 * 480)])
+    assert [at // MS for at in playout.start_ns.tolist()][2:6] == [1_555, 1_560, 1_580, 1_600]
+    assert playout.samples.tolist()[:4] == [480, 480, 5 * 24, 480]
+    assert playout.heard_ns(12 * 480) == 1_720 * MS
+    assert playout.end_sample == 13 * 480
+    with pytest.raises(IndexError):
+        playout.heard_ns(3 * 480 - 1)  # silence that was dropped
+    assert [run.start_ns // MS for run in playout.runs()] == [1_500, 1_535, 1_560, 1_720]
+
+
+def test_no_audible_sample_is_dropped_to_catch_up() -> None:
+    marks = response((100, 20), (135, 20), (140, 20), (160, 20))
+    playout = play(marks, stretches=[(0, 2 * 480), (3 * 480, 4 * 480)])
+    assert [at // MS for at in playout.start_ns.tolist()] == [100, 135, 155, 160]
+    assert playout.samples.tolist() == [480, 480, 5 * 24, 480]
+    playout = play(marks, stretches=[(0, 4 * 480)])
+    assert playout.samples.tolist() == [480] * 4
+
+
 @pytest.mark.parametrize("status", [ResponseStatus.CANCELLED, ResponseStatus.COMPLETED])
 def test_a_barge_in_does_not_make_a_premature_response_the_answer(status: ResponseStatus) -> None:
     cut = ResponseStatus.CANCELLED

@@ -291,7 +291,9 @@ class ServerSession:
     def _truths(self) -> TruthKeeper:
         # A resumed session learns its id only from the first message.
         if self._keeper is None:
-            self._keeper = TruthKeeper(self._engine.session_id, self._engine.settings.label)
+            engine = self._engine
+            paced = engine.config.frame_ms is not None
+            self._keeper = TruthKeeper(engine.session_id, engine.settings.label, paced=paced)
         return self._keeper
 
     async def _notify(self, event: Event) -> None:

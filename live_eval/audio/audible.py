@@ -1,0 +1,111 @@
+"""What is audible: where sound begins and ends, and where it pauses. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "AUDIBLE_DBFS",
+    "AUDIBLE_WINDOWS",
+    "PAUSE_NS",
+    "WINDOWS_PER_S",
+    "audible_begins",
+    "audible_end",
+    "audible_onset",
+    "audible_stretches",
+    "loud_windows",
+]
+
+AUDIBLE_DBFS = -50.0
+WINDOWS_PER_S = 100
+AUDIBLE_WINDOWS = 3
+"""Sound is audible if it is louder than `AUDIBLE_DBFS` for so many windows in a row."""
+PAUSE_NS = 100_000_000
+"""The shortest pause that divides sound into stretches."""
+_AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
+_GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2  # the edges of sound lie within windows
+
+
+def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
+    """Return for each whole window of 10 ms whether its root mean square is above −50 dBFS.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+    """
+    window = rate_hz // WINDOWS_PER_S
+    windows = pcm[: len(pcm) // window * window].astype(np.int64).reshape(-1, window)
+    return np.asarray(np.einsum("ij,ij->i", windows, windows) > window * _AMPLITUDE**2)
+
+
+def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
+    """Return the index of the first audible sample, or None for silence.
+
+    The first sample beyond the amplitude of −50 dBFS with which sound begins that lasts 30 ms: each of the
+    three 10 ms windows from it on has a root mean square above −50 dBFS.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+    """
+    begins = audible_begins(pcm, rate_hz)
+    return int(np.argmax(begins)) if begins.any() else None
+
+
+def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
+    """Return for each sample whether audible sound could begin with it; see `audible_onset`.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+
+    Returns:
+        Bool, shape (samples,).
+    """
+    window = rate_hz // WINDOWS_PER_S
+    begins = np.zeros(len(pcm), np.bool_)
+    starts = len(pcm) - window * AUDIBLE_WINDOWS + 1
+    if starts <= 0:
+        return begins
+    energy = np.concatenate(([0], np.cumsum(pcm.astype(np.int64) ** 2)))
+    loud = energy[window:] - energy[:-window] > window * _AMPLITUDE**2
+    begins[:starts] = np.abs(pcm[:starts].astype(np.int32)) > _AMPLITUDE
+    for later in range(AUDIBLE_WINDOWS):
+        begins[:starts] &= loud[later * window : later * window + starts]
+    return begins
+
+
+def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
+    """Return the index just past the last audible sample (by the mirror of `audible_onset`), or None."""
+    onset_of_mirror = audible_onset(pcm[::-1], rate_hz)
+    return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
+
+
+def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
+    """Return the stretches of audible samples, split at every pause of `PAUSE_NS` or more.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Samples per second.
+
+    Returns:
+        The first sample of each stretch, and the one past its last.
+    """
+    window = rate_hz // WINDOWS_PER_S
+    loud = np.flatnonzero(loud_windows(pcm, rate_hz))
+    found: list[tuple[int, int]] = []
+    for run in np.split(loud, np.flatnonzero(np.diff(loud) > _GAP_WINDOWS) + 1):
+        if len(run) < AUDIBLE_WINDOWS - 1:
+            continue
+        first = max(0, (int(run[0]) - 1) * window)
+        part = pcm[first : (int(run[-1]) + 2) * window]
+        onset, end = audible_onset(part, rate_hz), audible_end(part, rate_hz)
+        if onset is None or end is None:
+            continue
+        begin, end = first + onset, first + end
+        if found and (begin - found[-1][1]) * 1_000_000_000 < PAUSE_NS * rate_hz:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((begin, end))
+    return found

@@ -1,0 +1,213 @@
+"""When the samples of a response are heard: playout with a buffer of zero depth. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.types import Usage
+
+__all__ = ["Playout", "ResponseRecord", "ResponseStatus", "Run", "play"]
+
+
+class ResponseStatus(StrEnum):
+    """How a response ended."""
+
+    OPEN = "open"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRecord:
+    """One response of the endpoint, as it is written and read. Times are on the session's monotonic clock.
+
+    Args:
+        response_id: The endpoint's name for it, or ours where it gives none.
+        created_ns: The endpoint said that the response began.
+        first_text_ns: First text of the reply (transcript or text) arrived.
+        done_ns: The endpoint said that the response ended.
+        interrupted_ns: The endpoint signalled that it was interrupted: what was not yet played is dropped.
+        status: How it ended.
+        chunk_arrival_ns: Arrival of each audio chunk, int64, shape (chunks,).
+        chunk_samples: Samples in each chunk, int64, shape (chunks,); what was concealed before a packet is
+            part of its chunk.
+        rate_hz: Rate of the reply's audio; None where none came.
+        first_audio_ns: The first audio that belongs to the reply, where that is not the first chunk: on a
+            media track, chunks are kept from a little before the endpoint says that the reply begins.
+        fresh_chunks: Indices of chunks with which playout starts afresh, after an idle gap of the sender.
+        text: What it says, as the endpoint transcribes or writes it, or None.
+        reason: Why it did not complete; empty where it did.
+        usage: What it cost, if the endpoint says.
+        audio_file: Its audio in the run's folder; None before it is written, and where there is none.
+    """
+
+    response_id: str
+    created_ns: int | None = None
+    first_text_ns: int | None = None
+    done_ns: int | None = None
+    interrupted_ns: int | None = None
+    status: ResponseStatus = ResponseStatus.OPEN
+    chunk_arrival_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    chunk_samples: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    rate_hz: int | None = None
+    first_audio_ns: int | None = None
+    fresh_chunks: tuple[int, ...] = ()
+    text: str | None = None
+    reason: str = ""
+    usage: Usage | None = None
+    audio_file: Path | None = None
+
+
+class Run(NamedTuple):
+    """Samples of a response that are heard without a break.
+
+    Args:
+        start_ns: When the first of them is heard.
+        first: Its index among the samples that arrived.
+        samples: How many they are.
+    """
+
+    start_ns: int
+    first: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Playout:
+    """When the samples of one response are heard, chunk by chunk.
+
+    Args:
+        start_ns: When each chunk's first sample is heard, int64, shape (chunks,).
+        arrived: How many samples each chunk holds, int64, shape (chunks,).
+        samples: How many samples of each chunk are heard (fewer than arrived after an interruption, or where
+            late silence was dropped), int64, shape (chunks,).
+        rate_hz: Rate of the samples.
+        stall_ns: Length of each underrun between chunks, int64, shape (underruns,).
+    """
+
+    start_ns: NDArray[np.int64]
+    arrived: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    rate_hz: int
+    stall_ns: NDArray[np.int64]
+
+    @property
+    def heard_samples(self) -> int:
+        """How many samples are heard in all."""
+        return int(self.samples.sum())
+
+    @property
+    def end_sample(self) -> int:
+        """Index just past the last sample that is heard, among those that arrived; 0 if none is."""
+        heard = np.flatnonzero(self.samples)
+        if not len(heard):
+            return 0
+        last = int(heard[-1])
+        return int(self.arrived[:last].sum() + self.samples[last])
+
+    def heard_ns(self, sample: int) -> int:
+        """Return when sample `sample` of the response, of those that arrived, is heard.
+
+        Raises:
+            IndexError: That sample is never heard.
+        """
+        ends = np.cumsum(self.arrived)
+        chunk = int(np.searchsorted(ends, sample, side="right"))
+        offset = sample - int(ends[chunk] - self.arrived[chunk]) if chunk < len(ends) else 0
+        if sample < 0 or chunk == len(ends) or offset >= self.samples[chunk]:
+            raise IndexError(f"sample {sample} is not heard; the last one that is: {self.end_sample - 1}")
+        return int(self.start_ns[chunk]) + offset * 1_000_000_000 // self.rate_hz
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the samples that are heard, in stretches without a break."""
+        run: Run | None = None
+        first = 0
+        for start_ns, arrived, samples in zip(
+            self.start_ns.tolist(), self.arrived.tolist(), self.samples.tolist(), strict=True
+        ):
+            if (
+                run is not None
+                and run.first + run.samples == first
+                and start_ns - run.start_ns <= run.samples * 1_000_000_000 // self.rate_hz
+            ):
+                run = run._replace(samples=run.samples + samples)
+            else:
+                if run is not None:
+                    yield run
+                run = Run(start_ns, first, samples)
+            first += arrived
+        if run is not None:
+            yield run
+
+
+def play(
+    marks: ResponseRecord,
+    *,
+    jitter_buffer_ns: int = 0,
+    stretches: Sequence[tuple[int, int]] = (),
+) -> Playout:
+    """Simulate playout of a response.
+
+    Args:
+        marks: The response; `rate_hz` must be known where there are chunks.
+        jitter_buffer_ns: How long playout waits after the first arrival and after each underrun.
+        stretches: On media at the pace of speech, the audible stretches of the response (see
+            `audible_stretches`). Playout restarts with each: silence before it that arrived late and still
+            waits to be played is dropped.
+
+    Returns:
+        When each chunk is heard. Samples due after an interruption are dropped.
+    """
+    rate_hz = marks.rate_hz or 1
+    starts = np.empty(len(marks.chunk_samples), np.int64)
+    stalls: list[int] = []
+    fresh = frozenset(marks.fresh_chunks)
+    silent = _silent_before(marks.chunk_samples, stretches)
+    heard = marks.chunk_samples.copy()
+    anchor_ns, played = None, 0
+    for index, (arrival, samples) in enumerate(
+        zip(marks.chunk_arrival_ns.tolist(), marks.chunk_samples.tolist(), strict=True)
+    ):
+        if anchor_ns is None:
+            anchor_ns, played = arrival + jitter_buffer_ns, 0
+        due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
+        if arrival > due_ns:
+            restart_ns = arrival + jitter_buffer_ns
+            if index not in fresh:
+                stalls.append(restart_ns - due_ns)
+            anchor_ns, played, due_ns = restart_ns, 0, restart_ns
+        elif index in silent:
+            restart_ns = max(arrival + jitter_buffer_ns, due_ns - silent[index] * 1_000_000_000 // rate_hz)
+            if restart_ns < due_ns:
+                anchor_ns, played, due_ns = restart_ns, 0, restart_ns
+                room = np.maximum(0, restart_ns - starts[:index]) * rate_hz // 1_000_000_000
+                heard[:index] = np.minimum(heard[:index], room)
+        starts[index] = due_ns
+        played += samples
+    if marks.interrupted_ns is not None:
+        room = np.maximum(0, marks.interrupted_ns - starts) * rate_hz // 1_000_000_000
+        heard = np.minimum(heard, room)
+    return Playout(starts, marks.chunk_samples, heard, rate_hz, np.asarray(stalls, np.int64))
+
+
+def _silent_before(chunk_samples: NDArray[np.int64], stretches: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Return how many silent samples lie before each chunk with which a stretch of sound begins."""
+    ends = np.cumsum(chunk_samples)
+    silent: dict[int, int] = {}
+    before = 0
+    for begin, end in stretches:
+        chunk = int(np.searchsorted(ends, begin, side="right"))
+        first = int(ends[chunk] - chunk_samples[chunk])
+        if first > before:
+            silent.setdefault(chunk, first - before)
+        before = end
+    return silent
