@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.dialect import Dial, Message
 
-__all__ = ["Arrival", "AudioTrack", "EncodesFramesAhead", "EncodesMessagesAhead", "Transport"]
+__all__ = ["Arrival", "AudioTrack", "EncodesFramesAhead", "EncodesMessagesAhead", "LoadsAhead", "Transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,15 @@ class EncodesFramesAhead(Protocol):
 
     def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
         """Encode a frame, as `AudioTrack.send` does; return what hands it to the network, at once."""
+        ...
+
+
+@runtime_checkable
+class LoadsAhead(Protocol):
+    """A transport whose first connection in a process needs something that takes time to load."""
+
+    async def load(self, dial: Dial) -> None:
+        """Load it, so that `connect` does not: what it takes is no time of the endpoint's."""
         ...
 
 

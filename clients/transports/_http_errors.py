@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import re
 import socket
@@ -19,7 +20,7 @@ from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.text.http_dates import seconds_until
 
-__all__ = ["Address", "retry_after_s", "system_tls"]
+__all__ = ["Address", "load_system_tls", "retry_after_s", "system_tls"]
 
 _BODY_CHARACTERS = 300
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -172,6 +173,12 @@ class Address:
 def system_tls() -> ssl.SSLContext:
     """Return TLS settings with the system's trust store, read once: it takes tens of milliseconds."""
     return ssl.create_default_context()
+
+
+async def load_system_tls(dial: Dial) -> None:
+    """Read the system's trust store ahead, off the event loop, if `dial` leads over TLS."""
+    if dial.url.partition(":")[0].lower() in ("https", "wss"):
+        await asyncio.to_thread(system_tls)
 
 
 def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> float | None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import aiohttp
 
 from live_eval.clients.transports._http_client import failure_of, http_session, read_body
-from live_eval.clients.transports._http_errors import Address
+from live_eval.clients.transports._http_errors import Address, load_system_tls
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
@@ -55,6 +55,10 @@ class HttpTransport:
     def setup_ns(self) -> Mapping[str, int]:
         """Empty: each request opens its connection, and its time includes that."""
         return {}
+
+    async def load(self, dial: Dial) -> None:
+        """Load the system's trust store where `dial` leads over TLS."""
+        await load_system_tls(dial)
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Prepare for requests; nothing is sent yet.

@@ -17,7 +17,7 @@ from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from live_eval.audio.rtp import RtpPacket
 from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, check_aiortc
 from live_eval.clients.transports._http_client import failure_of, http_session
-from live_eval.clients.transports._http_errors import Address
+from live_eval.clients.transports._http_errors import Address, load_system_tls
 from live_eval.clients.transports._webrtc_signalling import Answer, Signaller, configuration
 from live_eval.clients.transports._webrtc_track import UserTrack
 from live_eval.clock import Clock
@@ -92,6 +92,10 @@ class WebRtcTransport:
     def clock_steps(self) -> int:
         """How often the wall clock was set."""
         return self._stamps.steps
+
+    async def load(self, dial: Dial) -> None:
+        """Load the system's trust store where `dial` leads over TLS."""
+        await load_system_tls(dial)
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: offer and answer, ICE, DTLS, and the data channel if there is one.

@@ -29,7 +29,7 @@ from websockets.proxy import Proxy, get_proxy, parse_proxy
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
-from live_eval.clients.transports._http_errors import Address, system_tls
+from live_eval.clients.transports._http_errors import Address, load_system_tls, system_tls
 from live_eval.clients.transports._websocket_connection import WebSocketConnection
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
@@ -118,6 +118,11 @@ class WebSocketTransport:
     def clock_steps(self) -> int:
         """How often the wall clock was set."""
         return self._stamps.steps
+
+    async def load(self, dial: Dial) -> None:
+        """Load the system's trust store where `dial` leads over TLS."""
+        if self._tls is None:
+            await load_system_tls(dial)
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         """Open the connection: name resolution, TCP, TLS and the WebSocket handshake.

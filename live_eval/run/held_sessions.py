@@ -190,6 +190,7 @@ class LocalSessions:
             records_wire=order.records_wire,
             around=order.surroundings(),
         )
+        await session.load()
         if order.due_ns is not None:
             await self._clock.sleep_until(order.due_ns)
         with self._collector.session(session.timed):

@@ -29,7 +29,7 @@ from live_eval.session.speaker import Frame, Speaker
 from live_eval.session.surroundings import Surroundings
 from live_eval.session.timeline import RawMessage, SessionTurn, Timeline
 from live_eval.session.turn import TurnState
-from live_eval.transport import Transport
+from live_eval.transport import LoadsAhead, Transport
 from live_eval.types import Failure, Modality, TurnMode
 
 __all__ = ["OnTurn", "Session", "logged"]
@@ -107,6 +107,7 @@ class Session:
     ) -> None:
         self._dialect = dialect
         self._new_transport = transport
+        self._loaded: Transport | None = None
         self._clock = clock
         self._turn_mode = turn_mode
         self._limits = limits or TurnLimits()
@@ -210,13 +211,14 @@ class Session:
             What was captured of each turn, in order, that `on_turn` did not take.
         """
         clock = self._clock
+        await self.load()
         wall_ns, dial_ns = clock.wall_ns(), clock.now_ns()
         self._on_turn, self._perseveres = on_turn, perseveres
         if self._around is not None:
             speaker = self._surroundings = self._around(speaker)
         timeline = self._timeline = Timeline(self._wire, self._new_state, listens=speaker.listens)
         self._connection = Connection(
-            self._dialect, self._new_transport, clock, self._limits.connect_s, timeline
+            self._dialect, self._next_transport, clock, self._limits.connect_s, timeline
         )
         sent = None
         try:
@@ -246,6 +248,21 @@ class Session:
             self._release(0)
             return []
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
+
+    async def load(self) -> None:
+        """Load what the first connection of a process needs; `run` does so too, before it takes the time.
+
+        What keeps it from loading is reported when the session connects.
+        """
+        with contextlib.suppress(Exception):
+            if self._loaded is None:
+                self._loaded = self._new_transport(self._clock)
+                if isinstance(self._loaded, LoadsAhead):
+                    await self._loaded.load(self._dialect.dial())
+
+    def _next_transport(self, clock: Clock) -> Transport:
+        transport, self._loaded = self._loaded, None
+        return transport or self._new_transport(clock)
 
     @property
     def failure(self) -> Failure | None:

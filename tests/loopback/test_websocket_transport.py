@@ -27,6 +27,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from live_eval.clients.transports._http_errors import system_tls
 from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import SystemClock
 from live_eval.dialect import Dial
@@ -273,6 +274,13 @@ async def test_tls_with_a_trusted_certificate() -> None:
         await client.send("hello")
         assert (await client.receive()).message == "hello"
         await client.close()
+
+
+@pytest.mark.parametrize(("scheme", "loads"), [("wss", True), ("ws", False)])
+async def test_the_trust_store_is_loaded_before_dialling(scheme: str, loads: bool) -> None:
+    system_tls.cache_clear()
+    await WebSocketTransport(SystemClock()).load(dial(1, scheme))
+    assert system_tls.cache_info().currsize == loads
 
 
 async def test_an_endpoint_that_does_not_answer_the_handshake() -> None:

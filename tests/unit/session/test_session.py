@@ -30,7 +30,7 @@ from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
 from live_eval.session.limits import TurnLimits
 from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import Link, MemoryPeer, memory_pair
+from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.types import SpeechBoundaries, TurnMode
 
@@ -196,6 +196,34 @@ async def test_frames_leave_in_the_slot_of_their_session(mode: TurnMode, taken: 
     assert trace.ready_ns is not None
     assert 20 * MS <= trace.t0_ns - trace.ready_ns < 60 * MS
     assert trace.frame_deadline_ns[0] == trace.t0_ns + 20 * MS
+
+
+class LoadingTransport:
+    """What its first connection needs takes 28 ms to load; the rest is that of a transport in memory."""
+
+    def __init__(self, clock: FakeClock, transport: MemoryTransport) -> None:
+        self._clock, self._transport = clock, transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    async def load(self, dial: Dial) -> None:
+        await self._clock.sleep_until(self._clock.now_ns() + 28 * MS)
+
+
+async def test_what_the_first_connection_of_a_process_loads_is_not_part_of_connect() -> None:
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    loading: Any = LoadingTransport(clock, transport)
+    heard: Heard = []
+    session = Session(ToyDialect(), lambda _: loading, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard))]
+    capture = await session.hold(TURN)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert capture.failure is None
+    assert (capture.trace.dial_ns, capture.trace.ready_ns) == (28 * MS, 30 * MS)
 
 
 async def test_a_pause_of_the_process_does_no_harm_while_the_user_speaks() -> None:
