@@ -29,7 +29,6 @@ from live_eval.run.redacted_settings import SettingPath, check_repeated
 from live_eval.run.run_file import EndpointTable, JudgesTable, validate
 from live_eval.scoring.llm import OPENAI_BASE_URL, PRESETS
 from live_eval.sockets.hosts import is_loopback
-from live_eval.text.wording import one_line
 
 __all__ = [
     "judge_flags",
@@ -350,5 +349,5 @@ def _listed(values: Any) -> str:
 def _flag(key: str, value: Any) -> str:
     """Return a flag with its value, as typed in a shell."""
     table, name, *inner = key.split(".", 2)
-    text = one_line(str(value))
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(value))
     return f"{FLAGS[f'{table}.{name}']} {shlex.quote(f'{inner[0]}={text}' if inner else text)}"

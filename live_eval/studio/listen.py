@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.recording import is_own_file
 from live_eval.studio.answers import NotFoundError, answer
 from live_eval.studio.library import Library
 from live_eval.studio.listening.export import votes_csv
@@ -226,7 +227,12 @@ class ListeningApi:
     def _files(self) -> dict[str, VoteFile]:
         """Return the tests next to all runs, by id; the last one first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
-        paths = [path for place in places for path in (place / FOLDER).glob("*.jsonl") if path.is_file()]
+        paths = [
+            path
+            for place in places
+            for path in (place / FOLDER).glob("*.jsonl")
+            if is_own_file(place / FOLDER, path)
+        ]
         paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
         return {_id_of(path): VoteFile(path) for path in paths}
 

@@ -218,3 +218,15 @@ async def test_a_wrong_vote_is_refused_and_the_test_goes_on(folder: Path) -> Non
         after = await browser.post("/api/listen/votes", vote)
         assert after["done"] == 1
         assert (await browser.get(f"/api/listen/{made['id']}/results"))["votes"] == 1
+
+
+async def test_a_link_is_no_listening_test(tmp_path: Path) -> None:
+    def write() -> None:
+        write_listened_run(tmp_path / "runs" / "amber", hz=220)
+        (tmp_path / "runs" / "listening").mkdir()
+        (tmp_path / "diary.jsonl").write_text("dear diary\n", "utf-8")
+        (tmp_path / "runs" / "listening" / "ab-1.jsonl").symlink_to(tmp_path / "diary.jsonl")
+
+    await asyncio.to_thread(write)
+    async with listening(tmp_path / "runs") as browser:
+        assert (await browser.get("/api/listen"))["tests"] == []

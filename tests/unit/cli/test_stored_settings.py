@@ -165,6 +165,11 @@ def test_a_trusted_host_is_exactly_the_host_of_the_address(url: str, trusted: st
     assert (asked(asking(llm_base_url=url), *hosts) == []) is is_used
 
 
+def test_what_is_printed_cannot_steer_a_terminal() -> None:
+    config = asking(options={"rubric.prompt": "a\x1b]52;c;aGk=\x07\u202eb;$(id)\n"})
+    assert asked(config)[1] == "rubric.prompt=a?]52;c;aGk=??b;$(id)?"
+
+
 def test_what_is_no_host_cannot_be_trusted() -> None:
     with pytest.raises(UsageError, match="expected HOST"):
         stored_settings({"config": asking()}, {}, ["https://a@b/"])
