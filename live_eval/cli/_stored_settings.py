@@ -232,9 +232,14 @@ def _judges(
     url = stored.pop("llm_base_url", None)
     is_vendors = url is None or all(_same(url, address) for address, _ in usual)
     sends_key = has_key or any(f"{spec.name}.{key}" in own for spec in specs for key in _KEYS)
+    addresses = {spec.name: address for spec, (address, _) in zip(specs, usual, strict=True)}
+    all_vendors = is_vendors and all(
+        _same((stored["options"] | own).get(f"{name}.base_url", address), address)
+        for name, address in addresses.items()
+    )
     for key in _KEYS:
         value = stored.pop(f"llm_{key}", None)
-        is_default = is_vendors and all(value == variable for _, variable in usual)
+        is_default = all_vendors and all(value == variable for _, variable in usual)
         if value is not None and specs and not (has_service or has_key or is_default):
             sends_key = True
             yield _flag(f"judges.llm_{key}", value)

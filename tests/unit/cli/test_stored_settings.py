@@ -129,6 +129,8 @@ def test_the_vendors_own_address_and_key_need_no_flag(monkeypatch: pytest.Monkey
     # The default key of one service is not sent to another address.
     assert asked(asking(llm_base_url=HERE, llm_key_variable="OPENAI_API_KEY"))[:1] == ["--llm-key-variable"]
     assert asked(asking(options={"rubric.key_variable": "OPENAI_API_KEY"}, llm_base_url=HERE)) != []
+    elsewhere = asking(options={"rubric.base_url": HERE}, llm_key_variable="OPENAI_API_KEY")
+    assert asked(elsewhere)[:1] == ["--llm-key-variable"]
 
 
 def test_an_address_on_this_machine_needs_a_flag_only_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
