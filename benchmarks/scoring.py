@@ -1,9 +1,12 @@
 """How long scoring takes and how much memory: every local judge that runs here, over 200 spoken replies.
 
 A run is made of replies that the offline voice speaks (it needs the extra `local`). Each judge scores it in a
-process of its own, then all of them do in one. The real-time factor is the time of the judge, its loading
-included, by the audio of the replies; memory is the most that the process held. What each judge takes beside
-its bare network and its package's own loop is measured by the benchmarks of the judges.
+process of its own, then all of them do in one pass: first in one process, then in as many as there are cores
+(`score --jobs`), ``--pairs`` times in turns. The real-time factor is the time of the judge, its loading
+included, by the audio of the replies; processor seconds are those of all processes, memory the most that one
+process held. The aim for all judges on two cores is a real-time factor of 0.2 for replies of 2 to 10 s, and
+equal scores: it prints the largest difference of any number. What each judge takes beside its bare network
+and its package's own loop is measured by the benchmarks of the judges.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from live_eval.audio import write_flac
 from live_eval.errors import JudgeError
 from live_eval.judging import JudgeKind, JudgeSpec
-from live_eval.recording import RunWriter
+from live_eval.recording import RunWriter, ScoreReader
 from live_eval.registry import JUDGES, find_plugins, missing_requirements
+from live_eval.scoring.judge_processes import core_count, judge_processes
+from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.runner import score_run
 from live_eval.speech.synthesis import Voice
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -49,6 +55,7 @@ MIDDLES = (
     "Do you want to tell me what happened?",
     "I would start with the easiest part and see how it goes.",
     "It is all right to feel that way.",
+    "",
 )
 ENDINGS = (
     "What would make this evening a bit better for you?",
@@ -95,16 +102,21 @@ def make_run(folder: Path, replies: int) -> float:
     return seconds
 
 
-def score(run: Path, judges: list[str]) -> None:
+def score(run: Path, judges: list[str], jobs: int) -> None:
     """Score the run and print what it took; in a process of its own."""
     began = time.perf_counter()
-    summary = score_run(run, judges, again=True)
+    options = JudgeOptions()
+    with ExitStack() as stack:
+        pool = stack.enter_context(judge_processes(jobs, options, print)) if jobs else None
+        summary = score_run(run, judges, again=True, options=options, pool=pool)
     took = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    peak = max(each.ru_maxrss for each in used) * (1 if sys.platform == "darwin" else 1024)
     print(
         json.dumps(
             {
                 "seconds": took,
+                "cpu_s": sum(each.ru_utime + each.ru_stime for each in used),
                 "peak_gib": peak / 2**30,
                 "judges": {
                     judge.name: {"n": judge.n, "seconds": judge.seconds, "reasons": dict(judge.reasons)}
@@ -113,6 +125,16 @@ def score(run: Path, judges: list[str]) -> None:
             }
         )
     )
+
+
+def numbers(run: Path) -> dict[tuple[str, str, str], float]:
+    """Return every number of the run's scores by judge, turn and output."""
+    with ScoreReader.open(run) as scores:
+        return {
+            (row.judge, row.turn_id, output): value
+            for row in scores.read()
+            for output, value in row.values.items()
+        }
 
 
 def runnable() -> list[str]:
@@ -146,10 +168,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replies", type=int, default=200)
     parser.add_argument("--judges", help="A,B,… instead of all local judges that run here")
+    parser.add_argument("--together", action="store_true", help="only all judges in one pass")
+    parser.add_argument("--pairs", type=int, default=1, help="passes in one process and in several")
+    parser.add_argument("--jobs", type=int, default=core_count(), help="processes of the second kind of pass")
     parser.add_argument("--score", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.score is not None:
-        score(arguments.score, arguments.judges.split(","))
+        score(arguments.score, arguments.judges.split(","), arguments.jobs)
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = f"{folder}/weights"
@@ -158,21 +183,46 @@ def main() -> None:
         audio_s = make_run(Path(folder) / "made", arguments.replies)
         run = Path(folder) / "made/run"
         print(f"{arguments.replies} replies, {audio_s:.0f} s of audio, {os.cpu_count()} cores")
-        print(f"{'judge':<12}{'scored':>7}{'seconds':>9}{'real-time factor':>18}{'peak GiB':>10}")
-        for names in [[name] for name in judges] + [judges]:
-            command = [sys.executable, __file__, "--score", str(run), "--judges", ",".join(names)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                print(f"{names[0]:<12} broke: {done.stderr.strip().splitlines()[-1:]}")
-                continue
-            found = json.loads(done.stdout.splitlines()[-1])
-            label = names[0] if len(names) == 1 else "all in one"
-            n = min(judge["n"] for judge in found["judges"].values())
-            print(
-                f"{label:<12}{n:>7}{found['seconds']:>9.1f}{found['seconds'] / audio_s:>18.4f}"
-                f"{found['peak_gib']:>10.2f}"
+        print(f"{'judge':<22}{'scored':>7}{'seconds':>9}{'real-time factor':>18}{'cpu s':>8}{'peak GiB':>10}")
+        for name in judges if not arguments.together else ():
+            measured(run, name, [name], 0, audio_s)
+        factors: list[float] = []
+        largest = 0.0
+        for _ in range(arguments.pairs):
+            measured(run, "all in one process", judges, 0, audio_s)
+            alone = numbers(run)
+            factors.append(
+                measured(run, f"all in {arguments.jobs} processes", judges, arguments.jobs, audio_s)
             )
-        print(f"scoring: real-time factor {found['seconds'] / audio_s:.3f}, {len(judges)} judges in one pass")
+            together = numbers(run)
+            assert alone.keys() == together.keys()
+            differing = {key: abs(alone[key] - together[key]) for key in alone if alone[key] != together[key]}
+            largest = max(largest, *differing.values(), 0.0)
+            whose = ", ".join(sorted({key[0] for key in differing}))
+            print(f"scores that differ: {len(differing)} of {len(alone)}{': ' if whose else ''}{whose}")
+        print(
+            f"scoring: real-time factor {min(factors):.3f} (aim 0.2 on two cores), {len(judges)} judges, "
+            f"{arguments.jobs} processes, largest difference of a score {largest:.2g}"
+        )
+
+
+def measured(run: Path, label: str, judges: list[str], jobs: int, audio_s: float) -> float:
+    """Score the run in a process of its own, print a row, and return the real-time factor."""
+    command = [
+        *(sys.executable, __file__, "--score", str(run)),
+        *("--judges", ",".join(judges), "--jobs", str(jobs)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{label} broke: {done.stderr.strip().splitlines()[-1:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    n = max(judge["n"] for judge in found["judges"].values())
+    print(
+        f"{label:<22}{n:>7}{found['seconds']:>9.1f}{found['seconds'] / audio_s:>18.4f}"
+        f"{found['cpu_s']:>8.1f}{found['peak_gib']:>10.2f}",
+        flush=True,
+    )
+    return float(found["seconds"] / audio_s)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,10 @@ _MOST_THREADS = 16
 
 
 def thread_count() -> int:
-    """Return how many threads may compute features: one for each core of this process, 16 at most."""
+    """Return how many threads a judge may use: one for each core, 16 at most, ``OMP_NUM_THREADS`` if set."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(_MOST_THREADS, cores)
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    return min(_MOST_THREADS, cores, int(chosen) if chosen.isdecimal() and int(chosen) else cores)
 
 
 def recording_detail(turn: JudgedTurn) -> dict[str, float]:

@@ -14,7 +14,6 @@ one in another language than English, which the normaliser (and the bundled reco
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ import jiwer
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from live_eval.errors import JudgeError, UsageError
-from live_eval.judges._sound import unrateable
+from live_eval.judges._sound import thread_count, unrateable
 from live_eval.judges.text._reply import unreadable
 from live_eval.judges.text._said import what_was_said
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
@@ -83,7 +82,7 @@ class WordErrorSpoken:
 
     def __init__(self) -> None:
         try:
-            self._recogniser = Recogniser(threads=os.cpu_count() or 1)
+            self._recogniser = Recogniser(threads=thread_count())
         except UsageError as error:
             raise JudgeError(str(error)) from error
 

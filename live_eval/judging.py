@@ -237,6 +237,8 @@ class JudgeSpec:
         model: For LLM judges, the model it was written for.
         licence: Licence of its weights, or empty.
         source: Paper or page of the metric.
+        effort: Rough seconds of one core for a reply of 8 s, by which a scoring orders judges; 0 for a judge
+            that is not worth a process of its own.
     """
 
     name: str
@@ -260,6 +262,7 @@ class JudgeSpec:
     model: str | None = None
     licence: str = ""
     source: str = ""
+    effort: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,7 @@ EMOALIGN = JudgeSpec(
     extra="emotion",
     licence=EMOTION2VEC_WEIGHTS.licence,
     source="Zhou et al.: EchoMind (ICLR 2026); Ma et al.: emotion2vec (ACL Findings 2024)",
+    effort=1.0,
 )
 
 
@@ -116,4 +117,5 @@ PROSODY = JudgeSpec(
     packages=("onnxruntime", "scipy", "swift_f0"),
     licence="MIT",
     source="Nieradzik: SwiftF0 (2025); ITU-T P.56 (2011)",
+    effort=0.07,
 )

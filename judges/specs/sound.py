@@ -48,6 +48,7 @@ DNSMOS = JudgeSpec(
     packages=("onnx", "onnxruntime", "speechmos"),
     licence="MIT",
     source="Reddy, Gopal, Cutler: DNSMOS (ICASSP 2021) and DNSMOS P.835 (ICASSP 2022)",
+    effort=0.6,
 )
 
 DISTILLMOS = JudgeSpec(
@@ -65,6 +66,7 @@ DISTILLMOS = JudgeSpec(
     extra="torch",
     licence="MIT",
     source="Stahl, Gamper: Distillation and Pruning for Scalable Speech Quality Assessment (ICASSP 2025)",
+    effort=0.8,
 )
 
 NISQA_WEIGHTS = WeightsSpec(
@@ -109,6 +111,7 @@ NISQA = JudgeSpec(
     extra="torch",
     licence=NISQA_WEIGHTS.licence,
     source="Mittag et al.: NISQA (Interspeech 2021)",
+    effort=0.1,
 )
 
 UTMOS_WEIGHTS = WeightsSpec(
@@ -155,4 +158,5 @@ UTMOS = JudgeSpec(
     extra="torch",
     licence=UTMOS_WEIGHTS.licence,
     source="Saeki et al.: UTMOS (Interspeech 2022)",
+    effort=0.5,
 )

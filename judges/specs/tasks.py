@@ -69,6 +69,7 @@ TRANSCRIPTION = JudgeSpec(
     tasks=frozenset({Task.TRANSCRIPTION}),
     packages=("jiwer", "whisper_normalizer"),
     source="https://github.com/jitsi/jiwer; normaliser of Radford et al. (2022), appendix C",
+    effort=0.9,
 )
 
 TRANSCRIPTION_SEMSIM = JudgeSpec(
@@ -95,4 +96,5 @@ TRANSCRIPTION_SEMSIM = JudgeSpec(
     extra="torch",
     licence="Apache-2.0",
     source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019); the benchmark's SemSim",
+    effort=0.9,
 )

@@ -74,6 +74,7 @@ WER_SPOKEN = JudgeSpec(
     machine_check="live_eval.speech.recognition:available",
     licence="MIT",
     source="https://github.com/jitsi/jiwer; recogniser and normaliser of Radford et al. (2022)",
+    effort=0.9,
 )
 
 BLEU = JudgeSpec(
@@ -197,6 +198,7 @@ BERTSCORE = JudgeSpec(
     extra="torch",
     licence=BERT_WEIGHTS.licence,
     source="Zhang et al.: BERTScore (ICLR 2020)",
+    effort=0.1,
 )
 
 PACKAGED_EMBEDDING = "all-minilm-l6-v2"
@@ -249,4 +251,5 @@ SEMSIM = JudgeSpec(
     extra="torch",
     licence="Apache-2.0",
     source="Reimers, Gurevych: Sentence-BERT (EMNLP 2019)",
+    effort=0.02,
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from live_eval.errors import UsageError
-from live_eval.judges._sound import unrateable
+from live_eval.judges._sound import thread_count, unrateable
 from live_eval.judging import Failed, JudgedTurn, Unscored
 
 if TYPE_CHECKING:
@@ -57,6 +56,6 @@ def _recogniser() -> Recogniser | str:
     from live_eval.speech.recognition import Recogniser
 
     try:
-        return Recogniser(threads=os.cpu_count() or 1)
+        return Recogniser(threads=thread_count())
     except UsageError as error:
         return str(error)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from live_eval import registry
 from live_eval.cli._flags import table_options
 from live_eval.errors import UsageError
 from live_eval.recording import part_of
 from live_eval.run.plan import Plan
+from live_eval.run.run_file import JudgesTable
 from live_eval.run.runner import HoldSessions
 from live_eval.scoring.judge_pool import JudgePool
+from live_eval.scoring.judge_processes import core_count, judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 
 if TYPE_CHECKING:
@@ -54,10 +58,22 @@ def holding_on(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, Any])
 
 
 @contextmanager
-def judging_on(cluster: Cluster | None, options: JudgeOptions) -> Iterator[JudgePool | None]:
-    """Run judges on the nodes of a cluster, if there is one."""
+def judging_on(
+    cluster: Cluster | None, options: JudgeOptions, table: JudgesTable
+) -> Iterator[JudgePool | None]:
+    """Run judges on the nodes of a cluster if there is one, else in as many processes as the table says.
+
+    By default that is one for each core if a judge is worth one; without any, judges run in this process.
+    """
     if cluster is None:
-        yield None
+        jobs = table.jobs
+        if jobs is None:
+            jobs = core_count() if any(registry.judge(name).effort for name in table.names) else 0
+        if not jobs or not hasattr(socket, "AF_UNIX"):
+            yield None
+            return
+        with judge_processes(jobs, options, _announce) as processes:
+            yield processes
         return
     from live_eval.cluster.judging import cluster_judges
 

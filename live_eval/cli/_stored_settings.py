@@ -53,15 +53,19 @@ trust_option = click.Option(
 """The flag that lets a manifest's address be used."""
 
 
-def judge_flags(*, names: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def judge_flags(
+    *, names: bool = True, jobs: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the flags of the run file's ``[judges]`` table and `trust_option` to a command; see `judges_table`.
 
     Args:
         names: Whether to add ``--judges`` too; False for a command about a single judge.
+        jobs: Whether to add ``--jobs`` too.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        options = [option for option in table_options("judges") if names or option.name != "judges__names"]
+        left_out = {"judges__names": not names, "judges__jobs": not jobs}
+        options = [option for option in table_options("judges") if not left_out.get(option.name or "")]
         # Where click's own decorators keep them: innermost first.
         vars(command).setdefault("__click_params__", []).extend(reversed([*options, trust_option]))
         return command
@@ -87,6 +91,7 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
         manifest = reader.manifest
     given = overlay({}, flags)
     stored = stored_settings(manifest, given, trusted, tables=("judges",), only=only)
+    stored["judges"].pop("jobs", None)  # of the machine that made the run
     return validate(overlay(stored, flags)).judges
 
 

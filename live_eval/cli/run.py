@@ -179,7 +179,7 @@ def _score(config: RunConfig, out: Path, cluster: Cluster | None) -> None:
         return
     options = judge_options(config.judges)
     print_judges_keys(config.judges.names, options)
-    with judging_on(cluster, options) as pool, ScoringProgress() as progress:
+    with judging_on(cluster, options, config.judges) as pool, ScoringProgress() as progress:
         summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
     for line in summary.judges:
         if line.reason is not None:

@@ -38,7 +38,7 @@ _COLUMNS = {
 
 @click.command()
 @_options.run_argument
-@judge_flags()
+@judge_flags(jobs=True)
 @click.option(
     "--again", is_flag=True, help="Also rescore turns that these judge versions have already scored."
 )
@@ -59,7 +59,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     print_judges_keys(table.names, options)
     with (
         connected_to(cluster__ray) as cluster,
-        judging_on(cluster, options) as pool,
+        judging_on(cluster, options, table) as pool,
         ScoringProgress() as progress,
     ):
         summary = score_run(run, table.names, again=again, progress=progress, options=options, pool=pool)

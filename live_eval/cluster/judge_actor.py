@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from typing import Any
-
 from live_eval import registry
-from live_eval.clock import SystemClock
 from live_eval.cluster.nodes import Software, software
 from live_eval.cluster.sealing import KeyPair
-from live_eval.errors import LiveEvalError
-from live_eval.judging import JudgedTurn
 from live_eval.redaction import SECRETS
-from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
-    JudgeRunner,
+    LoadedJudges,
     as_configured,
-    load_judge_runner,
     missing_requirements,
-    scoring_version,
 )
 
 __all__ = ["JudgeActor"]
@@ -31,7 +21,6 @@ class JudgeActor:
 
     def __init__(self) -> None:
         self._keys = KeyPair()
-        self._runners: dict[str, JudgeRunner] = {}
 
     def introduce(self) -> tuple[Software, bytes]:
         """Return the software here, and the public half of the keys."""
@@ -48,6 +37,7 @@ class JudgeActor:
         self._options: JudgeOptions
         self._options, secrets = self._seal.open(sealed)
         SECRETS.learn_all(secrets)
+        self._judges = LoadedJudges(self._options)
 
     def missing(self, sealed: bytes) -> bytes:
         """Return what a judge needs and this node does not have, or None; `sealed` is its name."""
@@ -61,27 +51,4 @@ class JudgeActor:
             sealed: The judge's name, the version under which its scores are stored, and turns.
         """
         name, version, turns = self._seal.open(sealed)
-        return self._seal.close(self._judged(name, version, turns))
-
-    def _judged(self, name: str, version: str, turns: Sequence[JudgedTurn]) -> JudgedBatch:
-        clock = SystemClock()
-        began_ns = clock.now_ns()
-        judgements: Any = ()
-        problem = None
-        try:
-            if name not in self._runners:
-                self._runners[name] = self._loaded(name, version)
-            judgements = self._runners[name].judge(turns)
-        except LiveEvalError as error:
-            problem = str(error)
-        return JudgedBatch(judgements, problem, (clock.now_ns() - began_ns) / 1e9)
-
-    def _loaded(self, name: str, version: str) -> JudgeRunner:
-        spec = as_configured(registry.judge(name), self._options)
-        here = scoring_version(spec, self._options)
-        if here != version:
-            raise LiveEvalError(
-                f"the judge is {here!r} on a node, and {version!r} where the scores are stored: "
-                "install the same weights on both"
-            )
-        return load_judge_runner(spec, self._options, ExitStack())
+        return self._seal.close(self._judges.judge(name, version, turns))

@@ -205,6 +205,12 @@ class JudgesTable(_Table):
         default_factory=default_judges, description="judges of `live-eval judges`; empty for none"
     )
     device: Literal["cpu", "cuda"] = Field("cpu", description="where judges that use torch compute")
+    jobs: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        description="processes that run local judges; 0 for this one, one per core if not given",
+    )
     options: dict[str, Any] = Field(
         default_factory=dict,
         description="options of judges, as JUDGE.OPTION=VALUE; `live-eval judges JUDGE` lists them",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from live_eval import registry
+from live_eval.clock import SystemClock
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import (
     Failed,
@@ -30,6 +31,7 @@ from live_eval.judging import (
 )
 from live_eval.redaction import key_source, key_variable, recipient_in_words
 from live_eval.run.run_file import JudgesTable
+from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
 from live_eval.weights import file_sha256, find_weights, weights_at
 
@@ -38,6 +40,7 @@ __all__ = [
     "JudgeOptions",
     "JudgeRunner",
     "LlmJudgeRunner",
+    "LoadedJudges",
     "as_configured",
     "check_options",
     "judge_options",
@@ -301,6 +304,48 @@ def load_judge_runner(
         return _LocalJudgeRunner(spec, judge)
     settings = llm_options(spec, options).settings_for(spec)
     return LlmJudgeRunner(judge, LlmDriver(settings, answers=answers, budget=budget), stack)
+
+
+class LoadedJudges:
+    """Local judges in a worker, each loaded when its first batch arrives.
+
+    Args:
+        options: The user's options of judges.
+    """
+
+    def __init__(self, options: JudgeOptions) -> None:
+        self._options = options
+        self._runners: dict[str, JudgeRunner] = {}
+
+    def judge(self, name: str, version: str, turns: Sequence[JudgedTurn]) -> JudgedBatch:
+        """Return what a judge makes of turns, or why it cannot run here.
+
+        Args:
+            name: The judge's name.
+            version: The version under which its scores are stored.
+            turns: The turns.
+        """
+        clock = SystemClock()
+        began_ns = clock.now_ns()
+        judgements: Sequence[Judgement] = ()
+        problem = None
+        try:
+            if name not in self._runners:
+                self._runners[name] = self._loaded(name, version)
+            judgements = self._runners[name].judge(turns)
+        except LiveEvalError as error:
+            problem = str(error)
+        return JudgedBatch(judgements, problem, (clock.now_ns() - began_ns) / 1e9)
+
+    def _loaded(self, name: str, version: str) -> JudgeRunner:
+        spec = as_configured(registry.judge(name), self._options)
+        here = scoring_version(spec, self._options)
+        if here != version:
+            raise LiveEvalError(
+                f"the judge is {here!r} on a node, and {version!r} where the scores are stored: "
+                "install the same weights on both"
+            )
+        return load_judge_runner(spec, self._options, ExitStack())
 
 
 class _LocalJudgeRunner:

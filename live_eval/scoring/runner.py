@@ -67,6 +67,11 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 # Both limit a batch; a longer reply is a batch of its own. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64
 _BATCH_AUDIO_NS = 300_000_000_000
+# With a pool: short enough that workers finish at about the same time, long enough to fill a network's batch.
+_POOLED_BATCH_TURNS = 16
+_POOLED_BATCH_AUDIO_NS = 30_000_000_000
+# Judges wait for batches of each other; this many give a worker the choice to keep to its own judges.
+_BATCHES_AHEAD = 8
 
 
 @dataclass(slots=True, kw_only=True)
@@ -187,10 +192,11 @@ def score_run(
                 if progress is not None and tasks & one.work.spec.tasks:
                     progress(one.work.spec.name, one.work.through, total)
 
-        for batch, seen in _batches(run, works):
+        ahead = max(pool.ahead, _BATCHES_AHEAD * len(works)) if pool is not None else 0
+        for batch, seen in _batches(run, works, pooled=pool is not None):
             for work in works:
                 asked.append(_ask(work, batch, seen, load, pool))
-                collect(pool.ahead if pool is not None else 0)
+                collect(ahead)
         collect(0)
         return ScoringSummary(total, tuple(_finish(store, work) for work in works))
 
@@ -215,8 +221,10 @@ def _begin(
     return work
 
 
-def _batches(run: RunReader, works: Sequence[_Work]) -> Iterator[tuple[list[ReadTurn], int]]:
+def _batches(run: RunReader, works: Sequence[_Work], *, pooled: bool) -> Iterator[tuple[list[ReadTurn], int]]:
     """Yield batches of turns that some judge needs, and the number of turns of the run that each covers."""
+    most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
+    most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
     batch: list[ReadTurn] = []
     seen = audio_ns = 0
     # By length, so that turns judged together need little padding.
@@ -232,7 +240,7 @@ def _batches(run: RunReader, works: Sequence[_Work]) -> Iterator[tuple[list[Read
             batch.append(item)
             recordings = (item.turn.reply, item.turn.reference, item.turn.speaker)
             audio_ns += sum(audio.duration_ns for audio in recordings if audio)
-        if len(batch) >= _BATCH_TURNS or audio_ns >= _BATCH_AUDIO_NS:
+        if len(batch) >= most_turns or audio_ns >= most_audio_ns:
             yield batch, seen
             batch, seen, audio_ns = [], 0, 0
     yield batch, seen

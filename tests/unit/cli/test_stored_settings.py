@@ -191,6 +191,7 @@ def test_every_setting_that_is_a_path_an_address_or_a_key_has_been_decided() -> 
         "judges.llm_key_variable",
         "judges.options",
         "impair.specs",
+        "judges.jobs",  # never taken
         "output.out",  # never taken
         "task.prompt",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from live_eval.cluster.judge_queue import JudgeQueue, QueuedBatch
+from live_eval.scoring.judge_queue import JudgeQueue, QueuedBatch
 
 
 def queue_of(*judges: str) -> tuple[JudgeQueue, list[QueuedBatch]]:
@@ -53,3 +53,30 @@ def test_a_batch_that_a_worker_could_not_begin_is_no_loss() -> None:
     assert tasks[0].losses == 0
     assert queue.abandoned() == tasks
     assert queue.under_way == 0
+
+
+def test_workers_load_different_judges_the_longest_first_and_then_those_of_the_same_packages() -> None:
+    torch, onnx = frozenset({"torch"}), frozenset({"onnxruntime"})
+    queue = JudgeQueue()
+    for judge, packages, effort in (
+        ("bleu", frozenset[str](), 0.0),
+        ("nisqa", torch, 0.1),
+        ("distillmos", torch, 0.8),
+        ("dnsmos", onnx, 0.6),
+        ("prosody", onnx, 0.07),
+    ):
+        queue.add(QueuedBatch(judge, judge, packages, effort))
+
+    def next_of(worker: str) -> str:
+        task = queue.next_for(worker)
+        assert task is not None
+        queue.finished(worker)
+        return task.judge
+
+    assert [next_of(worker) for worker in ("one", "two", "one", "two", "one")] == [
+        "distillmos",
+        "dnsmos",
+        "nisqa",
+        "prosody",
+        "bleu",
+    ]

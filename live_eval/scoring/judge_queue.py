@@ -23,11 +23,15 @@ class QueuedBatch:
     Args:
         judge: The judge's name.
         payload: What the worker gets.
+        packages: The packages that the judge imports.
+        effort: The judge's `JudgeSpec.effort`.
         losses: How many workers were lost over it.
     """
 
     judge: str
     payload: Any = field(repr=False)
+    packages: frozenset[str] = frozenset()
+    effort: float = 0.0
     losses: int = 0
 
 
@@ -37,7 +41,7 @@ class JudgeQueue:
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
         self._held: dict[Hashable, QueuedBatch] = {}
-        self._loaded: dict[Hashable, set[str]] = {}
+        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # by worker: judges, their packages
 
     @property
     def under_way(self) -> int:
@@ -49,16 +53,30 @@ class JudgeQueue:
         self._waiting.append(task)
 
     def next_for(self, worker: Hashable) -> QueuedBatch | None:
-        """Give an idle worker a batch: the first for a judge that it has loaded, else the first of all."""
-        loaded = self._loaded.setdefault(worker, set())
-        task = next((each for each in self._waiting if each.judge in loaded), None)
-        if task is None and self._waiting:
-            task = self._waiting[0]
-        if task is None:
+        """Give an idle worker a batch.
+
+        A judge that the worker has loaded comes first, then one that no other worker has loaded, then one
+        whose packages the worker has imported. Among equals the judge with the greatest effort comes first,
+        so that a short batch ends the scoring, then the batch that has waited longest.
+        """
+        if not self._waiting:
             return None
+        mine = self._loaded.setdefault(worker, {})
+        elsewhere = {judge for other, judges in self._loaded.items() if other != worker for judge in judges}
+        imported = frozenset[str]().union(*mine.values())
+
+        def rank(task: QueuedBatch) -> tuple[bool, bool, bool, float]:
+            return (
+                task.judge in mine,
+                task.judge not in elsewhere,
+                not imported.isdisjoint(task.packages),
+                task.effort,
+            )
+
+        task = max(self._waiting, key=rank)  # the first of equals
         self._waiting.remove(task)
         self._held[worker] = task
-        loaded.add(task.judge)
+        mine[task.judge] = task.packages
         return task
 
     def finished(self, worker: Hashable) -> QueuedBatch:

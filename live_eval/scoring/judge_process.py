@@ -1,0 +1,35 @@
+"""A process that judges batches and does nothing else; its parent is `live_eval.scoring.judge_processes`.
+
+Standard input is its end of a pair of sockets. It ends when the pair does, so it never outlives its parent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+from multiprocessing.connection import Connection
+
+from live_eval.redaction import SECRETS
+from live_eval.scoring.judge_processes import JudgingSettings
+from live_eval.scoring.judge_runner import LoadedJudges
+
+__all__ = ["main"]
+
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+def main() -> None:
+    """Judge batches until the connection on standard input ends."""
+    if sys.platform == "linux":  # even in the middle of a batch
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    connection = Connection(sys.stdin.fileno())
+    try:
+        settings: JudgingSettings = connection.recv()
+        SECRETS.learn_all(settings.secrets)
+        judges = LoadedJudges(settings.options)
+        while True:
+            name, version, turns = connection.recv()
+            connection.send(judges.judge(name, version, turns))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return

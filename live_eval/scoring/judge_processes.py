@@ -1,0 +1,182 @@
+"""Judges in processes of this machine (``--jobs N``), so that scoring uses all cores and all GPUs.
+
+This process reads the run, asks models and is the one writer of the scores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+
+from live_eval.errors import LiveEvalError
+from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec
+from live_eval.redaction import SECRETS, Redactor
+from live_eval.scoring.judge_pool import JudgedBatch
+from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements, scoring_version
+from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
+
+__all__ = ["JudgeProcesses", "JudgingSettings", "core_count", "judge_processes"]
+
+_PROGRAM = "from live_eval.scoring.judge_process import main; main()"
+# A judge takes about a tenth of a reply's length, and loading one seconds; on a busy machine many times that.
+_HUNG_S = 600.0
+_HUNG_PER_AUDIO_S = 20.0
+# Libraries that compute read these when they are imported.
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JudgingSettings:
+    """The first object that a process gets.
+
+    Args:
+        options: The user's options of judges.
+        secrets: The secrets that its parent knows.
+    """
+
+    options: JudgeOptions
+    secrets: Redactor = field(repr=False)
+
+
+def core_count() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def judge_processes(
+    jobs: int,
+    options: JudgeOptions,
+    announce: Callable[[str], None],
+    *,
+    hung_s: float = _HUNG_S,
+) -> Iterator[JudgeProcesses]:
+    """Run local judges in processes of this machine; end them with the block.
+
+    Args:
+        jobs: How many processes, each with its share of the cores as threads.
+        options: The user's options of judges; with ``device="cuda"`` judges that use torch get another
+            process for each GPU.
+        announce: Called with a line if no process starts; by several threads.
+        hung_s: A process that judges a batch for longer than this, plus 20 times its audio, is replaced.
+    """
+    threads = str(max(1, core_count() // jobs))
+    plain = {**os.environ, **dict.fromkeys(_THREADS, threads)}
+    start = partial(_JudgeProcess, options, hung_s)
+    name = "this machine"
+    cores = [WorkerPlace(name, partial(_started, start, plain)) for _ in range(jobs)]
+    graphics = [
+        WorkerPlace(name, partial(_started, start, {**plain, "CUDA_VISIBLE_DEVICES": gpu}))
+        for gpu in (_gpus() if options.device == "cuda" else ())
+    ]
+    with contextlib.ExitStack() as stack:
+        groups = {
+            on_gpu: stack.enter_context(contextlib.closing(WorkerGroup(places, announce)))
+            for on_gpu, places in ((False, cores), (True, graphics))
+        }
+        yield JudgeProcesses(groups, options)
+
+
+def _started(
+    start: Callable[[Mapping[str, str]], _JudgeProcess],
+    environment: Mapping[str, str],
+    _stopping: threading.Event,
+) -> _JudgeProcess:
+    return start(environment)
+
+
+def _gpus() -> list[str]:
+    """Return the GPUs as ``CUDA_VISIBLE_DEVICES`` names them."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [gpu for gpu in chosen.split(",") if gpu]
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
+class JudgeProcesses:
+    """A `JudgePool` of processes; see `judge_processes`."""
+
+    def __init__(self, groups: Mapping[bool, WorkerGroup[_JudgeProcess]], options: JudgeOptions) -> None:
+        self._groups = groups
+        self._options = options
+        self.ahead = 2 * sum(group.capacity for group in groups.values())
+
+    def takes(self, spec: JudgeSpec) -> bool:
+        """As `JudgePool.takes`: judges that ask no model."""
+        return spec.kind is JudgeKind.LOCAL
+
+    def missing(self, spec: JudgeSpec) -> str | None:
+        """As `JudgePool.missing`."""
+        return missing_requirements(spec, self._options)
+
+    def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
+        """As `JudgePool.submit`."""
+        on_gpu = spec.on_device and self._options.device == "cuda" and self._groups[True].capacity > 0
+        return self._groups[on_gpu].submit(spec, scoring_version(spec, self._options), turns)
+
+
+class _JudgeProcess:
+    """One process; a `JudgeWorker`."""
+
+    def __init__(self, options: JudgeOptions, hung_s: float, environment: Mapping[str, str]) -> None:
+        self._hung_s = hung_s
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _PROGRAM],  # -P: import nothing from the current folder
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for this process, which then ends that one
+                    env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+            except OSError as error:
+                ours.close()
+                raise LiveEvalError(f"a process for judges cannot be started: {error}") from None
+        self._connection = Connection(ours.detach())
+        self._connection.send(JudgingSettings(options=options, secrets=SECRETS.copy()))
+
+    def judge(self, batch: JudgeBatch) -> JudgedBatch:
+        """As `JudgeWorker.judge`."""
+        try:
+            self._connection.send((batch.judge, batch.version, batch.turns))
+            limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
+            if not self._connection.poll(limit_s):
+                raise LiveEvalError(f"a process gave no answer within {limit_s:.0f} s")
+            answer: JudgedBatch = self._connection.recv()
+        except (EOFError, OSError):
+            raise LiveEvalError(self._obituary()) from None
+        return answer
+
+    def end(self) -> None:
+        """As `JudgeWorker.end`."""
+        self._process.kill()  # it only computes, and has nothing to lose
+        self._process.wait()
+
+    def _obituary(self) -> str:
+        """Return how the process ended, in words."""
+        try:
+            status = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return "a process closed its connection"
+        if status == -signal.SIGKILL:
+            return "a process was killed (signal 9), which is what a machine without free memory does"
+        return f"a process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+
+
+def _audio_s(turns: Sequence[JudgedTurn]) -> float:
+    recordings = (audio for turn in turns for audio in (turn.reply, turn.reference, turn.speaker))
+    return sum(audio.duration_ns for audio in recordings if audio is not None) / 1e9

@@ -1,0 +1,237 @@
+"""Workers that judge batches side by side, each with a thread here: processes, or actors of a cluster.
+
+A worker that is lost costs nothing but time: another takes its place and its batch. A batch that loses
+several workers fails.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
+
+from live_eval.errors import LiveEvalError
+from live_eval.judging import Failed, JudgedTurn, JudgeSpec, Need
+from live_eval.scoring.judge_pool import JudgedBatch
+from live_eval.scoring.judge_queue import JudgeQueue, QueuedBatch
+
+__all__ = ["JudgeBatch", "JudgeWorker", "WorkerGroup", "WorkerPlace"]
+
+_STOP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeBatch:
+    """A batch for a worker.
+
+    Args:
+        judge: The judge's name.
+        version: The version under which its scores are stored.
+        turns: The turns, with the audio that the judge uses.
+        answer: Takes the result.
+    """
+
+    judge: str
+    version: str
+    turns: Sequence[JudgedTurn]
+    answer: Future[JudgedBatch] = field(default_factory=Future)
+
+
+class JudgeWorker(Protocol):
+    """A worker that judges one batch at a time."""
+
+    def judge(self, batch: JudgeBatch) -> JudgedBatch:
+        """Judge a batch; raise any error if the worker is lost."""
+        ...
+
+    def end(self) -> None:
+        """End the worker at once, also while it judges. Called by any thread, and more than once."""
+        ...
+
+
+W = TypeVar("W", bound=JudgeWorker)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkerPlace(Generic[W]):
+    """A slot for one worker.
+
+    Args:
+        name: The name of the machine, or of the kind of worker; all slots of a name fail together.
+        start: Starts a worker, or raises any error. The event is set when all workers are to end.
+    """
+
+    name: str
+    start: Callable[[threading.Event], W]
+
+
+class WorkerGroup(Generic[W]):
+    """Workers of one kind, started as batches wait for them.
+
+    Args:
+        places: The slots.
+        announce: Called with a line about each machine on which no worker starts; by several threads.
+        describe: Returns an error in words.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[WorkerPlace[W]],
+        announce: Callable[[str], None],
+        describe: Callable[[BaseException], str] = str,
+    ) -> None:
+        self._free = list(places)
+        self._announce = announce
+        self._describe = describe
+        self._queue = JudgeQueue()
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._workers: list[W] = []
+        self._at_work = 0  # threads that have not given up
+        self._spare: W | None = None  # started to ask it something, not at work yet
+        self.capacity = len(places)
+
+    def ask(self, question: Callable[[W], T]) -> T:
+        """Return what the first worker answers that starts.
+
+        Raises:
+            LiveEvalError: No worker starts.
+        """
+        while True:
+            place = self._free[0]
+            try:
+                worker = self._spare = self._spare or self._start(place)
+                return question(worker)
+            except Exception as error:  # whatever a cluster raises
+                if self._spare is not None:
+                    self._end(self._spare)
+                    self._spare = None
+                why = self._in_words(place, error)
+                self._exclude(place)
+                if not self._free:
+                    raise LiveEvalError(why) from error
+                self._announce(why)
+
+    def submit(self, spec: JudgeSpec, version: str, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
+        """Queue a batch; start another worker while there are fewer workers than batches."""
+        batch = JudgeBatch(spec.name, version, [_only_used(spec, turn) for turn in turns])
+        with self._changed:
+            self._queue.add(QueuedBatch(spec.name, batch, frozenset(spec.packages), spec.effort))
+            if self._free and self._queue.under_way > self._at_work:
+                self._add_worker()
+            self._changed.notify()
+        return batch.answer
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._changed:
+            self._stopping.set()
+            self._changed.notify_all()
+            workers = list(self._workers)
+        for worker in workers:
+            worker.end()
+        for thread in self._threads:
+            thread.join(_STOP_S)
+
+    def _add_worker(self) -> None:
+        """Start the thread of a worker in the next free place."""
+        self._at_work += 1
+        thread = threading.Thread(target=self._work, args=(self._free.pop(0),), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self, place: WorkerPlace[W]) -> None:
+        """Let a worker judge batches, and another in its place if it is lost."""
+        with self._changed:
+            worker, self._spare = self._spare, None
+        me = object()
+        while (task := self._next(me)) is not None:
+            batch: JudgeBatch = task.payload
+            if worker is None:
+                try:
+                    worker = self._start(place)
+                except Exception as error:  # whatever a cluster raises
+                    self._give_up(me, place, self._in_words(place, error))
+                    return
+            try:
+                answer = worker.judge(batch)
+            except Exception as error:
+                self._end(worker)
+                worker = None
+                self._lost(me, self._describe(error))
+                continue
+            with self._changed:
+                self._queue.finished(me)
+            batch.answer.set_result(answer)
+        if worker is not None:
+            self._end(worker)
+
+    def _next(self, worker: object) -> QueuedBatch | None:
+        """Wait for a batch; return None once all workers are to end."""
+        with self._changed:
+            while not self._stopping.is_set():
+                task = self._queue.next_for(worker)
+                if task is not None:
+                    return task
+                self._changed.wait()
+        return None
+
+    def _lost(self, worker: object, why: str) -> None:
+        """Give the batch of a lost worker to another one; fail a batch that has lost several."""
+        with self._changed:
+            given_up = self._queue.lost(worker)
+            self._changed.notify()
+        if given_up is not None:
+            batch: JudgeBatch = given_up.payload
+            failed = Failed(f"{given_up.losses} workers were lost while they judged it: {why}")
+            batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
+
+    def _exclude(self, place: WorkerPlace[W]) -> None:
+        """Start no further workers on a machine."""
+        self._free = [other for other in self._free if other.name != place.name]
+
+    def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
+        """Leave the batch to workers elsewhere; if there are none, say why nothing is judged."""
+        self._announce(why)
+        with self._changed:
+            self._queue.returned(worker)
+            self._at_work -= 1
+            self._exclude(place)
+            abandoned = [] if self._at_work or self._free else self._queue.abandoned()
+            if self._free and not self._at_work:  # the next machine may do
+                self._add_worker()
+            self._changed.notify()
+        for task in abandoned:
+            task.payload.answer.set_result(JudgedBatch((), why, 0.0))
+
+    def _start(self, place: WorkerPlace[W]) -> W:
+        worker = place.start(self._stopping)
+        with self._changed:
+            self._workers.append(worker)
+        if self._stopping.is_set():  # `close` may have missed it
+            worker.end()
+        return worker
+
+    def _end(self, worker: W) -> None:
+        with self._changed:
+            if worker in self._workers:
+                self._workers.remove(worker)
+        worker.end()
+
+    def _in_words(self, place: WorkerPlace[W], error: BaseException) -> str:
+        return f"no worker for judges starts on {place.name}: {self._describe(error)}"
+
+
+def _only_used(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:
+    """Return the turn with the audio that the judge uses, without what was resampled from it."""
+    used = spec.needs | spec.uses
+    return replace(
+        turn,
+        reply=turn.reply if Need.REPLY_AUDIO in used else None,
+        reference=turn.reference if Need.REFERENCE_AUDIO in used else None,
+        speaker=turn.speaker if Need.SPEAKER_AUDIO in used else None,
+    )

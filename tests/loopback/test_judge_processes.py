@@ -1,0 +1,141 @@
+"""Judges in real processes: the scores of one process, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from live_eval.cli._stored_settings import judges_table
+from live_eval.judging import JudgedTurn, Scored
+from live_eval.recording import RunWriter, ScoreReader
+from live_eval.registry import judge
+from live_eval.scoring.judge_processes import JudgeProcesses, judge_processes
+from live_eval.scoring.judge_runner import JudgeOptions
+from live_eval.scoring.runner import score_run
+from live_eval.testing.records import TurnPlan, spoken_turn
+from tests.unit.scoring.test_runner import a_case
+
+JUDGES = ("wer_heard", "rouge_l")
+SPEC = judge("wer_heard")
+TURN = JudgedTurn(turn_id="a", case=a_case("a"), heard_text="Hello there.")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("processes") / "run"
+    with RunWriter.create(path, {"config": {"judges": {"names": list(JUDGES), "jobs": 1000}}}) as writer:
+        for number in range(40):
+            case = replace(a_case(f"{number:02}"), reference_text=f"Hello you, for the time number {number}.")
+            plan = TurnPlan(reply_text=f"Hello {number}.", heard_text="Hello here.", reply_ms=40)
+            writer.commit(spoken_turn(case, plan))
+        writer.end(finished=True)
+    return path
+
+
+def scores(run: Path) -> dict[tuple[str, str], object]:
+    with ScoreReader.open(run) as stored:
+        return {(row.judge, row.turn_id): (row.status, row.values, row.detail) for row in stored.read()}
+
+
+def children() -> list[int]:
+    """Return the processes of judges that this process has."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False
+    )
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if "judge_process" in line]
+
+
+def until(true: Callable[[], object], within_s: float = 30.0) -> None:
+    last = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < last
+        time.sleep(0.05)
+
+
+@contextmanager
+def one_process(hung_s: float = 60.0) -> Iterator[JudgeProcesses]:
+    with judge_processes(1, JudgeOptions(), print, hung_s=hung_s) as pool:
+        [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
+        assert isinstance(answer, Scored)
+        yield pool
+    assert not children()
+
+
+def test_two_processes_give_the_scores_of_one(run: Path) -> None:
+    score_run(run, JUDGES)
+    alone = scores(run)
+    seen: list[tuple[str, int, int]] = []
+    with judge_processes(2, JudgeOptions(), print) as pool:
+        summary = score_run(run, JUDGES, again=True, pool=pool, progress=lambda *told: seen.append(told))
+        assert len(children()) == 2
+    assert scores(run) == alone
+    assert [one.judged for one in summary.judges] == [40, 40]
+    assert seen[-1][1:] == (40, 40)
+    assert not children()
+
+
+def test_a_killed_process_is_replaced_and_its_batch_judged() -> None:
+    with one_process() as pool:
+        [before] = children()
+        os.kill(before, signal.SIGKILL)
+        [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
+        assert isinstance(answer, Scored)
+        assert children() != [before]
+
+
+def test_a_process_that_hangs_is_replaced() -> None:
+    with one_process(hung_s=5.0) as pool:
+        [before] = children()
+        os.kill(before, signal.SIGSTOP)
+        [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
+        assert isinstance(answer, Scored)
+        assert children() != [before]
+
+
+def test_the_block_ends_a_process_that_hangs() -> None:
+    with ExitStack() as stack:
+        pool = stack.enter_context(one_process())
+        [process] = children()
+        os.kill(process, signal.SIGSTOP)
+        pool.submit(SPEC, [TURN])
+        began = time.monotonic()
+        stack.close()
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_ctrl_c_ends_a_scoring_and_its_processes(run: Path) -> None:
+    command = [sys.executable, "-m", "live_eval", "score", str(run), "--again", "--jobs", "2"]
+    scoring = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    workers = Path(f"/proc/{scoring.pid}/task")
+
+    def started() -> list[int]:
+        found: list[int] = []
+        for task in workers.iterdir():
+            found += map(int, (task / "children").read_text().split())
+        return found
+
+    until(started)
+    stopped = started()
+    for worker in stopped:
+        os.kill(worker, signal.SIGSTOP)  # none answers any more
+    scoring.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, said = scoring.communicate(timeout=30)
+    assert scoring.returncode not in (0, None), said
+    assert time.monotonic() - began < 10
+    assert not any(Path(f"/proc/{worker}").exists() for worker in stopped)
+
+
+def test_the_number_of_processes_of_a_stored_run_is_not_used(run: Path) -> None:
+    assert judges_table(run, {}).jobs is None
+    assert judges_table(run, {"judges__jobs": "3"}).jobs == 3
