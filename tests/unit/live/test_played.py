@@ -1,0 +1,38 @@
+"""Recordings that speak in the user's place."""
+
+from __future__ import annotations
+
+from live_eval.audio import Audio
+from live_eval.live.played import PlayedSession
+from live_eval.run.recordings import PlayableCase
+from live_eval.session.speaker import GreetingBegan, GreetingEnded
+from live_eval.testing.records import tone
+from tests.unit.session.test_session import MS, TURN
+
+PAUSE_NS = 600 * MS
+
+
+def session() -> PlayedSession:
+    audio: Audio = tone(1_000)
+    case = PlayableCase(utterance=TURN, audio=audio, warnings=())
+    return PlayedSession(jobs=(), cases=[case], pause_ns=PAUSE_NS)
+
+
+def test_recordings_wait_for_a_greeting_where_they_are_to() -> None:
+    frame = session().speaker().frame(0, 0)
+    assert frame is not None
+    assert frame.began is not None
+    speaker = session().speaker(3_000 * MS)
+    for report, at_ns, speaks in (
+        (None, 0, False),
+        (GreetingBegan(2_000 * MS), 2_000 * MS, False),
+        (None, 4_000 * MS, False),
+        (GreetingEnded(5_000 * MS), 5_000 * MS, False),
+        (None, 5_000 * MS + PAUSE_NS, True),
+    ):
+        if report is not None:
+            speaker.hear(report)
+        frame = speaker.frame(at_ns, at_ns)
+        assert frame is not None
+        assert (frame.began is not None) == speaks
+        assert len(frame.pcm) == len(TURN.frames[0])
