@@ -112,7 +112,7 @@ class WebSocketConnection(asyncio.Protocol):
         data = message.encode() if isinstance(message, str) else message
         if not 125 < len(data) < 65_536:
             return Frame(Opcode.TEXT if text else Opcode.BINARY, data).serialize(mask=True)
-        # A third of the library's time: it asks the system for each mask, and this runs for every frame of audio.
+        # A third of the library's time: it asks the system for each mask. This runs for every frame of audio.
         if not self._masks:
             self._masks = os.urandom(_MASKS_BYTES)
         mask, self._masks = self._masks[:4], self._masks[4:]

@@ -398,8 +398,7 @@ class Timeline:
         """
         for replies in self._replies:
             if replies.turn.barge_in_ns is None and replies.state.answering(at_ns):
-                if replies.turn.t0_ns is not None:  # speech over a greeting is no barge-in
-                    replies.turn.barge_in_ns = at_ns
+                replies.turn.barge_in_ns = None if replies.turn.t0_ns is None else at_ns  # no greeting
                 self._spoken_over.append(replies.state)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:
