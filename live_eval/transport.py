@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.dialect import Dial, Message
+from live_eval.types import StampKind
 
-__all__ = ["Arrival", "AudioTrack", "EncodesFramesAhead", "EncodesMessagesAhead", "LoadsAhead", "Transport"]
+__all__ = [
+    "Arrival",
+    "AudioTrack",
+    "EncodesFramesAhead",
+    "EncodesMessagesAhead",
+    "LoadsAhead",
+    "Stamping",
+    "Transport",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,14 @@ class Arrival:
 
     message: Message
     at_ns: int
+
+
+class Stamping(NamedTuple):
+    """How arrivals were stamped: ``stamps``, ``stamp_error_ns`` and ``clock_steps`` of a `TurnTrace`."""
+
+    kind: StampKind
+    error_ns: int
+    clock_steps: int
 
 
 @runtime_checkable

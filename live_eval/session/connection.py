@@ -27,7 +27,7 @@ from live_eval.dialect import (
 )
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.session.timeline import Timeline
-from live_eval.transport import EncodesFramesAhead, EncodesMessagesAhead, Transport
+from live_eval.transport import EncodesFramesAhead, EncodesMessagesAhead, Stamping, Transport
 from live_eval.types import StampKind
 
 __all__ = ["TICK_NS", "Connection"]
@@ -86,6 +86,9 @@ class Connection:
         self._dialect = dialect
         self._new_transport = transport
         self._first: Transport | None = None
+        self._used: list[Transport] = []  # in the turn under way
+        self._reopening = False  # the dialect may keep frames until its new connection takes them
+        self._kept_ns: list[int] = []  # when these were due
         self._transport: Transport  # from `connect` on
         self._messages_ahead: EncodesMessagesAhead | None = None
         self._frames_ahead: EncodesFramesAhead | None = None
@@ -99,6 +102,7 @@ class Connection:
         self._leaving = False  # what the endpoint says is no part of a turn
         self._tasks: asyncio.TaskGroup  # these two from `open` on
         self._listening: asyncio.Task[None]
+        self._receiving = False  # listening waits for the next arrival
         self._moving: asyncio.Task[None] | None = None
         self._redialling = False  # a new connection is being made; the dialect does not know it yet
         self._nap: asyncio.Task[None] | None = None
@@ -109,19 +113,18 @@ class Connection:
         return self._first.setup_ns if self._first is not None else {}
 
     @property
-    def stamps(self) -> StampKind:
-        """Who stamped what has arrived; this process, where a transport does not say."""
-        return getattr(self._transport, "stamps", StampKind.USER) if self._first else StampKind.USER
+    def stamping(self) -> Stamping:
+        """How the arrivals of the turn were stamped; by this process, where a transport does not say."""
+        kinds = {getattr(each, "stamps", StampKind.USER) for each in self._used}
+        return Stamping(
+            StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER,
+            max((getattr(each, "stamp_error_ns", 0) for each in self._used), default=0),
+            sum(getattr(each, "clock_steps", 0) for each in self._used),
+        )
 
-    @property
-    def stamp_error_ns(self) -> int:
-        """How far off the kernel's stamps may be; 0 where a transport does not say."""
-        return getattr(self._transport, "stamp_error_ns", 0) if self._first else 0
-
-    @property
-    def clock_steps(self) -> int:
-        """How often the wall clock was set; 0 where a transport does not say."""
-        return getattr(self._transport, "clock_steps", 0) if self._first else 0
+    def turn_begins(self) -> None:
+        """Count from here on the connections that a turn uses."""
+        self._used = self._used[-1:]
 
     async def sent_stats(self) -> MediaStats | None:
         """Return what is known of the packets that we sent; None where there is no track."""
@@ -135,7 +138,7 @@ class Connection:
             ConnectError: It could not be opened.
         """
         self._first = transport = self._new_transport(self._clock)
-        self._transport = transport
+        self._transport, self._used = transport, [transport]
         await transport.connect(dial, self._connect_s)
         self._use(transport)
 
@@ -195,14 +198,27 @@ class Connection:
                 for message in departure.messages:
                     if not await self._send(message):  # not logged: its times say all there is
                         return False
-                departure.left_ns = self._clock.now_ns()
+                if self._reopening and not departure.messages:
+                    self._kept_ns.append(departure.tick.deadline_ns)
+                else:
+                    departure.left_ns = self._clock.now_ns()
             elif self._messages_ahead is not None:
                 await self._messages_ahead.drained()
         finally:
             self._settled.set()
+        if departure.left_ns is not None and self._reopening and not self._redialling:
+            self._kept_frames_left()
         if departure.others:
             await self._carry_out(departure.others, departure.tick.deadline_ns)
         return True
+
+    def _kept_frames_left(self) -> None:
+        """Note that the frames which the dialect had kept have left: late, and lag counts them."""
+        now_ns = self._clock.now_ns()
+        for due_ns in self._kept_ns:
+            self._timeline.frame_sent(due_ns, now_ns)
+        self._kept_ns.clear()
+        self._reopening = False
 
     def _encode(self, departure: Departure) -> None:
         departure.encoded = True
@@ -291,8 +307,11 @@ class Connection:
             transport = self._transport
             self._clock.catch_up()
             try:
+                self._receiving = True
                 arrival = await transport.receive()
+                self._receiving = False
             except TransportClosedError as end:
+                self._receiving = False
                 if self._moving is not None:
                     await asyncio.wait((self._moving,))
                 if transport is not self._transport:  # it was replaced
@@ -305,7 +324,10 @@ class Connection:
                 self._timeline.packet_received(arrival)
                 continue
             self._timeline.message_received(arrival.message, arrival.at_ns)
-            await self._carry_out(self._dialect.received(arrival.message, arrival.at_ns), arrival.at_ns)
+            outputs = self._dialect.received(arrival.message, arrival.at_ns)
+            await self._carry_out(outputs, arrival.at_ns)
+            if self._kept_ns and any(isinstance(output, Send) for output in outputs):
+                self._kept_frames_left()
             if (flood := self._timeline.flooded) is not None:
                 await self._stop_listening(flood)
                 return
@@ -344,9 +366,15 @@ class Connection:
         await self._settled.wait()  # a frame that was encoded for the old connection leaves over it
         old = self._transport
         self._use(transport)
+        self._used.append(transport)
+        if self._receiving:  # from the old connection, which may take seconds to close
+            self._receiving = False
+            self._listening.cancel()
+            self._listening = self._tasks.create_task(self._listen())
+        self._tasks.create_task(old.close())
+        await asyncio.sleep(0)  # its goodbye comes before the new connection's first message
         self._redialling = False
-        await self._opened()  # before any audio, and however long the old connection takes to close
-        await old.close()
+        await self._opened()  # before any audio
 
     async def _send(self, message: Message) -> bool:
         """Send, and return whether the connection was still open; `_listen` reports its end."""
@@ -373,7 +401,7 @@ class Connection:
                     if not (self._leaving or self._redialling):
                         if self._moving is not None:  # what it still says is for a connection that goes
                             self._moving.cancel()
-                        self._redialling = True
+                        self._redialling = self._reopening = True
                         self._moving = self._tasks.create_task(self._move())
                 case Close(code, reason):
                     self._closing = True

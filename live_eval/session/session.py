@@ -398,6 +398,8 @@ class Session:
         """End the turn under way and begin another."""
         timeline = self._timeline
         sent = await self._connection.sent_stats()
+        timeline.current.stamping = self._connection.stamping
+        self._connection.turn_begins()
         timeline.next_turn(self._clock.now_ns(), self._reading(), sent, goes_on=goes_on)
         if self._on_turn is not None:
             self._release(_TURNS_KEPT)
@@ -484,7 +486,5 @@ class Session:
         return turn.captured(
             manual=self._turn_mode is TurnMode.MANUAL,
             setup_ns=self._connection.setup_ns if number == 0 else {},
-            stamps=self._connection.stamps,
-            stamp_error_ns=self._connection.stamp_error_ns,
-            clock_steps=self._connection.clock_steps,
+            stamping=turn.stamping or self._connection.stamping,
         )

@@ -36,7 +36,8 @@ from live_eval.session.speaker import (
 )
 from live_eval.session.turn import TurnState
 from live_eval.timing import SPEECH_TAIL_NS, TurnTrace
-from live_eval.types import Failure, SpeechBoundaries, StampKind
+from live_eval.transport import Stamping
+from live_eval.types import Failure, SpeechBoundaries
 
 __all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "RawMessage", "SessionTurn", "Timeline"]
 
@@ -69,6 +70,7 @@ class SessionTurn:
         sent_stats: The transport's counts of our packets since the session began.
         sent_before: The same at the end of the turn before.
         reading: How late the event loop was.
+        stamping: How what arrived was stamped; None until the turn has ended.
     """
 
     state: TurnState
@@ -92,6 +94,7 @@ class SessionTurn:
     sent_stats: MediaStats | None = None
     sent_before: MediaStats | None = None
     reading: ProbeReading | None = None
+    stamping: Stamping | None = None
 
     @property
     def voice_end_ns(self) -> int | None:
@@ -112,18 +115,14 @@ class SessionTurn:
         *,
         manual: bool,
         setup_ns: Mapping[str, int],
-        stamps: StampKind,
-        stamp_error_ns: int,
-        clock_steps: int,
+        stamping: Stamping,
     ) -> TurnCapture:
         """Return the turn as it is recorded.
 
         Args:
             manual: Whether we commit the user's turns.
             setup_ns: How long each step of the connection's setup took; empty for a later turn.
-            stamps: Who stamped what arrived.
-            stamp_error_ns: As in `TurnTrace`.
-            clock_steps: As in `TurnTrace`.
+            stamping: How what arrived was stamped.
         """
         trace = TurnTrace(
             dial_ns=self.begun_ns,
@@ -136,9 +135,9 @@ class SessionTurn:
             frame_sent_ns=np.asarray(self.sent, np.int64),
             barge_in_ns=self.barge_in_ns,
             setup_ns=dict(setup_ns),
-            stamps=stamps,
-            stamp_error_ns=stamp_error_ns,
-            clock_steps=clock_steps,
+            stamps=stamping.kind,
+            stamp_error_ns=stamping.error_ns,
+            clock_steps=stamping.clock_steps,
         )
         if self.reading is not None:
             trace = replace(trace, probe_at_ns=self.reading.at_ns, probe_lag_ns=self.reading.lag_ns)

@@ -20,6 +20,7 @@ from live_eval.session.limits import TurnLimits
 from live_eval.session.timeline import Timeline
 from live_eval.session.turn import TurnState
 from live_eval.testing.fuzz import damaged_message
+from live_eval.transport import Stamping
 from live_eval.types import Case, Modality, StampKind, TurnMode, Variant
 from tests.support.bundled import DIALECTS, GOLDEN, SPECS, frame_samples
 
@@ -85,9 +86,8 @@ class _Conversation:
         self._note(player.close(1000, "bye"))
         self._timeline.end_turn(player.now_ns, None, None)
         for turn in self._timeline.release(0):
-            captured = turn.captured(
-                manual=self._manual, setup_ns={}, stamps=StampKind.USER, stamp_error_ns=0, clock_steps=0
-            )
+            stamping = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
+            captured = turn.captured(manual=self._manual, setup_ns={}, stamping=stamping)
             finish(captured, _CASE, None, repeat=0, attempt=1)
 
     def _step(self, kind: bytes, rest: bytes) -> None:

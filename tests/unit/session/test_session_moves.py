@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,9 +27,9 @@ from live_eval.recording.record import TurnCapture
 from live_eval.session import Session, Utterance
 from live_eval.session.limits import TurnLimits
 from live_eval.testing import FakeClock, MemoryPeer, MemoryTransport, memory_pair
-from live_eval.timing import ResponseStatus
+from live_eval.timing import ResponseStatus, measure
 from live_eval.transport import Transport
-from live_eval.types import SpeechBoundaries, TurnMode
+from live_eval.types import SpeechBoundaries, StampKind, TurnMode
 
 MS = 1_000_000
 FRAME = bytes(640)
@@ -37,6 +38,7 @@ TURN = Utterance(
 )
 LIMITS = TurnLimits(connect_s=5, ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
 AUDIO = ReplyAudio("r", bytes(4_800), Codec(CodecName.PCM16, 24_000))
+AUDIO2 = replace(AUDIO, response_id="r2")
 
 
 class Words:
@@ -62,7 +64,9 @@ class Words:
             "move": [Reconnect()],
             "move soon": [SetTimer("move", at_ns + 100 * MS)],
             "reply": [ResponseStarted("r"), AUDIO, ResponseDone("r", ResponseStatus.COMPLETED)],
+            "reply2": [ResponseStarted("r2"), AUDIO2, ResponseDone("r2", ResponseStatus.COMPLETED)],
             "more": [AUDIO],
+            "ask": [Send("told")],
             "bye": [Close()],
         }
         return outputs[message]
@@ -91,6 +95,28 @@ class Words:
         return {"type": str(message)}
 
 
+class Keeping(Words):
+    """Keeps the user's audio from the request for another connection until that one says ``open``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept: list[Output] | None = None
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        if message == "move":
+            self._kept = []
+        if message == "open":
+            kept, self._kept = self._kept or [], None
+            return kept
+        return super().received(message, at_ns)
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        if self._kept is None:
+            return super().frame(pcm, at_ns)
+        self._kept.append(Send("frame"))
+        return []
+
+
 class Slow:
     """A connection that takes half a second to come about; a `Transport`."""
 
@@ -105,6 +131,21 @@ class Slow:
     async def connect(self, dial: Dial, timeout_s: float) -> None:
         await self._clock.sleep_until(self._clock.now_ns() + 500 * MS)
         await self._inner.connect(dial, timeout_s)
+
+
+class Lingering:
+    """A connection whose endpoint takes its time to close; a `Transport`."""
+
+    track = None
+    setup_ns: Mapping[str, int] = {}
+
+    def __init__(self, clock: Clock, inner: MemoryTransport, closes_in_ns: int) -> None:
+        self._clock, self._inner, self._closes_in_ns = clock, inner, closes_in_ns
+        self.connect, self.send, self.receive = inner.connect, inner.send, inner.receive
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        await self._clock.sleep_until(self._clock.now_ns() + self._closes_in_ns)
+        await self._inner.close(code, reason)
 
 
 Endpoint = Callable[[MemoryPeer, FakeClock], Coroutine[Any, Any, None]]
@@ -126,6 +167,7 @@ async def hold(
     dialect: Words | None = None,
     refuse: ConnectError | None = None,
     turns: int = 1,
+    closes_in_ns: int = 0,
 ) -> tuple[TurnCapture, list[Heard], int]:
     """Return the first turn of a session; connection n is answered by endpoint n, the second one is slow."""
     clock = FakeClock(start_ns=0)
@@ -138,7 +180,7 @@ async def hold(
         heard.append([])
         tasks.append(asyncio.create_task(ears(peer, heard[number])))
         tasks.append(asyncio.create_task(endpoints[min(number, len(endpoints) - 1)](peer, clock)))
-        return Slow(clock, transport) if number else transport
+        return Slow(clock, transport) if number else Lingering(clock, transport, closes_in_ns)
 
     session = Session(dialect or Words(), connect, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     try:
@@ -260,3 +302,50 @@ async def test_nobody_is_waited_for_who_has_gone() -> None:
     endpoint = says((0, "ready"), (1_000, "reply"), ends_at=1_500)
     _, _, ended_ns = await hold([endpoint], dialect=Words(farewell_ns=2_000 * MS))
     assert ended_ns <= 1_540 * MS
+
+
+async def test_the_new_connection_is_read_while_the_old_one_closes() -> None:
+    endpoints = [says((0, "ready"), (300, "move")), says((900, "ask"), (1_500, "reply"))]
+    capture, heard, _ = await hold(endpoints, closes_in_ns=2_000 * MS)
+    assert capture.failure is None
+    assert (900 * MS, "told") in heard[1]
+
+
+async def test_frames_that_the_dialect_kept_for_the_new_connection_were_late() -> None:
+    endpoints = [says((0, "ready"), (700, "move")), says((1_400, "open"), (1_500, "reply"))]
+    capture, heard, _ = await hold(endpoints, dialect=Keeping())
+    assert capture.failure is None
+    late = capture.trace.frame_sent_ns - capture.trace.frame_deadline_ns
+    kept = (capture.trace.frame_deadline_ns > 700 * MS) & (capture.trace.frame_deadline_ns < 1_400 * MS)
+    assert late[~kept].max() == 0
+    assert late[kept].tolist() == list(range(late[kept].max(), 0, -20 * MS))
+    assert kept.sum() == 34
+    assert sum(message == "frame" for _, message in heard[1]) > 34
+    assert measure(capture.trace, []).lag_ns > 400 * MS
+
+
+async def test_stamps_are_those_of_the_connections_that_a_turn_used() -> None:
+    clock = FakeClock(start_ns=0)
+    connections: list[Any] = []
+
+    def connect(_: Clock) -> Any:
+        transport, peer = memory_pair(clock)
+        kinds = [StampKind.KERNEL, StampKind.USER]
+        connection: Any = Lingering(clock, transport, 0)
+        connection.stamps, connection.clock_steps = kinds[len(connections)], len(connections)
+        words = [(0, "ready"), (1_500, "reply"), (2_500, "move")]
+        tasks.append(
+            asyncio.create_task((says(*words) if not connections else says((4_500, "reply2")))(peer, clock))
+        )
+        tasks.append(asyncio.create_task(ears(peer, [])))
+        connections.append(connection)
+        return connection
+
+    tasks: list[asyncio.Task[None]] = []
+    session = Session(Words(), connect, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    captures = await session.converse([TURN] * 2)
+    for task in tasks:
+        task.cancel()
+    assert [each.failure for each in captures] == [None, None]
+    assert [each.trace.stamps for each in captures] == [StampKind.KERNEL, StampKind.USER]
+    assert [each.trace.clock_steps for each in captures] == [0, 1]
