@@ -65,6 +65,20 @@ def test_replies_get_torchmetrics_numbers(judge: Nisqa, package: Callable[[Audio
 
 
 @needs_weights
+@pytest.mark.parametrize("rate_hz", [8_000, 16_000, 22_050, 24_000, 44_100, 48_000])
+def test_the_spectrogram_is_that_of_torchmetrics(judge: Nisqa, rate_hz: int) -> None:
+    from torchmetrics.functional.audio import nisqa
+
+    sound = speechlike(1.7, rate_hz)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # librosa's, of the oldest of its dependencies
+        [theirs] = nisqa._get_librosa_melspec(sound.samples[None], rate_hz, judge._settings)
+    ours = judge._spectrogram(sound).numpy()
+    assert ours.shape == theirs.shape
+    assert abs(ours - theirs).max() < 1e-3
+
+
+@needs_weights
 def test_the_contract(judge: Nisqa) -> None:
     check_judge(NISQA, judge)
 
