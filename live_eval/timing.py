@@ -83,6 +83,8 @@ class TurnTrace:
         t0_ns: Sample 0 of the user's audio is spoken, or None if no frame was due.
         onset_ns: `t0_ns` plus the onset of the user's own sound.
         voice_end_ns: `t0_ns` plus the end of the user's own sound.
+        user_done_ns: The last frame of the user's utterance was due; a manual turn is committed with it. None
+            if it did not leave, and in runs recorded before it was kept.
         boundaries_uncertain: Whether that end is uncertain.
         boundaries: The boundaries of speech in the recording that these marks rest on; None where no
             recording was to be played, and in runs recorded before they were kept.
@@ -116,6 +118,7 @@ class TurnTrace:
     t0_ns: int | None = None
     onset_ns: int | None = None
     voice_end_ns: int | None = None
+    user_done_ns: int | None = None
     boundaries_uncertain: bool = False
     boundaries: SpeechBoundaries | None = None
     frame_deadline_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))

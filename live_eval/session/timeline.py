@@ -78,6 +78,7 @@ class SessionTurn:
     wall_ns: int
     t0_ns: int | None = None
     onset_ns: int | None = None
+    user_done_ns: int | None = None
     boundaries: SpeechBoundaries | None = None
     barge_in_ns: int | None = None
     expects_answer: bool = True
@@ -129,6 +130,7 @@ class SessionTurn:
             t0_ns=self.t0_ns,
             onset_ns=self.onset_ns,
             voice_end_ns=self.voice_end_ns,
+            user_done_ns=self.user_done_ns,
             boundaries_uncertain=self.boundaries is not None and self.boundaries.uncertain,
             boundaries=self.boundaries,
             frame_deadline_ns=np.asarray(self.deadlines, np.int64),
@@ -377,16 +379,14 @@ class Timeline:
         self._user_speaks(turn)
 
     def utterance_ended(self, ended: UtteranceEnded, began_ns: int, at_ns: int) -> None:
-        """Note that the user's turn is complete (and committed, where we commit).
-
-        `began_ns` is the `t0_ns` of the utterance.
-        """
+        """Note that the utterance that began at `began_ns` is complete (and committed, where we commit)."""
         turn = self.current
         if turn.boundaries is None or began_ns != turn.t0_ns:
             turn.boundaries = self._extended(turn, began_ns, ended.boundaries)
             self._user_speaks(turn)
         self._wire.keep(TurnReport, at_ns, "user_done", {})
         turn.state.user_done(at_ns)
+        turn.user_done_ns = next(reversed(turn.deadlines), None)
         self._answering = True
 
     def interrupted(self, at_ns: int) -> None:

@@ -2,7 +2,8 @@
 
 The same recordings are played with the endpoint's detector and with a manual commit after the last frame, and
 paired by case and repetition. A manual turn knows from the data where the turn ends; the difference is what
-not knowing costs.
+not knowing costs. The recording may go on after the speech: what the commit waits for beyond the frame that
+holds the end of speech is subtracted from the manual turn.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
         ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason``
         where one is missing, and all of this ``without_flagged`` turns. Those of ``voice_to_voice`` stand at
         the top, all under ``metrics``. And the responses that the detector began too early (``premature``),
-        and the turns that only one side has (``unpaired``).
+        and the turns that only one side has (``unpaired``). Manual values are less their wait.
     """
     figures = {name: _cost(name, detector, manual) for name in COSTED}
     sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]
@@ -45,11 +46,24 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
 
 def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
-    ours, theirs = latency_values(name, manual), latency_values(name, detector)
+    tails = {turn.turn_id: _tail_ms(turn) for turn in manual}
+    ours = {key: value - tails[key] for key, value in latency_values(name, manual).items()}
+    theirs = latency_values(name, detector)
     pairs = [turn for turn in detector if turn.turn_id in ours and turn.turn_id in theirs]
     late = {turn.turn_id for turn in (*detector, *manual) if turn.timing.flagged}
     clear = [turn for turn in pairs if turn.turn_id not in late]
     return {**_paired(pairs, ours, theirs), "without_flagged": _paired(clear, ours, theirs)}
+
+
+def _tail_ms(turn: TurnRecord) -> float:
+    """Return how long the commit waited beyond the frame that holds the end of speech; 0 where unknown."""
+    trace = turn.trace
+    if trace.user_done_ns is None or trace.voice_end_ns is None:
+        return 0.0
+    due = trace.frame_deadline_ns
+    holds = due[due >= trace.voice_end_ns]
+    held_ns = int(holds[0]) if len(holds) else trace.user_done_ns
+    return max(0, trace.user_done_ns - held_ns) / 1e6
 
 
 def _paired(

@@ -95,6 +95,19 @@ def test_the_latency_of_eva_counts_from_the_end_of_the_users_audio() -> None:
     assert eva_latency(evidence()).reason == "the user's recording is not there"
 
 
+@pytest.mark.parametrize("speed", [1.0, 0.5, 2.0])
+def test_the_latency_of_eva_counts_from_the_end_of_the_audio_as_it_was_played(speed: float) -> None:
+    file_ms = SPEECH_MS + 350
+    known = evidence(TurnPlan(first_byte_ms=500), user_audio_ns=file_ms * MS)
+    t0_ns = known.turn.trace.t0_ns
+    assert t0_ns is not None
+    due = t0_ns + np.arange(20, round(file_ms / speed) + 20, 20, dtype=np.int64) * MS
+    trace = replace(known.turn.trace, frame_deadline_ns=due, user_done_ns=int(due[-1]))
+    played = replace(known, turn=replace(known.turn, trace=trace))
+    expected_ms = 500 + SPEECH_MS - file_ms / speed
+    assert eva_latency(played).ns == pytest.approx(expected_ms * MS, abs=20 * MS)
+
+
 def test_delays_after_the_response_is_asked_for_or_created() -> None:
     turn = spoken_turn(a_case(0), TurnPlan(first_byte_ms=500))
     assert turn.trace.voice_end_ns is not None

@@ -242,6 +242,20 @@ def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out()
     assert endpointing_cost([], manual)["reason"] == "no values"
 
 
+def test_silence_after_the_speech_is_no_part_of_the_endpointing_cost() -> None:
+    def waits(turn: TurnRecord, tail_ms: int) -> TurnRecord:
+        end_ns = turn.trace.voice_end_ns
+        assert end_ns is not None
+        due = end_ns + np.array([-15, 5, 5 + tail_ms, 5 + tail_ms + 20], np.int64) * 1_000_000
+        return replace(turn, trace=replace(turn.trace, frame_deadline_ns=due, user_done_ns=int(due[2])))
+
+    detector = turns_at(later(TIMES, 480))
+    manual = [waits(turn, 330) for turn in turns_at([at + 330 for at in TIMES])]
+    found, known = endpointing_cost(detector, manual), endpointing_cost(detector, turns_at(TIMES))
+    assert found["difference_ms"] == pytest.approx(known["difference_ms"], abs=0.01)
+    assert found["manual_ms"] == pytest.approx(known["manual_ms"], abs=0.01)
+
+
 class CountingRecogniser:
     """Counts what it recognises."""
 
