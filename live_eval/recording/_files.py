@@ -17,18 +17,12 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.errors import StoreError
+from live_eval.text.files import kind_of_file
 
 __all__ = ["is_own_file", "lost_audio", "own_file", "own_folder", "own_name", "read_sound"]
 
 _MOST_SAMPLES = 1 << 28
 """The most in a turn's audio, over all channels: 1.5 hours of both sides. FLAC packs silence very small."""
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def own_file(folder: Path, path: Path) -> Path:
@@ -47,7 +41,7 @@ def own_file(folder: Path, path: Path) -> Path:
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISREG(mode):
-        raise StoreError(f"{path}: expected a file, found {_KINDS.get(stat.S_IFMT(mode), 'something else')}")
+        raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}")
     return path
 
 

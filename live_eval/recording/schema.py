@@ -12,7 +12,9 @@ import contextlib
 import functools
 import os
 import re
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.recording._encoding import in_one_line, in_the_way, without_secrets
 from live_eval.recording._files import own_file
+from live_eval.text.files import open_regular, private_opener
 
 __all__ = [
     "AUDIO_FOLDER",
@@ -238,6 +241,10 @@ _BUSY_TIMEOUT_S = 30.0
 _LARGEST_BYTES = 1 << 26
 """The most in a row: four of the largest messages that a connection takes. SQLite would allow a gigabyte."""
 _UNREADABLE = (sqlite3.Error, UnicodeError)  # the latter if SQLite quotes a damaged schema
+_ANY_READ = "SELECT count(*) FROM sqlite_master"
+_NEEDS_ROLLBACK = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
+_MOST_COPIED_BYTES = 1 << 34
+_JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
 _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
@@ -382,15 +389,64 @@ def sync_folder(folder: Path) -> None:
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    """Open a database for reading, once the transaction of a process that was killed is undone.
+    """Open a database for reading, and leave its folder as it is.
 
-    SQLite undoes it from the journal when the file is next read, but not over a connection that cannot write.
+    A process that was killed may have left half a transaction, which SQLite undoes from the journal when the
+    file is next read, but not over a connection that cannot write. It is undone in a private copy.
     """
-    if os.path.lexists(path.with_name(f"{path.name}-journal")):
-        db = _raw(path, "?mode=rw")
-        with contextlib.suppress(sqlite3.Error), closing(db):  # reading will say what is wrong
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return _raw(path, "?mode=ro")
+    db = _raw(path, "?mode=ro")
+    if not os.path.lexists(path.with_name(f"{path.name}-journal")):
+        return db
+    try:
+        db.execute(_ANY_READ).fetchone()
+        return db
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "") not in _NEEDS_ROLLBACK:
+            return db  # the caller reads, and says what is wrong
+    db.close()
+    return _recovered(path)
+
+
+def _recovered(path: Path) -> sqlite3.Connection:
+    """Return a connection to a copy of a database whose last transaction is undone."""
+    with tempfile.TemporaryDirectory(prefix="live-eval-") as folder:
+        copy = Path(folder) / path.name
+        for suffix in ("", "-journal"):
+            _copy(path.with_name(path.name + suffix), Path(f"{copy}{suffix}"))
+        db = _raw(copy, "?mode=rw")
+        with contextlib.suppress(sqlite3.Error):  # reading will say what is wrong
+            db.execute(_ANY_READ).fetchone()
+        db.execute("PRAGMA query_only = ON")
+        return db  # which keeps the copy until it is closed, though the folder is gone
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
+            if os.fstat(file.fileno()).st_size > _MOST_COPIED_BYTES:
+                raise StoreError(f"{source}: expected at most {_MOST_COPIED_BYTES >> 30} GiB to copy")
+            shutil.copyfileobj(file, copy)
+    except OSError as error:
+        raise StoreError(f"{source}: cannot be copied to undo a transaction: {error.strerror}") from None
+
+
+def _check_journal(path: Path) -> None:
+    """Refuse a journal that names another file: SQLite would delete that file.
+
+    A transaction over several databases leaves such a journal (sqlite.org/atomiccommit.html, 5); live-eval
+    makes none. The name stands at the end, before this mark.
+
+    Raises:
+        StoreError: It names one, or cannot be read.
+    """
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
+            end = file.read()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+    if end == _JOURNAL_MARK:
+        raise StoreError(f"{path}: expected the journal of one database, but it names another file")
 
 
 def _raw(path: Path, query: str = "") -> sqlite3.Connection:
@@ -398,6 +454,8 @@ def _raw(path: Path, query: str = "") -> sqlite3.Connection:
         beside = path.with_name(path.name + suffix)
         if os.path.lexists(beside):
             own_file(path.parent, beside)
+            if suffix == "-journal":
+                _check_journal(beside)
     try:
         # Opened and used by different threads, but only by one at a time.
         db = sqlite3.connect(

@@ -1,11 +1,17 @@
-"""Text files, CSV rows, atomic writes and private folders."""
+"""Text files, CSV rows, atomic writes, private folders, and files that somebody else may have made.
+
+A folder from somebody else may hold links, pipes and devices in the place of files: `open_regular` opens
+none of them, and `atomic_write` writes through none if it is given `links=False`.
+"""
 
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,9 +23,12 @@ __all__ = [
     "atomic_write",
     "csv_line",
     "flattened",
+    "kind_of_file",
+    "open_regular",
     "private_file",
     "private_folder",
     "private_opener",
+    "read_regular",
     "read_rows",
     "read_text",
 ]
@@ -28,6 +37,14 @@ __all__ = [
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFLNK: "a link",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def csv_line(cells: Iterable[object]) -> str:
@@ -70,6 +87,58 @@ def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield from flattened(inner, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", inner
+
+
+def kind_of_file(mode: int) -> str:
+    """Return what a path with this `st_mode` is, in words, if it is no regular file."""
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def open_regular(path: Path, *, links: bool = True) -> io.BufferedReader:
+    """Open a regular file for reading.
+
+    Opening a pipe waits until somebody writes, reading some devices never ends, and opening others does
+    something.
+
+    Args:
+        path: The file.
+        links: Whether the path may be a symbolic link to a regular file.
+
+    Raises:
+        OSError: It is missing, cannot be read, or is no regular file.
+    """
+    _check_regular(os.stat(path, follow_symlinks=links), path)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        _check_regular(os.fstat(descriptor), path)  # it may have been replaced meanwhile
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _check_regular(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, f"expected a file, found {kind_of_file(found.st_mode)}", str(path))
+
+
+def read_regular(path: Path, most_bytes: int, *, links: bool = True) -> bytes:
+    """Return the content of a regular file.
+
+    Args:
+        path: The file.
+        most_bytes: The longest content that is read.
+        links: As for `open_regular`.
+
+    Raises:
+        OSError: As `open_regular`, or it is longer than `most_bytes`.
+    """
+    with open_regular(path, links=links) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
+    return content
 
 
 def read_text(path: Path) -> str:
@@ -123,25 +192,30 @@ def read_rows(
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, *, links: bool = True) -> Iterator[Path]:
     """Write atomically: yield a temporary file that replaces `path` on success, and is removed on failure.
 
-    Symlinks, devices and pipes are written through and never replaced: ``/dev/stdout`` is a symlink, and may
-    point to a file. A new file is a `private_file`; one that exists keeps its mode.
+    A new file is a `private_file`; one that exists keeps its mode.
+
+    Args:
+        path: The file.
+        links: Whether the user chose the path. Symlinks, devices and pipes are then written through and
+            never replaced: ``/dev/stdout`` is a symlink, and may point to a file. Otherwise the path lies in
+            a folder that somebody else may have filled, and the new file replaces whatever is there.
 
     Raises:
         OSError: The temporary file cannot be made, or cannot replace `path`.
     """
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    if links and (path.is_symlink() or (path.exists() and not path.is_file())):
         yield path
         return
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)  # a symlink of that name would be written through
-    private_file(part)
+    os.close(private_opener(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     try:
-        if path.exists():
-            with suppress(OSError):  # somebody else's file, in a folder of ours
-                part.chmod(path.stat().st_mode & 0o777)
+        with suppress(OSError):  # there is none, or it is somebody else's, in a folder of ours
+            if stat.S_ISREG(mode := path.lstat().st_mode):
+                part.chmod(mode & 0o777)
         yield part
         part.replace(path)
     except BaseException:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -99,15 +102,66 @@ os._exit(9)
 """
 
 
-def test_what_a_killed_process_left_half_written_is_undone_for_readers(tmp_path: Path) -> None:
-    with ScoreStore.open(tmp_path) as store:
+def killed_while_writing(folder: Path) -> bytes:
+    """Leave a database in a folder with half a transaction; return its journal."""
+    with ScoreStore.open(folder) as store:
         store.put("bleu", "1", "a", Scored({"": 1.0}))
-    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, tmp_path / SCORES_FILE], check=False)
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, folder / SCORES_FILE], check=False)
     assert killed.returncode == 9
-    assert (tmp_path / f"{SCORES_FILE}-journal").stat().st_size
+    return (folder / f"{SCORES_FILE}-journal").read_bytes()
+
+
+def test_readers_undo_half_a_transaction_in_a_copy(tmp_path: Path) -> None:
+    assert killed_while_writing(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with ScoreReader.open(tmp_path) as scores:
         assert [row.turn_id for row in scores.read()] == ["a"]
+        assert [row.turn_id for row in scores.read()] == ["a"], "though the copy's folder is gone"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_writer_undoes_half_a_transaction(tmp_path: Path) -> None:
+    assert killed_while_writing(tmp_path)
+    ScoreStore.open(tmp_path).close()
     assert [path.name for path in tmp_path.iterdir()] == [SCORES_FILE]
+    with ScoreReader.open(tmp_path) as scores:
+        assert [row.turn_id for row in scores.read()] == ["a"]
+
+
+def naming(journal: bytes, victim: Path) -> bytes:
+    """Return a journal that names a super-journal, as SQLite writes it (`writeSuperJournal` of its pager)."""
+    name = os.fsencode(victim)
+    lock_page = (2**30 // 4096 + 1).to_bytes(4)
+    return b"".join(
+        [
+            journal,
+            lock_page,
+            name,
+            len(name).to_bytes(4),
+            sum(name).to_bytes(4),
+            bytes.fromhex("d9d505f920a163d7"),
+        ]
+    )
+
+
+def test_a_journal_that_names_another_file_is_refused(tmp_path: Path) -> None:
+    victim = tmp_path / "thesis.txt"
+    folder = tmp_path / "run"
+    folder.mkdir()
+    journal = folder / f"{SCORES_FILE}-journal"
+    forged = naming(killed_while_writing(folder), victim)
+    victim.write_text("years of work")
+    journal.write_bytes(forged)
+    shutil.copytree(folder, tmp_path / "opened by sqlite")
+    with closing(sqlite3.connect(tmp_path / "opened by sqlite" / SCORES_FILE)) as db:
+        db.execute("SELECT * FROM scores").fetchall()
+    assert not victim.exists(), "what SQLite does"
+    victim.write_text("years of work")
+    for opened in (ScoreReader.open, ScoreStore.open):
+        with pytest.raises(StoreError, match="names another file"):
+            opened(folder)
+    assert victim.read_text() == "years of work"
+    assert journal.read_bytes() == forged
 
 
 def test_another_schema_version_and_another_file_are_refused(tmp_path: Path) -> None:
