@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli._options import print_json
+from live_eval.cli._screen import console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,9 +37,7 @@ def output_console() -> Console:
 
     Automatic highlighting (of numbers, for example) is off.
     """
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
+    return console(width=None if sys.stdout.isatty() else _UNBROKEN, highlight=False)
 
 
 def fields_of(value: object, *names: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import IO, Any, TypeAlias
 
 import click
 
+from live_eval.cli._screen import raw
 from live_eval.errors import UsageError
 from live_eval.text.files import atomic_write
 
@@ -175,7 +176,7 @@ def open_output(output: Path) -> Iterator[IO[str]]:
         UsageError: The file cannot be written.
     """
     if output == STDOUT:
-        yield sys.stdout
+        yield sys.stdout if sys.stdout.isatty() else raw(sys.stdout)
         return
     try:
         with atomic_write(output) as place, place.open("w", encoding="utf-8", newline="") as file:

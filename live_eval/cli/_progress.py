@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -17,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from live_eval.cli._screen import console
 from live_eval.recording.record import TurnRecord
 
 __all__ = ["RunProgress", "ScoringProgress"]
@@ -26,7 +26,7 @@ class RunProgress:
     """The progress bar of a run: turns, rate, failures, time left. An `Observer`."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -95,7 +95,7 @@ class ScoringProgress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=console(stderr=True),
             refresh_per_second=4,
         )
         self._tasks: dict[str, TaskID] = {}

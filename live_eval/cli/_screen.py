@@ -1,4 +1,4 @@
-"""Redaction of terminal output: prints, warnings, logs and tracebacks show no secret."""
+"""Terminal output: it shows no secret, and passes no control characters of somebody else."""
 
 from __future__ import annotations
 
@@ -7,29 +7,67 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from live_eval.redaction import SECRETS
+from live_eval.text.wording import printable
 
-__all__ = ["without_secrets"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["console", "raw", "without_secrets"]
 
 
 class _Screen:
-    """A text stream that redacts the secrets that `SECRETS` knows."""
+    """A text stream that redacts the secrets that `SECRETS` knows, and replaces control characters.
 
-    def __init__(self, stream: IO[str]) -> None:
+    Args:
+        stream: The stream.
+        raw: Whether control characters pass.
+    """
+
+    def __init__(self, stream: IO[str], *, raw: bool = False) -> None:
         self._stream = stream
+        self._raw = raw
 
     def write(self, text: str) -> int:
-        self._stream.write(SECRETS.text(text))
+        public = SECRETS.text(text)
+        self._stream.write(public if self._raw else printable(public))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
 
+    @property
+    def rich_proxied_file(self) -> _Screen:
+        """The stream for what writes control characters of its own; rich looks for this name."""
+        return self if self._raw else _Screen(self._stream, raw=True)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def console(*, stderr: bool = False, width: int | None = None, highlight: bool = True) -> Console:
+    """Return a console of rich that passes no control characters of what it prints.
+
+    The arguments are those of `rich.console.Console`.
+    """
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+    return SafeConsole(stderr=stderr, width=width, highlight=highlight)
+
+
+def raw(stream: IO[str]) -> IO[str]:
+    """Return a stream for data, whose control characters are to stay as they are."""
+    data: IO[str] = getattr(stream, "rich_proxied_file", stream)
+    return data
 
 
 @contextmanager

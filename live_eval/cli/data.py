@@ -12,6 +12,7 @@ import click
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.cli import FAILED, _options
 from live_eval.cli._listing import counts_in_words, figure_table, output_console
+from live_eval.cli._screen import console
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
 from live_eval.errors import UsageError
 
@@ -98,10 +99,9 @@ def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check_with_progress(dataset: DataSet, max_s: float) -> DataReport:
-    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=console(stderr=True), transient=True) as progress:
         task = progress.add_task("reading", total=None)
         return check(
             dataset,

@@ -15,6 +15,7 @@ from live_eval.cli import _options
 from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._recipients import print_key
+from live_eval.cli._screen import console
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import list_devices
@@ -121,7 +122,7 @@ def _screen(plan: Plan, *, plain: bool) -> Iterator[Screen]:
         yield Lines(click.echo)
         return
     keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL)
-    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys) as screen:
+    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys, console()) as screen:
         yield screen
 
 

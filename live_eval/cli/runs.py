@@ -143,8 +143,10 @@ def _one(folder: Path) -> FoundFolder:
     """Return a folder that is itself a run or a campaign.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is neither, or a link.
     """
+    if folder.is_symlink():
+        raise UsageError(f"{folder}: is a link; to delete what it leads to, name {folder.resolve()}")
     found = [each for each in _found([folder]) if each.path == folder.resolve()]
     if not found:
         raise UsageError(f"{folder}: expected the folder of a run or of a campaign")
@@ -178,6 +180,8 @@ def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
 
     for each in folders:
         for file in [*each.path.glob(RUN_FILE), *each.path.glob(f"*/{RUN_FILE}")]:
+            if file.parent.is_symlink():
+                continue
             with contextlib.suppress(StoreError), RunReader.open(file.parent) as run:
                 for head in run.heads():
                     yield head.case

@@ -11,6 +11,7 @@ import click
 
 from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
+from live_eval.cli._screen import console
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeSpec, OptionSpec
 from live_eval.redaction import mask_halves
@@ -183,7 +184,6 @@ def _row(spec: WeightsSpec, judges: list[str], *, checked: bool) -> dict[str, An
 
 
 def _fetch_with_progress(spec: WeightsSpec, *, again: bool) -> FoundWeights:
-    from rich.console import Console
     from rich.markup import escape
     from rich.progress import (
         BarColumn,
@@ -201,7 +201,7 @@ def _fetch_with_progress(spec: WeightsSpec, *, again: bool) -> FoundWeights:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bars:
         tasks = {
             file.name: bars.add_task(escape(file.name), total=None, visible=False) for file in spec.files
         }

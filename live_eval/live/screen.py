@@ -44,7 +44,7 @@ class LiveScreen:
     Args:
         title: What is talked to.
         keys: What the keys do, as shown at the bottom.
-        console: Where; the terminal by default.
+        console: Where.
     """
 
     def __init__(self, title: str, keys: str, console: Console | None = None) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "natural_order",
     "one_line",
     "plain_typography",
+    "printable",
     "significant",
     "stamped_by",
 ]
@@ -21,6 +22,8 @@ __all__ = [
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
 )
+# C0 and C1 but for tab and line feed, and the controls of writing direction.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Typographic variants of one key; NFKC leaves them, or turns them into a space (´).
 _PLAIN = str.maketrans(
     {
@@ -75,8 +78,18 @@ def one_line(text: str) -> str:
     >>> one_line("a\\r\\n b\\x00")
     'a b'
     """
-    line = " ".join(text.split())
-    return "".join(letter for letter in line if unicodedata.category(letter) != "Cc")
+    return _CONTROLS.sub("", " ".join(text.split()))
+
+
+def printable(text: str) -> str:
+    """Return text whose control characters, but for tabs and line ends, are replaced by U+FFFD.
+
+    In a terminal they move the cursor, write to the clipboard (OSC 52) or reverse what is read.
+
+    >>> printable("a\\x1b]52;c;aGk=\\x07b")
+    'a�]52;c;aGk=�b'
+    """
+    return text if text.isprintable() else _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def markdown_text(text: str) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from live_eval.errors import UsageError
 from live_eval.recording import own_file
 from live_eval.text.files import atomic_write
+from live_eval.text.wording import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -45,9 +46,17 @@ def page_template(path: Path, **filters: Callable[..., str]) -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     environment.filters.update(filters)
     return environment.get_template(path.name)
+
+
+def _printable(value: Any) -> Any:
+    """Return what a template prints, without control characters that somebody else may have written."""
+    if isinstance(value, Markup):
+        return Markup(printable(value))  # escaped before
+    return printable(value) if isinstance(value, str) else value
 
 
 def inline_script(files: Sequence[Path]) -> InlineScript:
