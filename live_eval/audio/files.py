@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
-from live_eval.text.files import private_file
+from live_eval.text.files import open_regular, private_file
 
 __all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
 
@@ -157,7 +157,7 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
             yield file
         return
     size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
-    with path.open("rb") as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
+    with open_regular(path) as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
         content[chunk.at - 4 : chunk.at] = size  # in memory alone
         with _Stream(content) as file:
             yield file
@@ -213,7 +213,7 @@ class _DataChunk:
 def _data_chunk(path: Path) -> _DataChunk | None:
     """Find the data chunk of a RIFF file; None for other files."""
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         header = file.read(12)
         if header[:4] != b"RIFF" or header[8:] != b"WAVE":
             return None

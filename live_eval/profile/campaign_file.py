@@ -48,6 +48,8 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
         raise StoreError(
             f"{folder / CAMPAIGN_FILE}: expected a list of points, each with the folder name of its run"
         )
+    if len({point["run"] for point in points}) < len(points):
+        raise StoreError(f"{folder / CAMPAIGN_FILE}: expected points with different runs, found one twice")
     return facts
 
 

@@ -128,6 +128,8 @@ def read_campaign(folder: Path) -> CampaignRecord:
 def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
     path = folder / str(facts["run"])
     try:
+        if path.is_symlink():
+            raise StoreError(f"{path}: expected the folder of a run, found a link")
         with RunReader.open(path) as run:
             return PointRecord(
                 facts=facts,

@@ -11,11 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from live_eval.audio import Audio
 from live_eval.speech.recognition import Recogniser, Word
-from live_eval.text.files import atomic_write
+from live_eval.text.files import atomic_write, read_regular
 
 __all__ = ["WORDS_FILE", "ReplyWords"]
 
 WORDS_FILE = "words.json"
+_MOST_BYTES = 1 << 28
 
 _KEPT: TypeAdapter[dict[str, tuple[Word, ...]]] = TypeAdapter(dict[str, tuple[Word, ...]])
 
@@ -33,7 +34,7 @@ class ReplyWords:
         self._recogniser = recogniser
         self._kept: dict[str, tuple[Word, ...]] = {}
         with contextlib.suppress(OSError, ValidationError):
-            self._kept = _KEPT.validate_json(self._path.read_bytes())
+            self._kept = _KEPT.validate_json(read_regular(self._path, _MOST_BYTES, links=False))
         self._new = False
 
     def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
@@ -52,6 +53,6 @@ class ReplyWords:
     def keep(self) -> None:
         """Write what is new."""
         if self._new:
-            with contextlib.suppress(OSError), atomic_write(self._path) as part:
+            with contextlib.suppress(OSError), atomic_write(self._path, links=False) as part:
                 part.write_bytes(_KEPT.dump_json(self._kept))
             self._new = False

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from live_eval.errors import StoreError
+from live_eval.recording._files import is_own_file, own_name
 from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS
-from live_eval.text.files import atomic_write
+from live_eval.text.files import atomic_write, read_regular
 
 __all__ = ["DUPLEX_CAMPAIGN", "LATENCY_CAMPAIGN", "CampaignDocument", "names_a_run"]
+
+_MOST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class CampaignDocument:
 
     def is_in(self, folder: Path) -> bool:
         """Return whether a folder holds such a campaign and no run."""
-        return (folder / self.file_name).is_file() and not (folder / RUN_FILE).exists()
+        return is_own_file(folder, folder / self.file_name) and not (folder / RUN_FILE).exists()
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return what it says.
@@ -42,7 +46,8 @@ class CampaignDocument:
         """
         path = folder / self.file_name
         try:
-            facts = json.loads(path.read_text("utf-8"))
+            text = read_regular(path, _MOST_BYTES, links=False).decode()
+            facts = json.loads(text, parse_constant=_finite, parse_float=_finite)
         except OSError as error:
             raise StoreError(f"{folder}: expected a {self.what}, but {path.name}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
@@ -61,7 +66,7 @@ class CampaignDocument:
         path = folder / self.file_name
         document = {"schema": self.schema, **facts}
         try:
-            with atomic_write(path) as part:
+            with atomic_write(path, links=False) as part:
                 part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
@@ -71,6 +76,16 @@ LATENCY_CAMPAIGN = CampaignDocument("campaign.json", 1, "campaign")
 DUPLEX_CAMPAIGN = CampaignDocument("duplex.json", 1, "duplex campaign")
 
 
+def _finite(text: str) -> float:
+    """Return a number; Python's JSON has others than JSON."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"expected a finite number, found {text}")
+    return number
+
+
 def names_a_run(name: object) -> bool:
     """Return whether a value names a folder in the campaign's folder, and is not a path elsewhere."""
-    return isinstance(name, str) and Path(name).name == name
+    try:
+        return isinstance(name, str) and bool(own_name(name))
+    except ValueError:
+        return False

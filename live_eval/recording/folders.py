@@ -33,8 +33,10 @@ class FoundFolder:
 def find_folders(roots: Iterable[Path]) -> list[FoundFolder]:
     """Return the runs and campaigns in folders, each once, the last folder by name first.
 
+    Links inside these folders are not followed: a folder from somebody else may link to any other.
+
     Args:
-        roots: Folders of runs and campaigns, or such folders with others in them.
+        roots: Folders of runs and campaigns, or such folders with others in them; they may be links.
     """
     return list({found.path: found for root in roots for found in _search(root.resolve())}.values())
 
@@ -71,6 +73,7 @@ def _in(folder: Path) -> Iterator[FoundFolder]:
 
 def _folders_in(folder: Path) -> list[Path]:
     try:
-        return sorted((each for each in folder.iterdir() if each.is_dir()), reverse=True)
+        inside = (each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
+        return sorted(inside, reverse=True)
     except OSError:
         return []

@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from live_eval.errors import AudioError, FailureKind
-from live_eval.text.files import private_folder
+from live_eval.text.files import open_regular, private_folder
 from live_eval.types import Case, SpeechBoundaries
 
 __all__ = ["BoundaryCache"]
@@ -87,7 +87,7 @@ def _recording_key(case: Case) -> str:
 
 def _sha256(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         kind = FailureKind.AUDIO_UNREADABLE if os.path.exists(path) else FailureKind.AUDIO_MISSING

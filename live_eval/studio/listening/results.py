@@ -22,8 +22,11 @@ from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import installed_judges
 from live_eval.studio.listening.plan import ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
+from live_eval.text.files import read_regular
 
 __all__ = ["results_json"]
+
+_MOST_ARENA_BYTES = 1 << 26
 
 
 def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
@@ -144,7 +147,9 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
     """Yield the verdicts on these runs in the files that ``live-eval arena`` wrote next to them."""
     for path in sorted(folder.glob("arena-*.jsonl")):
         try:
-            heading, *rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+            heading, *rows = [
+                orjson.loads(line) for line in read_regular(path, _MOST_ARENA_BYTES).splitlines()
+            ]
             if heading.get("judge") is None or not set(names) <= set(heading["runs"]):
                 continue
             verdicts = {
