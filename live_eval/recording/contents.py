@@ -30,6 +30,7 @@ from live_eval.recording.schema import (
 __all__ = [
     "CAMPAIGN_FORMS",
     "FolderForms",
+    "begun_campaign",
     "check_new",
     "files_in",
     "holds_recordings",
@@ -129,6 +130,18 @@ def holds_recordings(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in (RUN_FILE, SCORES_FILE)) or bool(
         recorded_files(folder, *_OF_ATTEMPTS)
     )
+
+
+def begun_campaign(folder: Path) -> str | None:
+    """Return which folder of `CAMPAIGN_FORMS` a campaign left that was killed before it wrote its document.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    for name, forms in CAMPAIGN_FORMS.items():
+        if _holds_only(folder / name, forms) and any((folder / name).rglob("*.*")):
+            return name
+    return None
 
 
 def check_new(

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
-from live_eval.recording.contents import holds_recordings
+from live_eval.recording.contents import begun_campaign, holds_recordings
 
 __all__ = ["FolderKind", "FoundFolder", "find_folders", "kind_of"]
 
 FolderKind: TypeAlias = Literal["run", "campaign", "duplex"]
+_BEGUN: dict[str, FolderKind] = {"inputs": "campaign", "stimuli": "duplex"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class FoundFolder:
 
     Args:
         path: Where it is, resolved.
-        kind: What it holds. What is left of a damaged run counts as a run, so that it can be deleted.
+        kind: What it holds. The remains of a damaged run count as a run, and those of a campaign that was
+            killed before it wrote its document as a campaign, so that they can be deleted.
         campaign: The folder of the campaign whose run it is; None for others.
     """
 
@@ -48,7 +50,9 @@ def kind_of(folder: Path) -> FolderKind | None:
             return "campaign"
         if DUPLEX_CAMPAIGN.is_in(folder):
             return "duplex"
-        return "run" if holds_recordings(folder) else None
+        if holds_recordings(folder):
+            return "run"
+        return _BEGUN[begun] if (begun := begun_campaign(folder)) is not None else None
     except OSError:  # it may not be searched: reading the run says so
         return "run"
 

@@ -1,6 +1,7 @@
 """``live-eval runs``: list, delete, gc."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,12 @@ from click.testing import CliRunner, Result
 
 from live_eval.cli import cli
 from live_eval.clock import SystemClock
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import RUN_FILE, RunWriter, file_stem
 from live_eval.run.plan import Job
 from live_eval.run.session_attempt import unplayed_turns
 from live_eval.speech.boundaries import BoundaryCache
+from live_eval.testing.records import spoken_turn
 from live_eval.types import Failure, SpeechBoundaries
 from tests.support.campaigns import a_case
 
@@ -111,6 +113,52 @@ def test_nothing_is_deleted_without_a_yes(died: Path) -> None:
     assert died.exists()
     assert runs("delete", died, answer="y\n").exit_code == 0
     assert not died.exists()
+
+
+def test_a_link_is_not_deleted_nor_what_it_leads_to(died: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(died)
+    refused = runs("delete", link, "--yes")
+    assert isinstance(refused.exception, UsageError)
+    assert f"to delete what it leads to, name {died}" in str(refused.exception)
+    assert link.is_symlink()
+    assert died.exists()
+
+
+def test_gc_does_not_clean_up_a_run_that_a_folder_links_to(died: Path, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "run").symlink_to(died)
+    assert runs("gc", tmp_path / "given").stdout == "0 runs: 0 files removed\n"
+    assert (died / "audio" / ORPHAN).exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to a device"])
+def test_a_recording_that_never_ends_holds_up_no_deletion(tmp_path: Path, kind: str) -> None:
+    recording = tmp_path / "recording.wav"
+    if kind == "pipe":
+        os.mkfifo(recording)
+    elif kind == "device":
+        recording = Path("/dev/zero")
+    else:
+        recording.symlink_to("/dev/zero")
+    folder = tmp_path / "recordings" / "foreign"
+    with RunWriter.create(folder, {}) as run:
+        run.commit(spoken_turn(replace(a_case(0), audio_path=recording)))
+        run.end()
+    done = runs("delete", folder, "--yes")
+    assert done.exit_code == 0, done.output
+    assert not folder.exists()
+
+
+def test_a_duplex_campaign_that_was_killed_before_its_document_is_deleted(tmp_path: Path) -> None:
+    stimuli = tmp_path / "recordings" / "killed" / "stimuli"
+    stimuli.mkdir(parents=True)
+    (stimuli / "barge-in-0123abcd.flac").touch()
+    (stimuli / "manifest.jsonl").touch()
+    assert runs("delete", stimuli.parent, "--yes").exit_code == 0
+    assert not stimuli.parent.exists()
 
 
 def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(

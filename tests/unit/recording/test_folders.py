@@ -36,3 +36,33 @@ def test_what_is_left_of_a_run_is_found_and_other_audio_is_not(tmp_path: Path) -
     for root in (tmp_path, left):
         assert find_folders([root]) == [FoundFolder(left, "run")]
     assert find_folders([tmp_path / "mine", tmp_path / "missing"]) == []
+
+
+def test_a_campaign_that_was_killed_before_its_document_is_found(tmp_path: Path) -> None:
+    for name, file in (
+        ("latency", "inputs/2.5s/input-1.flac"),
+        ("duplex", "stimuli/barge-in-0123abcd.flac.part"),
+    ):
+        (tmp_path / name / file).parent.mkdir(parents=True)
+        (tmp_path / name / file).touch()
+    (tmp_path / "mine" / "stimuli").mkdir(parents=True)
+    (tmp_path / "mine" / "stimuli" / "mine.wav").touch()
+    (tmp_path / "empty" / "inputs").mkdir(parents=True)
+    assert find_folders([tmp_path]) == [
+        FoundFolder(tmp_path / "latency", "campaign"),
+        FoundFolder(tmp_path / "duplex", "duplex"),
+    ]
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "elsewhere" / "run")
+    campaign = tmp_path / "given" / "campaign"
+    campaign.mkdir(parents=True)
+    (campaign / "campaign.json").write_text(json.dumps({"schema": 1}))
+    (campaign / "point-1").symlink_to(run)
+    (tmp_path / "given" / "linked").symlink_to(run)
+    assert find_folders([tmp_path / "given"]) == [FoundFolder(campaign, "campaign")]
+    assert find_folders([tmp_path / "given" / "linked"]) == [FoundFolder(run, "run")], "named by the user"
+    (campaign / "campaign.json").unlink()
+    (campaign / "campaign.json").symlink_to(tmp_path / "nothing.json")
+    assert find_folders([campaign]) == []
