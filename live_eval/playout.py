@@ -182,7 +182,7 @@ def play(
         due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
         if arrival > due_ns:
             restart_ns = arrival + jitter_buffer_ns
-            if index not in fresh:
+            if index not in fresh and (marks.interrupted_ns is None or due_ns < marks.interrupted_ns):
                 stalls.append(restart_ns - due_ns)
             anchor_ns, played, due_ns = restart_ns, 0, restart_ns
         elif index in silent:

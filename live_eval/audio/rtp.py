@@ -7,7 +7,7 @@ one in the sequence is an idle gap, after which playout gets a new anchor. Sourc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from live_eval.audio import Codec
 
@@ -111,15 +111,15 @@ class RtpTrack:
             samples: How many samples it holds, at the codec's rate.
 
         Returns:
-            Where it is played; None where it comes too late or again.
+            Where it is played; None where it comes too late or again, or holds no audio.
         """
         self._packets += 1
         last = self._last
         if last is None or packet.ssrc != last.ssrc or packet.codec != last.codec:
-            return self._begin(packet, samples)
+            return self._begin(packet, samples) if samples else None
         step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
         if abs(step) > _RESTART_PACKETS:
-            return self._begin(packet, samples)
+            return self._begin(packet, samples) if samples else None
         sequence = self._sequence + step
         if sequence in self._seen:
             self._doubled += 1
@@ -129,6 +129,10 @@ class RtpTrack:
             self._seen = {seen for seen in self._seen if seen >= self._sequence - _RESTART_PACKETS}
         if step < 0:
             self._late += 1
+            return None
+        if not samples:  # it continues the sequence, and the next packet with audio follows an idle gap
+            self._lost += step - 1
+            self._last, self._sequence = replace(last, sequence=packet.sequence), sequence
             return None
         self._measure_jitter(packet)
         rate_hz = packet.codec.rate_hz

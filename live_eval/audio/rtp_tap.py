@@ -134,7 +134,7 @@ class RtcTap:
             stream = self._streams[packet.ssrc] = StreamStatistics(codec.clockRate)
         stream.add(packet)
         known = RTC_CODECS.get(codec.mimeType.lower())
-        if known is not None and packet.payload:
+        if known is not None:
             self._heard(
                 RtpPacket(
                     at_ns=self.at_ns,

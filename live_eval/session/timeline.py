@@ -443,7 +443,7 @@ class Timeline:
     def packet_received(self, packet: RtpPacket) -> None:
         """Note a packet of the endpoint's track; it belongs to the turn of the reply that goes on with it."""
         self._wire.keep(_itself, packet)
-        if self._listens:
+        if self._listens and packet.payload:
             self._news.append(EndpointPacket(packet))
         state = self.current.state
         if state.continuous:

@@ -294,6 +294,13 @@ def test_silence_that_arrives_late_does_not_shift_an_onset() -> None:
     assert [run.start_ns // MS for run in playout.runs()] == [1_500, 1_535, 1_560, 1_720]
 
 
+def test_what_arrives_late_after_an_interruption_is_no_stall() -> None:
+    chunks = ((100, 20), (300, 20), (500, 20))
+    assert len(play(response(*chunks)).stall_ns) == 2
+    assert len(play(response(*chunks, interrupted_ns=310 * MS)).stall_ns) == 1
+    assert len(play(response(*chunks, interrupted_ns=110 * MS)).stall_ns) == 0
+
+
 def test_no_audible_sample_is_dropped_to_catch_up() -> None:
     marks = response((100, 20), (135, 20), (140, 20), (160, 20))
     playout = play(marks, stretches=[(0, 2 * 480), (3 * 480, 4 * 480)])

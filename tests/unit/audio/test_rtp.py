@@ -41,6 +41,16 @@ def test_an_idle_gap_is_no_loss() -> None:
     assert track.stats.lost == 0
 
 
+def test_a_packet_without_audio_is_not_lost() -> None:
+    track = RtpTrack()
+    assert track.push(packet(0), 0) is None  # nothing to begin with
+    placed = [track.push(packet(number), FRAME if number != 2 else 0) for number in range(1, 4)]
+    assert placed == [Placed(0, True), None, Placed(0, True)]
+    track.push(packet(5), 0)
+    assert track.push(packet(6), FRAME) == Placed(0, True)
+    assert (track.stats.packets, track.stats.lost) == (6, 1)
+
+
 def test_a_loss_within_an_idle_gap_conceals_only_what_was_lost() -> None:
     placed, track = place(packet(0), packet(2, slot=100, at_ms=2_000))
     assert placed[1] == Placed(FRAME, True)
