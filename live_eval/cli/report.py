@@ -116,10 +116,8 @@ def _page_of(runs: Sequence[Path]) -> Path:
     """Return the default path of the page: in a single run's folder, or next to the first of several."""
     first, *others = (run.resolve() for run in runs)
     if not others:
-        from live_eval.recording import own_file
+        from live_eval.report.pages import own_page
 
-        page = runs[0] / "report.html"
-        # Write through links that the user names, but never through one inside a run's folder.
-        return own_file(runs[0], page) if page.is_symlink() else page
+        return own_page(runs[0], "report.html")
     more = f"-and-{len(others) - 1}-more" if len(others) > 1 else ""
     return first.with_name(f"report-{first.name}-{others[0].name}{more}.html")

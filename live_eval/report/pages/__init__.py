@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ def write_page(folder: Path, name: str, pieces: Iterable[str]) -> Path:
         Its path.
 
     Raises:
-        StoreError: A link in its place leads out of the folder.
+        StoreError: As `own_page`.
         UsageError: It cannot be written.
     """
     page = own_page(folder, name)
@@ -103,7 +104,7 @@ def own_page(folder: Path, name: str) -> Path:
     """Return the path of a page in a folder.
 
     Raises:
-        StoreError: A link in its place leads out of the folder.
+        StoreError: In its place is a pipe, a device, or a link that leads out of the folder.
     """
     page = folder / name
-    return own_file(folder, page) if page.is_symlink() else page
+    return own_file(folder, page) if os.path.lexists(page) else page

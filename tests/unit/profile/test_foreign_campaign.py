@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from live_eval.audio import Audio
+from live_eval.cli import cli
 from live_eval.errors import StoreError
 from live_eval.profile.campaign_file import read_campaign_file
 from live_eval.profile.summary import read_campaign
@@ -95,3 +97,13 @@ def test_a_run_that_is_a_link_is_not_read(campaign: Path, tmp_path: Path) -> Non
         (),
         f"{campaign / 'c1'}: expected the folder of a run, found a link",
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("name", ["latency.html", "c1/report.html"])
+def test_no_page_is_written_into_a_pipe(campaign: Path, name: str) -> None:
+    os.mkfifo(campaign / name)
+    done = CliRunner().invoke(cli, ["report", str(campaign)])
+    assert isinstance(done.exception, StoreError)
+    assert f"{name}: expected a file, found a pipe" in str(done.exception)
