@@ -28,7 +28,7 @@ __all__ = ["EndpointTester"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTester:
-    """Plays recordings to one endpoint and returns the turns.
+    """Plays recordings to one endpoint, each once, and returns the turns.
 
     Args:
         endpoint: An endpoint of ``live-eval endpoints``.
@@ -117,7 +117,8 @@ class EndpointTester:
                     **{table: dict(keys) for table, keys in self.settings.items()},
                     "endpoint": {**self.settings.get("endpoint", {}), **endpoint},
                     "data": dict(data),
-                    "turns": {**self.settings.get("turns", {}), **turns},
+                    # No further attempts: they would hide failures from the test.
+                    "turns": {**self.settings.get("turns", {}), **turns, "retries": 0},
                     "judges": {"names": ()},
                 }
             )

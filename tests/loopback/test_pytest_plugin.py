@@ -1,5 +1,6 @@
 """The pytest plugin, from a package of a user's own: examples/agent-tests, installed outside the tree."""
 
+import asyncio
 import json
 import os
 import re
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 import soundfile
 from filelock import FileLock
+from websockets.asyncio.server import ServerConnection, serve
 
+from live_eval.profile.endpoint_tester import EndpointTester
 from live_eval.recording import RunReader
 from live_eval.reference.engine.signals import calibration_speech
 from tests.support.documentation import DOCS, blocks
+from tests.support.tiny_endpoint import answer
 
 ROOT = Path(__file__).parents[2]
 RATE_HZ = 24_000
@@ -117,6 +121,39 @@ def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) ->
     ), said
     assert re.search(r"voice_to_voice\.p50 is \d+\.\d ms \(.*n 1, error bar \d+\.\d ms", said), said
     assert "missing.flac failed with audio_missing: " in said
+
+
+async def test_turns_without_an_answer_fail_and_are_not_played_again(tmp_path: Path) -> None:
+    sessions = 0
+
+    async def silent_at_first(socket: ServerConnection) -> None:
+        nonlocal sessions
+        sessions += 1
+        if sessions > 3:
+            await answer(socket)
+            return
+        await socket.send(json.dumps({"type": "session.created", "session": {"id": "s"}}))
+        await socket.send(json.dumps({"type": "session.updated", "session": {"id": "s"}}))
+        await socket.wait_closed()
+
+    write_short_recording(tmp_path)
+    async with serve(silent_at_first, "127.0.0.1", 0) as server:
+        tester = EndpointTester(
+            endpoint="reference",
+            base_url=f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1",
+            folder=tmp_path / "runs",
+            name="silent",
+            base_folder=tmp_path,
+            settings={"turns": {"mode": "manual", "word_times": "off", "reply_timeout": 0.5, "retries": 2}},
+        )
+        turns = await asyncio.to_thread(tester.play_all, "short.jsonl", repeat=8)
+    assert sessions == len(turns) == 8
+    assert sorted(turns.failed) == ["question", "question#2", "question#3"]
+    for bound in ("first_byte.max < 60s", "first_byte.mean < 60s"):
+        result = turns.meet(bound)
+        assert not result
+        assert result.reason == "3 turns failed or had no answer, which counts as beyond the bound"
+    assert turns.meet("connect.max < 60s")
 
 
 def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path) -> None:
