@@ -131,12 +131,12 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
     """Return one of `METRICS` in ms, by turn, for the turns that its percentiles rest on.
 
     These are the captured turns that have it and whose end of speech is certain, where it counts from there.
+    A turn that failed once it was connected counts in ``connect``.
     """
     return {
         turn.turn_id: ns / 1e6
         for turn in turns
-        if turn.captured
-        and (ns := latency_of(turn, name).ns) is not None
+        if (ns := _counted(turn, name).ns) is not None
         and not (turn.timing.uncertain and name not in _NOT_FROM_VOICE_END)
     }
 
@@ -145,7 +145,7 @@ def latency_figures(name: str, turns: Sequence[TurnRecord]) -> LatencyFigures:
     """Return one of `METRICS` over the turns of a point."""
     certain = latency_values(name, turns)
     measured = [turn for turn in turns if turn.turn_id in certain]
-    found = [latency_of(turn, name) if turn.captured else _failed(turn) for turn in turns]
+    found = [_counted(turn, name) for turn in turns]
     missing = Counter(each.reason for each in found if each.ns is None)
     values = list(certain.values())
     units = resampling_units(measured)
@@ -186,9 +186,20 @@ def _quantile_with_unanswered(values: Sequence[float], unanswered: int, share: f
     return quantile([*values, *[max(values)] * unanswered], share)  # what follows the rank does not matter
 
 
-def _failed(turn: TurnRecord) -> Latency:
-    ours = turn.failure is not None and turn.failure.kind in OUR_FAILURES
-    return Latency(None, OUR_FAILURE if ours else TURN_FAILED)
+def _counted(turn: TurnRecord, name: str) -> Latency:
+    """Return one of `METRICS` of a turn as it counts: a failed turn has none, except the time to connect."""
+    if turn.failure is None:
+        return latency_of(turn, name)
+    kind = turn.failure.kind
+    if kind in OUR_FAILURES:
+        return Latency(None, OUR_FAILURE)
+    if name == "connect":
+        if kind is FailureKind.DIALOGUE_ENDED:
+            return Latency(None, "an earlier turn ended the session")
+        found = latency_of(turn, name)
+        if found.ns is not None or turn.trace.t0_ns is not None:  # it had a session, maybe an earlier turn's
+            return found
+    return Latency(None, TURN_FAILED)
 
 
 def latency_of(turn: TurnRecord, name: str) -> Latency:

@@ -71,6 +71,26 @@ def test_turns_without_a_latency_are_counted_by_reason_and_uncertain_ones_apart(
     assert latency_figures("start_delay", turns).missing["no intended start"] == 4
 
 
+def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> None:
+    def failed(number: int, kind: FailureKind, **marks: object) -> TurnRecord:
+        plan = TurnPlan(first_byte_ms=None, failure=Failure(kind, "no"))
+        return with_trace(spoken_turn(a_case(number), plan), **marks)
+
+    turns = [
+        *turns_at([500.0]),
+        failed(1, FailureKind.NO_RESPONSE),
+        failed(2, FailureKind.NO_RESPONSE, ready_ns=None),  # a later turn of a session
+        failed(3, FailureKind.DIALOGUE_ENDED, ready_ns=None, t0_ns=None),
+        failed(4, FailureKind.PROCESS_DIED),
+    ]
+    connect = latency_figures("connect", turns)
+    assert sorted(connect.values.values()) == pytest.approx([90, 90])
+    assert connect.unanswered == 0
+    assert latency_figures("first_byte", turns).unanswered == 3
+    refused = failed(5, FailureKind.CONNECTION_REFUSED, ready_ns=None, t0_ns=None)
+    assert latency_figures("connect", [*turns, refused]).unanswered == 1
+
+
 def test_every_metric_has_figures_or_a_reason() -> None:
     turn = spoken_turn(a_case(0))
     for name in METRICS:
