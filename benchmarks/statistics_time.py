@@ -3,7 +3,7 @@
 Two runs of EchoMind's size are written, with every number of the judges of replies drawn at random, and a
 question of either task about each script, so that levels have something to relate; a third plays each
 recording twice, for cue sensitivity. Then each command that computes statistics is run on them in a process
-of its own. The aim is 60 s for all of them on two cores. With ``--keep FOLDER`` the runs stay there and are
+of its own. The aim is 30 s for all of them on two cores. With ``--keep FOLDER`` the runs stay there and are
 used again.
 """
 
@@ -159,7 +159,7 @@ def main() -> None:
             took = time.perf_counter() - began
             total += took
             print(f"live-eval {name:<16} {took:6.1f} s", flush=True)
-        print(f"statistics_time: {total:.1f} s (aim 60)")
+        print(f"statistics_time: {total:.1f} s (aim 30)")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ the authors' (both MIT); the weights are the authors' ``nisqa.tar`` (CC BY-NC-SA
 
 Network and segments are torchmetrics', which takes at most 1,300 segments (52 s) at once: a longer reply is
 rated in pieces of equal length, whose mean it gets. The loading is ours, because torchmetrics downloads
-weights and does not check their hash. So is the spectrogram, because torchmetrics' own is librosa's, on the
-CPU, which takes four times as long as the network. Ours has librosa's filters and differs by 0.001 dB at most.
+weights and does not check their hash. So is the spectrogram, because torchmetrics' own is librosa's, always
+on the CPU. Ours has librosa's filters, and differs from it by less than 0.001 dB.
 """
 
 from __future__ import annotations

@@ -128,7 +128,9 @@ class ScoreTable:
         A failed turn has none, except that a question without an answer counts as wrong.
         """
         if turn.captured:
-            return self.cell(turn.turn_id, turn.task, column).value
+            # As `cell`, without the reasons: a summary asks a million times.
+            row = self.rows.get(turn.turn_id, {}).get(column.judge)
+            return row.values.get(column.output) if row is not None and row.status == "scored" else None
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
     def scored(self, turns: Iterable[TurnFacts], column: ScoreColumn) -> list[tuple[TurnFacts, float]]:
