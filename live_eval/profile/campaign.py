@@ -269,6 +269,7 @@ class Campaign:
                 stop=stop,
                 reached=self._reached,
                 greetings=self._greetings,
+                counts_refusals=True,
             )
             self._reached = outcome.reached
             stopped, missing = outcome.unreachable, outcome.missing

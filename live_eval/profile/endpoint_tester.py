@@ -124,7 +124,7 @@ class EndpointTester:
             )
         )
         with RunWriter.create(run, plan.manifest()) as writer:
-            outcome = run_loop(play(plan, writer, run, SilentObserver()))
+            outcome = run_loop(play(plan, writer, run, SilentObserver(), counts_refusals=True))
             writer.end(finished=outcome.complete)
         if outcome.interrupted:
             raise KeyboardInterrupt

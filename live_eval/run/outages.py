@@ -5,6 +5,9 @@ begins any more, except for one at a time that finds out whether the endpoint is
 the outage do not count, and neither do those that were cut off by it: sessions that lost contact after the
 last one that was opened. An endpoint that has never answered is not an outage but a wrong address: its turns
 fail.
+
+An endpoint under load may refuse sessions while it holds others, and those that measure it must not wait
+until it has recovered. There, refusals count while a session may be alive; they are an outage once none is.
 """
 
 from __future__ import annotations
@@ -107,6 +110,7 @@ class OutageGate:
         patience_s: How long an outage may last; 0 for no pause: each failure counts.
         reached: Whether the endpoint has answered before.
         announce: Called when an outage begins, when it is over, and when patience has run out.
+        counts_refusals: Whether there is no outage as long as a session may be alive.
     """
 
     def __init__(
@@ -117,13 +121,17 @@ class OutageGate:
         *,
         reached: bool,
         announce: Callable[[Outage], None],
+        counts_refusals: bool = False,
     ) -> None:
         self._clock = clock
         self._backoff = backoff
         self._patience_ns = round(patience_s * 1e9)
         self._announce = announce
+        self._counts_refusals = counts_refusals
+        self._under_way: list[int] = []  # when the sessions were dialled whose attempt has not ended
         self._reached_ns: int | None = clock.now_ns() if reached else None  # dialled then, or later
         self._missed: list[int] = []  # when the sessions were dialled that failed in a row
+        self._refusal: Failure | None = None  # why the last of them failed
         self._outage: Outage | None = None
         self._last: Outage | None = None  # of those that are over
         self._probe_ns: int | None = None  # when the probe under way was dialled
@@ -133,8 +141,6 @@ class OutageGate:
         self._changed = asyncio.Event()
         self.number = 0
         """How many outages there have been."""
-        self.paused_ns = 0
-        """How long no sessions began because of the outages that are over, all of them together."""
         self.given_up: Outage | None = None
         """The outage that outlasted the patience."""
 
@@ -145,16 +151,21 @@ class OutageGate:
             The time, to be passed to `report`; None if the endpoint stays unreachable: no session is opened
             any more.
         """
+        now_ns = self._clock.now_ns()
         while self._outage is not None and self.given_up is None:
-            now_ns = self._clock.now_ns()
             if self._probe_ns is not None:
                 await self._changed.wait()
+                now_ns = self._clock.now_ns()
             elif now_ns < self._next_ns:
                 await self._clock.sleep_until(self._next_ns)
+                now_ns = self._clock.now_ns()
             else:
                 self._probe_ns = now_ns
-                return now_ns
-        return None if self.given_up is not None else self._clock.now_ns()
+                break
+        if self.given_up is not None:
+            return None
+        self._under_way.append(now_ns)
+        return now_ns
 
     def report(
         self,
@@ -164,6 +175,7 @@ class OutageGate:
         ready: bool = False,
         away: bool = False,
         asked_s: float | None = None,
+        heard_ns: int | None = None,
     ) -> Contact:
         """Take note of the end of an attempt.
 
@@ -174,7 +186,12 @@ class OutageGate:
             away: Whether the failure means that the endpoint is away, although its kind need not mean so: a
                 proxy in its place answers.
             asked_s: How long the answer asks to wait, in seconds; the next probe is not earlier.
+            heard_ns: When the endpoint was last heard in its session, or None.
         """
+        if entered_ns in self._under_way:
+            self._under_way.remove(entered_ns)
+        if heard_ns is not None:
+            self._take_heard(heard_ns)
         probe = entered_ns == self._probe_ns
         if probe:
             self._probe_ns = None
@@ -184,6 +201,7 @@ class OutageGate:
             contact = self._take_missed(entered_ns, failure)
         elif failure is None or ready or failure.kind in _ANSWERS:
             self._take_reached(entered_ns)
+        self._begin_outage()  # which the session that has ended may have kept from beginning
         if failure is not None and failure.kind in LOST_CONTACT:
             contact = self._take_lost(entered_ns)
         if probe and self._outage is not None:
@@ -206,6 +224,12 @@ class OutageGate:
             asked_ns = self._clock.now_ns() + round(min(asked_s * 1e9, _LONGEST_NS))  # it may be infinite
             self._asked_ns = max(self._asked_ns, asked_ns)
 
+    def _take_heard(self, heard_ns: int) -> None:
+        """Take note that a session was alive: those refused before then met no outage."""
+        if self._counts_refusals and self._outage is None and self.reached:
+            self._reached_ns = max(heard_ns, self._reached_ns or 0)
+            self._missed = [at_ns for at_ns in self._missed if at_ns > heard_ns]
+
     def _take_reached(self, entered_ns: int) -> None:
         if self._missed and entered_ns < self._missed[-1]:
             return  # it began before others failed
@@ -213,7 +237,6 @@ class OutageGate:
         self._missed.clear()
         self._asked_ns = 0
         if self._outage is not None and self.given_up is None:
-            self.paused_ns += self._clock.now_ns() - self._outage.began_ns
             self._end(self._outage, entered_ns, over=True)
 
     def _take_missed(self, entered_ns: int, failure: Failure) -> Contact:
@@ -222,17 +245,27 @@ class OutageGate:
         if not self._watches or self.opened_since(entered_ns + 1):
             return self._doubt
         self._missed = sorted([*self._missed, entered_ns])
-        if self._outage is None:
-            if len(self._missed) < MISSES_OF_OUTAGE:
-                return Contact.DOUBT
-            began_ns = self._missed[0]
-            wall_ns = self._clock.wall_ns() - (self._clock.now_ns() - began_ns)
-            self._outage = Outage(began_ns, wall_ns, failure)
-            self.number += 1
-            self._probes = 0
-            self._announce(self._outage)
-            self._schedule()
-        return Contact.OUTAGE
+        self._refusal = failure
+        self._begin_outage()
+        return Contact.DOUBT if self._outage is None else Contact.OUTAGE
+
+    def _begin_outage(self) -> None:
+        """Begin an outage if there is one."""
+        if self._outage is not None or len(self._missed) < MISSES_OF_OUTAGE or self._maybe_alive:
+            return
+        assert self._refusal is not None
+        began_ns = self._missed[0]
+        wall_ns = self._clock.wall_ns() - (self._clock.now_ns() - began_ns)
+        self._outage = Outage(began_ns, wall_ns, self._refusal)
+        self.number += 1
+        self._probes = 0
+        self._announce(self._outage)
+        self._schedule()
+
+    @property
+    def _maybe_alive(self) -> bool:
+        """Whether a session that may be alive shows that others are refused because of the load."""
+        return self._counts_refusals and any(at_ns < self._missed[-1] for at_ns in self._under_way)
 
     def _take_lost(self, entered_ns: int) -> Contact:
         if self._outage is not None or (self._last is not None and entered_ns < self._last.began_ns):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -107,7 +107,9 @@ class RetriedSessions:
             doubt_since_ns = None
             if contact is Contact.DOUBT:
                 doubt_since_ns = self.clock.now_ns() if lost else entered_ns
-            busy, limited = kind is FailureKind.BUSY, kind is FailureKind.RATE_LIMITED
+            # A schedule does not wait for a free session.
+            busy = kind is FailureKind.BUSY and session.due_ns is None
+            limited = kind is FailureKind.RATE_LIMITED
             how = Retry.NEVER if kind is None else retry_of(kind)
             self._stays_busy &= busy
             session.attempt += not busy
@@ -170,8 +172,9 @@ class RetriedSessions:
         entered_ns = await self.outages.enter()
         if entered_ns is None:
             return None
-        due_ns = self._intended_ns(session)
-        records = await self.attempts.play(session.jobs, self.holder, self.base_url, session.attempt, due_ns)
+        records = await self.attempts.play(
+            session.jobs, self.holder, self.base_url, session.attempt, session.due_ns
+        )
         for record in records:
             self._gate.update(record.rate_limits)
         failed = _failed(records)
@@ -181,6 +184,7 @@ class RetriedSessions:
             ready=records[0].trace.ready_ns is not None,
             away=failed is not None and self._is_away(failed),
             asked_s=None if failed is None else self._requested_wait_s(failed),
+            heard_ns=max((at_ns for record in records for at_ns in _heard(record)), default=None),
         )
         return _Attempt(self._with_schedule(records, session), contact, entered_ns)
 
@@ -194,14 +198,10 @@ class RetriedSessions:
         kind = failed.failure.kind
         return kind is FailureKind.UNAVAILABLE or (kind is FailureKind.SERVER_ERROR and not over_http)
 
-    def _intended_ns(self, session: DueSession) -> int | None:
-        """Return when a session of an open loop is due: outages have moved the whole schedule."""
-        return None if session.due_ns is None else session.due_ns + self.outages.paused_ns
-
     def _with_schedule(self, records: list[TurnRecord], session: DueSession) -> list[TurnRecord]:
         """Return the records of a session with when it was due; later turns follow from the first."""
         first, *later = records
-        trace = replace(first.trace, intended_ns=self._intended_ns(session))
+        trace = replace(first.trace, intended_ns=session.due_ns)
         return [replace(first, trace=trace), *later]
 
     def _requested_wait_s(self, failed: TurnRecord) -> float | None:
@@ -216,6 +216,15 @@ class RetriedSessions:
 def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
     """Return the turn that ended a session; those after it fail too, but only because of it."""
     return next((record for record in records if record.failure is not None), None)
+
+
+def _heard(record: TurnRecord) -> Iterator[int]:
+    """Yield when the endpoint was heard in a turn: its session became ready, and audio arrived."""
+    if record.trace.ready_ns is not None:
+        yield record.trace.ready_ns
+    for response in record.trace.responses:
+        if len(response.chunk_arrival_ns):
+            yield int(response.chunk_arrival_ns[-1])
 
 
 def _explained(

@@ -99,6 +99,7 @@ async def play(
     reached: bool = False,
     retry_failed: bool = False,
     greetings: Greetings | None = None,
+    counts_refusals: bool = False,
 ) -> RunOutcome:
     """Play every turn of the plan that the run has not recorded yet, or whose audio is missing.
 
@@ -121,6 +122,8 @@ async def play(
             that has not may have the wrong address: its turns fail, and the run does not pause for it.
         retry_failed: Whether to play the turns again that the run has recorded as failed.
         greetings: What is known of the endpoint's greetings from earlier runs; None for nothing.
+        counts_refusals: Whether sessions that the endpoint refuses fail while it holds others, as they must
+            where what it does under load is measured; else, three in a row are an outage.
 
     Returns:
         How many turns of the run, earlier ones included, were captured and failed, and how it ended.
@@ -137,6 +140,7 @@ async def play(
             reached=reached,
             retry_failed=retry_failed,
             greetings=greetings or Greetings.of(plan),
+            counts_refusals=counts_refusals,
         )
         try:
             with signals.cancelling():
@@ -197,6 +201,7 @@ class _Run:
         reached: bool,
         retry_failed: bool,
         greetings: Greetings,
+        counts_refusals: bool,
     ) -> None:
         self._plan = plan
         self._hold = hold
@@ -209,6 +214,7 @@ class _Run:
         self.reached = reached
         """Whether the endpoint has answered."""
         self._retry_failed = retry_failed
+        self._counts_refusals = counts_refusals
         self._outages: OutageGate
         self._outages_over: list[Outage] = []  # not written yet
         self._queue: SessionQueue
@@ -246,6 +252,7 @@ class _Run:
             self._turns.patience,
             reached=self.reached or any(done.values()),
             announce=self._announce,
+            counts_refusals=self._counts_refusals,
         )
         sessions = [jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in whole for job in jobs)]
         async with contextlib.AsyncExitStack() as stack:
@@ -313,7 +320,7 @@ class _Run:
         await self._clock.sleep_until(self._clock.now_ns() + delay_ns)
         while (session := await queue.next()) is not None:
             if session.due_ns is not None:
-                await self._clock.sleep_until(session.due_ns + self._outages.paused_ns - _LOAD_NS)
+                await self._clock.sleep_until(session.due_ns - _LOAD_NS)
             played = await retried.play(session)
             if played is None:
                 return

@@ -27,7 +27,7 @@ class DueSession:
 
     Args:
         jobs: The turns.
-        due_ns: When it is due, in an open loop, if there were no outage; None in a closed loop.
+        due_ns: When it is due, in an open loop, whatever the endpoint does; None in a closed loop.
         attempt: Number of its next attempt.
         cut: Whether an attempt was cut off and no session has been opened since.
         cuts: How many outages it was under way in.

@@ -1,6 +1,7 @@
 """Campaigns over real sockets against the reference endpoint, in its own process and without models."""
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,12 @@ import pytest
 import pytest_asyncio
 import soundfile
 from click.testing import CliRunner
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 
 from live_eval.cli import FAILED
 from live_eval.cli.latency import command
-from live_eval.errors import StoreError, UsageError
+from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.profile.arrivals import Arrivals
 from live_eval.profile.campaign import Campaign, CampaignOutcome
 from live_eval.profile.campaign_file import CAMPAIGN_FILE
@@ -35,6 +39,7 @@ from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.run.runner import RunOutcome, SilentObserver, play
 from live_eval.run.stop_signals import StopSignals
+from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
 CALIBRATION = KeptCalibration(
@@ -168,6 +173,52 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
     assert min(np.diff(delays)) > 199_000_000
     summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False))
     assert "c1: sessions queued: they began" in summary["notes"][-1]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("arrivals", ["constant:20", "closed"])
+async def test_an_endpoint_that_sheds_load_fails_turns_and_moves_no_start(
+    manifest: Path, tmp_path: Path, arrivals: str
+) -> None:
+    dialled = itertools.count()
+    busy = 0
+
+    def admit(connection: ServerConnection, request: Request) -> Response | None:
+        next(dialled)
+        return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded") if busy else None
+
+    async def one_at_a_time(socket: ServerConnection) -> None:
+        nonlocal busy
+        busy += 1
+        try:
+            await answer(socket)
+        finally:
+            busy -= 1
+
+    async with serve(one_at_a_time, "127.0.0.1", 0, process_request=admit) as server:
+        address = f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"
+        settings = await asyncio.to_thread(config, address, manifest, mode="manual", reply_timeout=5)
+        plan: dict[str, Any] = {
+            "turns": 16,
+            "concurrency": (8,),
+            "sentinel_turns": 1,
+            "arrivals": Arrivals.parse(arrivals),
+        }
+        outcome = await held(tmp_path / "c", config=settings, **plan)
+    assert outcome.failed > 3
+    assert next(dialled) <= 2 + 16 + 3  # at the end, a turn in doubt is played again to find out
+    turns = await turns_of(tmp_path / "c" / "c8")
+    assert len(turns) == 16
+    points = (await asyncio.to_thread(read_campaign, tmp_path / "c")).points
+    assert [point.outages for point in points] == ["", "", ""]
+    kinds = {turn.failure.kind for turn in turns if turn.failure is not None}
+    assert kinds == {FailureKind.UNAVAILABLE}
+    if arrivals != "closed":
+        due_ns = sorted(turn.trace.intended_ns or 0 for turn in turns)
+        assert np.diff(due_ns).tolist() == [50_000_000] * 15
+        delays_ns = [turn.trace.dial_ns - (turn.trace.intended_ns or 0) for turn in turns]
+        assert min(delays_ns) >= 0
+        assert max(delays_ns) < 500_000_000
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -182,6 +182,38 @@ async def test_an_attempt_that_timed_out_after_the_outage_does_not_count() -> No
     assert gate.report(9, REFUSED) is Contact.DOUBT
 
 
+async def under_load(endpoint: Endpoint) -> tuple[OutageGate, int]:
+    """A gate that counts refusals; three sessions were refused since a fourth was dialled."""
+    gate = OutageGate(
+        endpoint.clock, Backoff(0), 600, reached=True, announce=endpoint._announce, counts_refusals=True
+    )
+    alive_ns = await gate.enter()
+    assert alive_ns is not None
+    for at_s in (1, 2, 3):
+        await endpoint.clock.sleep_until(at_s * S)
+        entered_ns = await gate.enter()
+        assert entered_ns == at_s * S
+        assert gate.report(entered_ns, REFUSED) is Contact.DOUBT
+    return gate, alive_ns
+
+
+async def test_refusals_count_while_a_session_is_alive() -> None:
+    endpoint = Endpoint(lambda _: False)
+    gate, alive_ns = await under_load(endpoint)
+    assert not gate.opened_since(1 * S)
+    assert gate.report(alive_ns, None, ready=True, heard_ns=4 * S) is Contact.NO_DOUBT
+    assert gate.opened_since(3 * S)
+    assert not endpoint.said
+
+
+async def test_refusals_after_the_last_sign_of_life_are_an_outage() -> None:
+    endpoint = Endpoint(lambda _: False)
+    gate, alive_ns = await under_load(endpoint)
+    assert gate.report(alive_ns, CLOSED, ready=True, heard_ns=S // 2) is Contact.OUTAGE
+    assert not gate.opened_since(1 * S)
+    assert [over for over, _ in endpoint.said] == [False]
+
+
 @pytest.mark.parametrize("kind", [FailureKind.RATE_LIMITED, FailureKind.BUSY, FailureKind.AUTHENTICATION])
 async def test_an_endpoint_that_refuses_is_there(kind: FailureKind) -> None:
     endpoint = Endpoint(lambda _: False)
