@@ -24,7 +24,7 @@ from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.redaction import SECRETS
 from live_eval.run.held_sessions import Cpu, SessionHolder, SessionOrder, local_sessions
 from live_eval.run.pipe import Pipe
-from live_eval.run.session_process import Assignment, ProcessSettings, Ready, SessionAnswer
+from live_eval.run.session_process import BEAT_S, Alive, Assignment, ProcessSettings, Ready, SessionAnswer
 from live_eval.run.session_workers import Place, SpreadSessions, spread_sessions
 from live_eval.transport import Transport
 
@@ -34,6 +34,8 @@ _PROGRAM = "from live_eval.run.session_process import main; main()"
 _START_S = 60.0
 _STOP_S = 5.0
 _TAIL_CHARACTERS = 500
+_MISSED_BEATS = 20
+"""A process that has been silent for so long is stopped or stuck; a busy machine delays it by far less."""
 
 
 def hold_sessions(
@@ -96,6 +98,9 @@ class _Process:
         self._errors: IO[bytes] | None = None
         self._at_start = self.spent = Cpu(0.0, 0.0)
         self.ended = False
+        self._silent_beats = 0
+        self._stuck = False
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def process_id(self) -> int:
@@ -128,11 +133,13 @@ class _Process:
         self._pipe.send(self._settings)
         try:
             async with asyncio.timeout(_START_S):
-                return await self._ready
+                ready = await self._ready
         except TimeoutError:
             raise LiveEvalError(f"a process for sessions was not ready within {_START_S:g} s") from None
         except EOFError:
             raise LiveEvalError(await self._obituary("before it was ready")) from None
+        self._watching = asyncio.create_task(self._watch())
+        return ready
 
     async def answer(self, order: SessionOrder) -> SessionAnswer:
         """Let it hold a session.
@@ -157,6 +164,8 @@ class _Process:
 
     async def close(self) -> None:
         """End it, and its sessions."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._pipe is not None:
             self._pipe.close()
         if self._process is not None:
@@ -171,7 +180,25 @@ class _Process:
             await asyncio.to_thread(self._errors.close)
             self._errors = None
 
-    def _take(self, value: Ready | SessionAnswer) -> None:
+    async def _watch(self) -> None:
+        """Kill it once it is stopped or stuck.
+
+        Beats are counted and no time is measured: while this process is suspended or busy, none is missed.
+        """
+        assert self._process is not None
+        while not self.ended:
+            await asyncio.sleep(BEAT_S)
+            self._silent_beats += 1
+            if self._silent_beats > _MISSED_BEATS:
+                self._stuck = True
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+                return
+
+    def _take(self, value: Ready | SessionAnswer | Alive) -> None:
+        self._silent_beats = 0
+        if isinstance(value, Alive):
+            return
         if isinstance(value, Ready):
             self._at_start = value.cpu
             if not self._ready.done():
@@ -198,6 +225,8 @@ class _Process:
                 await self._process.wait()
         status = self._process.returncode
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
+        if self._stuck:
+            how += f" from this one, because it had not answered for {_MISSED_BEATS * BEAT_S:g} s"
         said = await asyncio.to_thread(self._last_words)
         return f"the process that holds sessions ended {when}, with {how}{': ' if said else ''}{said}"
 

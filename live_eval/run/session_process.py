@@ -26,7 +26,10 @@ from live_eval.run.pipe import Pipe
 from live_eval.session.event_loop import Priority, describe, run
 from live_eval.types import Failure
 
-__all__ = ["Assignment", "ProcessSettings", "Ready", "SessionAnswer", "main"]
+__all__ = ["BEAT_S", "Alive", "Assignment", "ProcessSettings", "Ready", "SessionAnswer", "main"]
+
+BEAT_S = 1.0
+"""How often it says that it is alive, in seconds."""
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
@@ -52,6 +55,11 @@ class Ready:
 
     priority: Priority
     cpu: Cpu
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """What it says every `BEAT_S` seconds: its event loop runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,13 +101,20 @@ async def _serve(end: socket.socket) -> None:
         load_object(implementation)
     async with local_sessions(SystemClock(), settings.kind) as sessions, asyncio.TaskGroup() as tasks:
         pipe.send(Ready(sessions.priority, sessions.cpu()))
+        beating = tasks.create_task(_beat(pipe))
         held: set[asyncio.Task[None]] = set()
         while (assignment := await inbox.get()) is not None:
             task = tasks.create_task(_hold(sessions, assignment, pipe))
             held.add(task)
             task.add_done_callback(held.discard)
-        for task in held:
+        for task in (beating, *held):
             task.cancel()
+
+
+async def _beat(pipe: Pipe) -> None:
+    while True:
+        await asyncio.sleep(BEAT_S)
+        pipe.send(Alive())
 
 
 async def _hold(sessions: SessionHolder, assignment: Assignment, pipe: Pipe) -> None:

@@ -208,6 +208,29 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
     assert not [*holders()]
 
 
+async def test_a_stopped_process_is_replaced_and_its_turns_are_played_again(
+    endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("live_eval.run.processes._MISSED_BEATS", 3)
+
+    def stop() -> None:
+        os.kill(int(next(holders()).name), signal.SIGSTOP)
+
+    out = tmp_path / "run"
+    async with asyncio.timeout(60):
+        outcome = await run(endpoint, manifest, out, Watch(stop), concurrency=2, processes=2, retries=2)
+    assert outcome == RunOutcome(CASES, 0, interrupted=False)
+
+    def failures() -> list[str]:
+        with RunReader.open(out) as reader:
+            return [each.failure.message for each in reader.failures()]
+
+    found = await asyncio.to_thread(failures)
+    assert found
+    assert all(each.endswith("signal 9 from this one, because it had not answered for 3 s") for each in found)
+    assert not [*holders()]
+
+
 async def test_an_interrupt_gives_up_the_turns_under_way_and_ends_the_processes(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:

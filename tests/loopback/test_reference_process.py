@@ -56,6 +56,22 @@ async def test_a_token_for_another_endpoint_is_not_asked_for(
         assert "session.created" in str(await socket.recv())
 
 
+async def test_one_that_is_killed_is_started_again_at_its_address(tmp_path: Path) -> None:
+    async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:
+        keeping = asyncio.create_task(process.keep_running())
+        url, killed = process.base_url, process.process_id
+        os.kill(killed, signal.SIGKILL)
+        async with asyncio.timeout(60):
+            async for socket in connect(f"{url}/realtime?model=reference"):  # tries until it listens
+                assert "session.created" in str(await socket.recv())
+                break
+        assert process.base_url == url
+        assert process.process_id != killed
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+
+
 async def test_one_that_dies_is_missed(tmp_path: Path) -> None:
     async def hold() -> None:
         async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:

@@ -54,7 +54,7 @@ class ReferenceProcess:
         self._log = log_folder / LOG_NAME
         self._command = [
             *(sys.executable, "-P", "-m", "live_eval"),  # -P: import nothing from the current folder
-            *("endpoint", "--port", "0", "--until-stdin-ends"),
+            *("endpoint", "--until-stdin-ends"),
             *(("--calibrate",) if calibrate else ()),
             *(() if truth is None else ("--truth", str(truth))),
             *(() if data is None else ("--data", str(data))),
@@ -94,10 +94,15 @@ class ReferenceProcess:
         Raises:
             LiveEvalError: It exited or took too long; the message contains the end of its log.
         """
+        self._port = await self._start()
+        return self
+
+    async def _start(self) -> int:
+        """Start a process and return its port; the port of the one before it, if there was one."""
         log = await asyncio.to_thread(self._open_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *(*self._command, "--port", str(self._port or 0)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
@@ -114,11 +119,21 @@ class ReferenceProcess:
         if self._polite:
             _give_way(self._process.pid)
         try:
-            self._port = await self._ready(self._process)
+            return await self._ready(self._process)
         except BaseException:
             await self._stop(self._process)
             raise
-        return self
+
+    async def keep_running(self) -> None:
+        """Start it again at the same address whenever it has ended by itself.
+
+        Raises:
+            LiveEvalError: It does not start.
+        """
+        assert self._process is not None
+        while True:
+            await self._process.wait()
+            await self._start()
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Stop it.
@@ -169,7 +184,7 @@ class ReferenceProcess:
 
     def _open_log(self) -> BinaryIO:
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        return private_file(self._log).open("wb")  # what was said stands in it
+        return private_file(self._log).open("wb" if self._port is None else "ab")
 
     def _log_tail(self) -> str:
         return self._log.read_text("utf-8", errors="replace")[-_TAIL_CHARACTERS:].strip() or "(nothing)"
@@ -180,14 +195,20 @@ async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
     """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
 
     It is the launch hook of its client's specification. If `URL_VARIABLE` names one that runs already, that
-    one is used, with its own scripts.
+    one is used, with its own scripts. One that was killed is started again: the run pauses meanwhile.
     """
     running = os.environ.get(URL_VARIABLE)
     if running:
         yield running
         return
     async with ReferenceProcess(data=data, log_folder=log_folder) as process:
-        yield process.base_url
+        keeping = asyncio.create_task(process.keep_running())
+        try:
+            yield process.base_url
+        finally:
+            keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError, LiveEvalError):  # it says why when it is left
+                await keeping
 
 
 def _give_way(pid: int) -> None:
