@@ -19,12 +19,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 __all__ = [
+    "FAILURE_CAUSES",
     "AudioError",
     "ConnectError",
     "DataError",
+    "FailureCause",
     "FailureKind",
     "JudgeError",
     "LiveEvalError",
@@ -100,6 +103,67 @@ class FailureKind(StrEnum):
     UNKNOWN_EVENT = "unknown_event"
     NOT_FATAL_ERROR = "not_fatal_error"
     TRANSCRIPT_LATE = "transcript_late"
+
+
+class FailureCause(StrEnum):
+    """What a turn failed by. Only `ENDPOINT` is a result of the model; scores leave out the others."""
+
+    DATA = "data"
+    HARNESS = "live-eval"
+    NO_SESSION = "no session"
+    ENDPOINT = "endpoint"
+
+
+FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
+    FailureKind.CASE_UNUSABLE: FailureCause.DATA,
+    FailureKind.AUDIO_MISSING: FailureCause.DATA,
+    FailureKind.AUDIO_UNREADABLE: FailureCause.DATA,
+    FailureKind.AUDIO_EMPTY: FailureCause.DATA,
+    FailureKind.AUDIO_NOT_FINITE: FailureCause.DATA,
+    FailureKind.AUDIO_RATE: FailureCause.DATA,
+    FailureKind.AUDIO_TOO_LONG: FailureCause.DATA,
+    FailureKind.PROCESS_DIED: FailureCause.HARNESS,
+    FailureKind.INTERNAL: FailureCause.HARNESS,
+    # The model never heard the turn: the account, the address, the network or the load was in the way.
+    FailureKind.NO_KEY: FailureCause.NO_SESSION,
+    FailureKind.AUTHENTICATION: FailureCause.NO_SESSION,
+    FailureKind.RATE_LIMITED: FailureCause.NO_SESSION,
+    FailureKind.BUSY: FailureCause.NO_SESSION,
+    FailureKind.UNKNOWN_MODEL: FailureCause.NO_SESSION,
+    FailureKind.CONNECTION_REFUSED: FailureCause.NO_SESSION,
+    FailureKind.CONNECT_FAILED: FailureCause.NO_SESSION,
+    FailureKind.CONNECT_TIMEOUT: FailureCause.NO_SESSION,
+    FailureKind.TLS: FailureCause.NO_SESSION,
+    FailureKind.HANDSHAKE: FailureCause.NO_SESSION,
+    FailureKind.SDP_REFUSED: FailureCause.NO_SESSION,
+    FailureKind.CODEC_REFUSED: FailureCause.NO_SESSION,
+    FailureKind.ICE_FAILED: FailureCause.NO_SESSION,
+    FailureKind.DTLS_FAILED: FailureCause.NO_SESSION,
+    FailureKind.NO_SESSION: FailureCause.NO_SESSION,
+    # Over HTTP the request contains the turn, which may be what the server fails on.
+    FailureKind.UNAVAILABLE: FailureCause.ENDPOINT,
+    FailureKind.SERVER_ERROR: FailureCause.ENDPOINT,
+    FailureKind.NO_RESPONSE: FailureCause.ENDPOINT,
+    FailureKind.STALLED: FailureCause.ENDPOINT,
+    FailureKind.ENDLESS: FailureCause.ENDPOINT,
+    FailureKind.CLOSED: FailureCause.ENDPOINT,
+    FailureKind.CHANNEL_CLOSED: FailureCause.ENDPOINT,
+    FailureKind.NO_RTP: FailureCause.ENDPOINT,
+    FailureKind.SESSION_EXPIRED: FailureCause.ENDPOINT,
+    FailureKind.WRONG_RATE: FailureCause.ENDPOINT,
+    FailureKind.MESSAGE_TOO_BIG: FailureCause.ENDPOINT,
+    FailureKind.MALFORMED_MESSAGE: FailureCause.ENDPOINT,
+    FailureKind.MALFORMED_AUDIO: FailureCause.ENDPOINT,
+    FailureKind.ENDPOINT_ERROR: FailureCause.ENDPOINT,
+    FailureKind.RESPONSE_FAILED: FailureCause.ENDPOINT,
+    FailureKind.RESPONSE_INCOMPLETE: FailureCause.ENDPOINT,
+    FailureKind.RESPONSE_CANCELLED: FailureCause.ENDPOINT,
+    FailureKind.TOO_MANY_RESPONSES: FailureCause.ENDPOINT,
+    FailureKind.EMPTY_REPLY: FailureCause.ENDPOINT,
+    # The cause is that of the earlier turn, where it is known.
+    FailureKind.DIALOGUE_ENDED: FailureCause.ENDPOINT,
+}
+"""The cause of each kind of failure."""
 
 
 class LiveEvalError(Exception):

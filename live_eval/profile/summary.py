@@ -225,10 +225,14 @@ def _counts(turns: Sequence[TurnRecord]) -> dict[str, Any]:
 def _notes_on(point: PointRecord) -> Iterator[str]:
     """Yield what is worth knowing about the turns of a point, one sentence each."""
     name = point.facts.get("name")
-    died = sum(turn.failure is not None and turn.failure.kind in OUR_FAILURES for turn in point.turns)
-    if died:
+    ours = Counter(
+        turn.failure.kind.value
+        for turn in point.turns
+        if turn.failure is not None and turn.failure.kind in OUR_FAILURES
+    )
+    if ours:
         whose = "the fault of this machine or of live-eval, not of the endpoint; assertions leave them out"
-        yield f"{name}: {counted(died, 'turn')} failed as process_died: {whose}"
+        yield f"{name}: {counted(ours.total(), 'turn')} failed as {' or '.join(ours)}: {whose}"
     delays = [delay.ns for turn in point.turns if (delay := intended_delay(turn.trace)).ns is not None]
     queue = queued([ns for ns in delays if ns is not None], int(point.facts.get("concurrency") or 1))
     if queue is not None:

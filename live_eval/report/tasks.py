@@ -25,8 +25,9 @@ from live_eval.types import Task
 __all__ = ["question_table", "task_tables", "transcription_table"]
 
 _QUESTION_NOTE = (
-    "Per cent of n questions answered correctly, resampled by script. A question whose turn failed was "
-    "not answered and counts as wrong; so does a reply that chooses no option, or several (unparsed)."
+    "Per cent of n questions answered correctly, resampled by script. A question that the endpoint did "
+    "not answer counts as wrong; so does a reply that chooses no option, or several (unparsed). Excluded "
+    "are turns that failed for other reasons: the data, live-eval itself, or no session."
 )
 _WER_NOTE = (
     "Word errors of the repeated text against the script, in per cent (mean: over utterances, as in the "
@@ -68,7 +69,16 @@ def _figures(view: RunView, task: Task) -> TaskFigures | None:
 
 def question_table(runs: Sequence[RunView]) -> Table:
     """Return the accuracy of each run by task and type of question."""
-    headings = ("asked", "n", "of them failed", "accuracy, %", "95 % interval", "unparsed", "of them refused")
+    headings = (
+        "asked",
+        "n",
+        "of them failed",
+        "excluded",
+        "accuracy, %",
+        "95 % interval",
+        "unparsed",
+        "of them refused",
+    )
     columns = columns_of(runs, ["questions"], headings)
     rows: list[tuple[Cell, ...]] = []
     for task in (Task.UNDERSTANDING, Task.REASONING):
@@ -92,6 +102,7 @@ def _question_row(
         Cell(str(figures.asked)),
         Cell(str(figures.accuracy.n)),
         Cell(str(figures.failed)),
+        Cell(str(figures.excluded)),
         Cell(number(figures.accuracy.value, 1), strong=True, note=_of_answered(figures)),
         Cell(interval(figures.accuracy, 1), note=figures.accuracy.reason),
         Cell(NONE if share is None else f"{figures.unparsed} ({share:.0f} %)"),

@@ -17,9 +17,9 @@ from live_eval.analysis.summary import (
     judges_asked_for,
     read_scores,
 )
-from live_eval.analysis.summary.facts import turn_facts
+from live_eval.analysis.summary.facts import read_facts
 from live_eval.analysis.summary.latencies import has_uncertain_start
-from live_eval.errors import UsageError
+from live_eval.errors import FailureCause, UsageError
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.types import Task
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 CAPTURED = "captured"
-"""The metric that every turn has: 1 where it was captured, 0 where it failed."""
+"""1 for a turn that was captured, 0 for one that failed; turns that live-eval itself failed have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
 
 def _read(path: Path, name: str, retime: bool) -> ComparedRun:
     with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        turns = [turn_facts(turn) for turn in run.turns(retime=retime)]
+        turns = read_facts(run.turns(retime=retime))
         return compared_run(run, name, turns, read_scores(scores, judges_asked_for(run.manifest)))
 
 
@@ -141,7 +141,9 @@ def series_of(turns: Sequence[TurnFacts], table: ScoreTable, *, by_task: bool = 
 
     Latencies that begin with an uncertain end of speech are None.
     """
-    captured = {turn.key: float(turn.captured) for turn in turns}
+    captured = {
+        turn.key: None if turn.failed_by is FailureCause.HARNESS else float(turn.captured) for turn in turns
+    }
     made = [Series(CAPTURED, "turns", captured, unit="share", higher_is_better=True)]
     for name in LATENCIES:
         if any(turn.milliseconds(name) is not None for turn in turns):

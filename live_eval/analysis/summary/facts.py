@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from live_eval.audio.rtp import MediaStats
-from live_eval.errors import FailureKind
+from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latency, TurnTiming
 from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
 
-__all__ = ["TurnFacts", "TurnKey", "latency", "turn_facts"]
-
-_FAULTS_OF_DATA = frozenset(
-    {
-        FailureKind.CASE_UNUSABLE,
-        FailureKind.AUDIO_MISSING,
-        FailureKind.AUDIO_UNREADABLE,
-        FailureKind.AUDIO_EMPTY,
-        FailureKind.AUDIO_NOT_FINITE,
-        FailureKind.AUDIO_RATE,
-        FailureKind.AUDIO_TOO_LONG,
-    }
-)
-
+__all__ = ["TurnFacts", "TurnKey", "latency", "read_facts"]
 
 TurnKey: TypeAlias = tuple[str, int]
 """A case and its repetition, from 0: what pairs the turns of several runs."""
@@ -35,8 +22,8 @@ TurnKey: TypeAlias = tuple[str, int]
 class TurnFacts:
     """The facts about a turn that figures need: everything but its marks.
 
-    `unanswered` says that a question with a key was put to the endpoint and not answered; `speech_end_ns`
-    counts from the recording's first sample.
+    `failed_by` is the cause of its failure, None if it was captured; `speech_end_ns` counts from the
+    recording's first sample.
     """
 
     turn_id: str
@@ -48,9 +35,9 @@ class TurnFacts:
     task: Task
     text: str | None
     question: Question | None
-    unanswered: bool
     source: str
     captured: bool
+    failed_by: FailureCause | None
     timing: TurnTiming
     timing_version: int
     media: MediaStats | None
@@ -70,6 +57,20 @@ class TurnFacts:
         """The type of the question, or None."""
         return self.question.kind if self.question is not None else None
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether a question with a key was put to the endpoint and not answered."""
+        return (
+            self.question is not None
+            and self.question.answer is not None
+            and self.failed_by is FailureCause.ENDPOINT
+        )
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether it failed by a cause that says nothing about the model."""
+        return self.failed_by not in (None, FailureCause.ENDPOINT)
+
     def milliseconds(self, name: str) -> float | None:
         """Return a latency of a captured turn, or None."""
         ns = latency(self.timing, name).ns
@@ -83,9 +84,28 @@ def latency(timing: TurnTiming, name: str) -> Latency:
     return found
 
 
-def turn_facts(turn: TurnRecord) -> TurnFacts:
-    """Return the facts about a turn that figures need."""
-    trace, question, failure = turn.trace, turn.case.question, turn.failure
+def read_facts(turns: Iterable[TurnRecord]) -> list[TurnFacts]:
+    """Return the facts about the turns of a run; turns after a failed one in a dialogue have its cause."""
+    facts: list[TurnFacts] = []
+    causes: dict[tuple[str, int], FailureCause] = {}
+    followers: list[int] = []
+    for turn in turns:
+        each = _turn_facts(turn)
+        if turn.failure is not None and each.dialogue_id is not None:
+            if turn.failure.kind is FailureKind.DIALOGUE_ENDED:
+                followers.append(len(facts))
+            elif each.failed_by is not None:
+                causes[each.dialogue_id, each.repeat] = each.failed_by
+        facts.append(each)
+    for place in followers:
+        each = facts[place]
+        if each.dialogue_id is not None and (cause := causes.get((each.dialogue_id, each.repeat))):
+            facts[place] = replace(each, failed_by=cause)
+    return facts
+
+
+def _turn_facts(turn: TurnRecord) -> TurnFacts:
+    trace, failure = turn.trace, turn.failure
     speech_end_ns: int | None = None
     if trace.boundaries is not None:
         speech_end_ns = trace.boundaries.voice_end_ns
@@ -100,14 +120,10 @@ def turn_facts(turn: TurnRecord) -> TurnFacts:
         cue=turn.case.cue,
         task=turn.case.task,
         text=turn.case.text,
-        question=question,
-        # A fault of the data is not the endpoint's failure to answer.
-        unanswered=question is not None
-        and question.answer is not None
-        and failure is not None
-        and failure.kind not in _FAULTS_OF_DATA,
+        question=turn.case.question,
         source=turn.case.source,
         captured=turn.captured,
+        failed_by=None if failure is None else FAILURE_CAUSES.get(failure.kind, FailureCause.ENDPOINT),
         timing=turn.timing,
         timing_version=turn.timing_version,
         media=turn.media,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of
 from live_eval.analysis.statistics import quantile, rounded
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueFigures, summarise_dialogues
-from live_eval.analysis.summary.facts import TurnFacts, turn_facts
+from live_eval.analysis.summary.facts import TurnFacts, read_facts
 from live_eval.analysis.summary.groups import Group, group_turns
 from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, summarise_latency
 from live_eval.analysis.summary.media import MediaSummary, summarise_media
@@ -25,7 +25,7 @@ from live_eval.analysis.summary.scores import (
     summarise_scores,
 )
 from live_eval.analysis.summary.tasks import TaskFigures, summarise_tasks
-from live_eval.recording import RunReader, ScoreReader, part_of, text_of
+from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
 
@@ -217,14 +217,17 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
     warnings: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     models: Counter[str] = Counter()
-    turns: list[TurnFacts] = []
     greetings: list[Greeting | None] = []
-    for turn in run.turns(retime=retime):
-        turns.append(turn_facts(turn))
-        greetings += greetings_of([turn])
-        warnings.update(warning.kind.value for warning in turn.warnings)
-        models.update([turn.model] if turn.model else [])
-        failures.update([turn.failure.kind.value] if turn.failure is not None else [])
+
+    def counted_turns() -> Iterator[TurnRecord]:
+        for turn in run.turns(retime=retime):
+            greetings.extend(greetings_of([turn]))
+            warnings.update(warning.kind.value for warning in turn.warnings)
+            models.update([turn.model] if turn.model else [])
+            failures.update([turn.failure.kind.value] if turn.failure is not None else [])
+            yield turn
+
+    turns = read_facts(counted_turns())
     retried = Counter(attempt.failure.kind.value for attempt in run.failures() if attempt.retried)
     table = read_scores(scores, judges_asked_for(run.manifest))
     captured = [turn for turn in turns if turn.captured]

@@ -125,7 +125,7 @@ class ScoreTable:
     def value(self, turn: TurnFacts, column: ScoreColumn) -> float | None:
         """Return the value of a turn for the figures, or None.
 
-        A failed turn has none, except that a question without an answer counts as wrong.
+        A failed turn has none, except that a question that the endpoint did not answer counts as wrong.
         """
         if turn.captured:
             # As `cell`, without the reasons: a summary asks a million times.
@@ -248,7 +248,7 @@ class ScoreSummary:
 
     Args:
         column: The output.
-        mean: The mean over the turns scored; for accuracy, also over unanswered questions.
+        mean: The mean over the turns scored; for accuracy, also over questions without an answer.
         n_unscored: Turns without what the judge needs, failed turns included.
         n_failed: Turns on which the judge failed.
         reasons: Turns without the score, by reason.
@@ -297,7 +297,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[TurnFacts]) -> dict[str,
             if table.value(turn, column) is not None:
                 continue
             if not turn.captured:
-                reasons[TURN_FAILED] += 1
+                reasons[f"{TURN_FAILED} ({turn.failed_by})" if turn.is_excluded else TURN_FAILED] += 1
             else:
                 cell = table.cell(turn.turn_id, turn.task, column)
                 reasons[cell.reason] += 1

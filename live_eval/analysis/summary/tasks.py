@@ -1,9 +1,9 @@
 """Figures of the tasks other than conversation: accuracy by type of question, transcription errors.
 
 They come from the judges of multiple choice and of transcription, as far as those have judged. A question
-whose turn failed counts as answered wrong; an utterance that was not said back has no word error rate. A
-captured turn without a score (something that the judge needs is missing) enters no mean. The counts are given
-with the means.
+that the endpoint did not answer counts as answered wrong; one whose turn failed by another cause is left out
+and counted as excluded. An utterance that was not said back has no word error rate. A captured turn without a
+score (something that the judge needs is missing) enters no mean. The counts are given with the means.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class QuestionFigures:
         kind: The type; empty for all.
         asked: Turns with such a question, failed ones included.
         accuracy: Percentage answered correctly among those scored or failed; resampled by script.
-        failed: Failed turns among them, which count as wrong.
+        failed: Turns that the endpoint failed among them, which count as wrong.
+        excluded: Turns that failed by a cause that says nothing about the model.
         unparsed: Scored replies that choose no option or several, which count as wrong.
         refused: Replies among those that decline to answer.
     """
@@ -51,6 +52,7 @@ class QuestionFigures:
     asked: int
     accuracy: Estimate
     failed: int
+    excluded: int
     unparsed: int
     refused: int
 
@@ -75,6 +77,7 @@ class QuestionFigures:
             "interval": interval_json(self.accuracy.interval),
             "reason": self.accuracy.reason,
             "failed": self.failed,
+            "excluded": self.excluded,
             "of_answered": rounded(self.of_answered),
             "unparsed": self.unparsed,
             "refused": self.refused,
@@ -155,6 +158,7 @@ def _kind(table: ScoreTable, turns: Sequence[TurnFacts], kind: str) -> QuestionF
         asked=len(turns),
         accuracy=estimate_share([value for _, value in counted], [turn.script_id for turn, _ in counted]),
         failed=len(counted) - len(answers),
+        excluded=sum(turn.is_excluded for turn in turns),
         unparsed=sum(values.get("parsed") == 0 for values in answers),
         refused=sum(values.get("refused", 0) > 0 for values in answers),
     )

@@ -29,7 +29,7 @@ from live_eval.analysis.statistics import (
 )
 from live_eval.analysis.summary.facts import latency
 from live_eval.analysis.summary.latencies import Percentiles
-from live_eval.errors import FailureKind
+from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latency, TurnTrace
@@ -49,9 +49,9 @@ __all__ = [
     "tail",
 ]
 
-OUR_FAILURES = frozenset({FailureKind.PROCESS_DIED})
-"""Failures of live-eval's own processes, which say nothing about the endpoint."""
-OUR_FAILURE = "a process of live-eval died"
+OUR_FAILURES = frozenset(kind for kind, cause in FAILURE_CAUSES.items() if cause is FailureCause.HARNESS)
+"""Failures of live-eval itself, which say nothing about the endpoint."""
+OUR_FAILURE = "live-eval itself failed"
 """Why such a turn has no latency."""
 
 TURNS = "turns"

@@ -1,9 +1,9 @@
 """The board: tables of published rows and ours with intervals, and heat maps.
 
 A figure of ours is a mean over the turns of its task that were scored, with a 95 % interval resampled by
-script; an unanswered question counts as wrong. Of several runs of one model with different prompts, the paper
-shows the best. So does the board, by C4 for words and by VES for sound, and says which it chose from how
-many. Without scores to choose by, every prompt has a row.
+script; a question that the endpoint did not answer counts as wrong. Of several runs of one model with
+different prompts, the paper shows the best. So does the board, by C4 for words and by VES for sound, and
+says which it chose from how many. Without scores to choose by, every prompt has a row.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ class Board:
 _NOTES = (
     "Rows marked as published are the paper's (Zhou et al., ICLR 2026): means over all of EchoMind, without "
     "intervals. A row of ours compares with them only as far as its data, its judges and their versions do.",
-    "Figures of ours are means over scored turns (a question that was not answered is wrong); intervals are "
-    "95 %, resampled by script; without one a figure rests on fewer than 8 scripts, or on values that are "
-    "all alike.",
+    "Figures of ours are means over scored turns (a question that the endpoint did not answer is wrong); "
+    "intervals are 95 %, resampled by script; without one a figure rests on fewer than 8 scripts, or on "
+    "values that are all alike.",
     "Bold is the best of our rows, where they are of the same cases and judges and it rests on as many of "
     "its turns as any. Whether it differs from the next is a question for live-eval compare.",
 )

@@ -16,8 +16,8 @@ from live_eval.analysis.summary import RunSummary, TaskFigures, summarise
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli
 from live_eval.data import cue_of
-from live_eval.errors import FailureKind
-from live_eval.judging import Judgement, Scored, Unscored
+from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
+from live_eval.judging import TURN_FAILED, Judgement, Scored, Unscored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.report import write_report
 from live_eval.report.charts import level_charts
@@ -221,6 +221,69 @@ def test_where_no_question_was_answered_none_is_right_wherever_it_is_told(tmp_pa
     page = write_report([path])
     assert page is not None
     assert "none was answered" in page
+
+
+OURS = [kind for kind, cause in FAILURE_CAUSES.items() if cause is not FailureCause.ENDPOINT]
+
+
+@pytest.mark.parametrize("judged", [True, False], ids=["one answered", "none answered"])
+def test_failures_that_say_nothing_about_the_model_are_excluded_everywhere(
+    tmp_path: Path, judged: bool
+) -> None:
+    path = tmp_path / "run"
+    asked = [case(Task.UNDERSTANDING, number) for number in range(len(OURS) + 2)]
+    with RunWriter.create(path, {}) as run:
+        run.commit(spoken_turn(asked[0], TurnPlan(reply_ms=100) if judged else failing(OURS[0])))
+        run.commit(spoken_turn(asked[1], failing(FailureKind.NO_RESPONSE)))
+        for each, kind in zip(asked[2:], OURS, strict=True):
+            run.commit(spoken_turn(each, failing(kind)))
+        run.end(finished=True)
+    with ScoreStore.open(path) as store:
+        for each in asked[0 if not judged else 1 :]:
+            store.put("mcq", "1", each.case_id, Unscored(f"{TURN_FAILED}: some kind"))
+        if judged:
+            store.put("mcq", "1", asked[0].case_id, answered(True))
+    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
+        summary = summarise(reader, scores)
+    expected = (50.0, 2) if judged else (0.0, 1)
+    everything = summary.tasks[0].questions[0]
+    assert (everything.accuracy.value, everything.accuracy.n) == expected
+    assert (everything.failed, everything.excluded) == (1, len(OURS) + (not judged))
+    assert everything.as_json()["excluded"] == everything.excluded
+    score = summary.scores["mcq.accuracy"]
+    assert score.mean == everything.accuracy
+    reasons = {cause: sum(each is cause for each in FAILURE_CAUSES.values()) for cause in FailureCause}
+    assert score.reasons[f"{TURN_FAILED} (live-eval)"] == reasons[FailureCause.HARNESS]
+    assert score.reasons[f"{TURN_FAILED} (no session)"] == reasons[FailureCause.NO_SESSION]
+    assert TURN_FAILED not in score.reasons, "the endpoint's own failure is a wrong answer"
+    values = series_of(summary.turns, summary.table)["mcq.accuracy"].values
+    assert [value for value in values.values() if value is not None] == [100.0, 0.0][not judged :]
+    [row] = [row for row in build_board([path]).tables[0].rows if not row.published]
+    told = [cell.estimate for cell in row.cells if cell.estimate is not None and cell.estimate.n]
+    assert [(each.value, each.n) for each in told] == [expected]
+
+
+def failing(kind: FailureKind) -> TurnPlan:
+    return TurnPlan(first_byte_ms=None, failure=Failure(kind, "why"))
+
+
+@pytest.mark.parametrize(
+    ("first", "excluded"), [(FailureKind.PROCESS_DIED, 2), (FailureKind.STALLED, 0), (None, 0)]
+)
+def test_the_turns_after_a_failed_one_have_its_cause(
+    tmp_path: Path, first: FailureKind | None, excluded: int
+) -> None:
+    asked = [
+        replace(case(Task.UNDERSTANDING, number), dialogue_id="d", turn_index=number) for number in range(2)
+    ]
+    with RunWriter.create(tmp_path / "run", {}) as run:
+        run.commit(spoken_turn(asked[0], failing(first) if first else TurnPlan(reply_ms=100)))
+        run.commit(spoken_turn(asked[1], failing(FailureKind.DIALOGUE_ENDED)))
+        run.end(finished=True)
+    with RunReader.open(tmp_path / "run") as reader, ScoreReader.open(tmp_path / "run") as scores:
+        summary = summarise(reader, scores)
+    assert sum(turn.is_excluded for turn in summary.turns) == excluded
+    assert summary.turns[1].unanswered == (excluded == 0)
 
 
 def test_questions_that_nobody_judged_have_no_accuracy(tmp_path: Path) -> None:

@@ -144,5 +144,5 @@ def test_where_no_question_was_answered_no_reply_could_be_unparsed(tmp_path: Pat
         writer.end(finished=True)
     shown = CliRunner().invoke(cli, ["show", str(run)], catch_exceptions=False).stdout
     [row] = [line.split() for line in shown.splitlines() if line.startswith("understanding")]
-    assert row[1:5] == ["4", "4", "4", "0.0"], "asked, n, of them failed, accuracy"
+    assert row[1:6] == ["4", "4", "4", "0", "0.0"], "asked, n, of them failed, excluded, accuracy"
     assert row[-2:] == ["–", "–"], "unparsed, of them refused"
