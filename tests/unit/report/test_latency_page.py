@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -21,6 +22,7 @@ from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
 from live_eval.report.latency.curves import tail_chart, turn_chart
 from live_eval.report.latency.points import PointView, load_in_words
 from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.timing import Latency
 from live_eval.types import Failure
 from tests.support.campaigns import a_case, point, turns_at, write_campaign
 from tests.support.pages import Page
@@ -184,7 +186,9 @@ def test_the_load_of_a_point_is_in_words() -> None:
 
 
 def test_a_campaign_that_broke_off_has_a_page(tmp_path: Path) -> None:
-    entries = [(point("c1"), [])]
+    no_session = Latency(None, "no session")
+    unready = [replace(turn, timing=replace(turn.timing, connect=no_session)) for turn in map(failed, (1, 2))]
+    entries = [(point("c1"), unready)]
     folder = write_campaign(tmp_path / "campaign", entries, complete=False)
     facts = json.loads((folder / "campaign.json").read_text("utf-8"))
     facts["points"].append(point("c8"))
