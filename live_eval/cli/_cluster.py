@@ -16,8 +16,9 @@ from live_eval.recording import part_of
 from live_eval.run.plan import Plan
 from live_eval.run.run_file import JudgesTable
 from live_eval.run.runner import HoldSessions
+from live_eval.run.spread import core_count
 from live_eval.scoring.judge_pool import JudgePool
-from live_eval.scoring.judge_processes import core_count, judge_processes
+from live_eval.scoring.judge_processes import judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from live_eval.errors import UsageError
 from live_eval.text.files import atomic_write
 
 __all__ = [
-    "PROCESSES",
     "RECORDINGS",
     "RUN",
     "STDOUT",
@@ -42,9 +40,6 @@ __all__ = [
 RECORDINGS = Path("recordings")
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-PROCESSES = 1 if hasattr(socket, "AF_UNIX") else 0
-"""How many processes hold the sessions whose latency is measured; none where orders cannot reach them."""
 
 STDOUT = Path("-")
 """Stands for standard output."""

@@ -35,9 +35,7 @@ __all__ = ["command"]
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
-    default=_options.PROCESSES,
-    show_default=True,
-    help="Processes that hold the sessions; 0 to hold them in this one, as `live-eval run` does by default.",
+    help="Processes that hold the sessions; 0 to hold them in this one. Default: as for such a run.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -47,7 +45,7 @@ def command(
     turns: int,
     seed: int,
     noise: bool,
-    processes: int,
+    processes: int | None,
     as_json: bool,
 ) -> None:
     """Measure the harness's own error against known times.
@@ -68,15 +66,21 @@ def command(
     """
     from live_eval.calibrate import CalibrationPlan, calibrate, client_for
     from live_eval.recording.calibrations import keep
+    from live_eval.registry import client
+    from live_eval.run.spread import default_processes, overload
     from live_eval.session.event_loop import run
 
+    endpoint = endpoint or client_for(transport)
+    kind = client(endpoint).transport_kind
+    if too_many := overload(kind, sessions):
+        click.echo(f"note: {too_many.partition(';')[0]}", err=True)
     plan = CalibrationPlan(
-        endpoint=endpoint or client_for(transport),
+        endpoint=endpoint,
         sessions=sessions,
         turns=turns,
         seed=seed,
         noise=noise,
-        processes=processes,
+        processes=default_processes(kind, sessions) if processes is None else processes,
     )
     result = run(calibrate(plan))
     figures = result.as_json()

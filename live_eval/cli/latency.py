@@ -222,9 +222,8 @@ command = click.Command(
         click.Option(
             ["--processes", "turns__processes"],
             type=click.IntRange(0, 64),
-            default=_options.PROCESSES,
-            show_default=True,
-            help="Processes that hold the sessions; 0 to hold them in this one.",
+            help="Processes that hold the sessions; 0 to hold them in this one. Default: by the sessions and "
+            "the cores.",
         ),
         click.Option(
             ["--input-s"],

@@ -52,7 +52,7 @@ async def cluster_sessions(
 
     Args:
         cluster: The cluster.
-        plan: The run's plan: `turns.processes` is the number of workers, 0 for as many as it takes.
+        plan: The run's plan: `turns.processes` is the number of workers, 0 or None for as many as it takes.
         base_url: The endpoint's.
         announce: Called with a line about each node.
         earlier: The nodes of the run before it was resumed, as its manifest keeps them.
@@ -67,7 +67,7 @@ async def cluster_sessions(
             "pass --base-url with an address that every node of the cluster reaches"
         )
     turns = plan.config.turns
-    spread = WorkerSpread(cluster.nodes, turns.concurrency, turns.processes)
+    spread = WorkerSpread(cluster.nodes, turns.concurrency, turns.processes or 0)
     settings = _settings(plan.spec)
     async with _started(
         spread,

@@ -46,6 +46,7 @@ from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.run_file import DataTable, JudgesTable, RunConfig
 from live_eval.run.runner import Observer, play, running_endpoint, sessions_of
+from live_eval.run.spread import default_processes
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import innermost
 from live_eval.text.files import private_folder
@@ -135,9 +136,7 @@ class Campaign:
             notes = [*facts.get("notes", ()), *notes, f"resumed at {now}, after {done}"]
         self._notes = list(dict.fromkeys(notes))
         most = max(point.concurrency for point in self._points.values())
-        self._calibration = nearest(
-            self._base.spec.transport_kind.value, most, self._base.config.turns.processes
-        )
+        self._calibration = nearest(self._base.spec.transport_kind.value, most, self._base.processes)
 
     @property
     def notes(self) -> Sequence[str]:
@@ -253,7 +252,7 @@ class Campaign:
         writer = await asyncio.to_thread(self._begin, point)
         load = LoadWatch(point.concurrency, point.arrivals.per_s, self._held)
         ended = self._ended_turns[point.name]
-        watch = StepWatch(observer, load, ended, holds_sessions=not plan.config.turns.processes)
+        watch = StepWatch(observer, load, ended, holds_sessions=not plan.processes)
         starts = point.arrivals.starts(plan.config.turns.seed + step.half)
         folder = self.folder / point.name
         stopped, missing = "", 0
@@ -355,7 +354,11 @@ class Campaign:
 def _base_of(plan: CampaignPlan) -> RunConfig:
     """Return what all points share: no judges, and no further attempts, which would hide failures."""
     config = plan.config.model_copy(update={"judges": JudgesTable(names=())})
-    return _with_turns(config, concurrency=plan.concurrency[0], repeat=1, retries=0)
+    processes = config.turns.processes
+    if processes is None:  # the same for all points
+        kind = client(config.endpoint.name).transport_kind
+        processes = default_processes(kind, max(plan.concurrency))
+    return _with_turns(config, concurrency=plan.concurrency[0], processes=processes, repeat=1, retries=0)
 
 
 def _with_turns(config: RunConfig, **turns: Any) -> RunConfig:

@@ -81,6 +81,8 @@ def keep(calibration: KeptCalibration) -> Path:
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
     """Return the calibration of a transport for the load that is nearest to `sessions`, the heavier first.
 
+    One for less than half of the load says nothing about it.
+
     Args:
         transport: As in `KeptCalibration`.
         sessions: Sessions at a time.
@@ -90,7 +92,8 @@ def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibratio
     heavier = [each for each in found if each.sessions >= sessions]
     if heavier:
         return min(heavier, key=lambda each: (each.sessions, each.noise))
-    return max(found, key=lambda each: (each.sessions, not each.noise), default=None)
+    lighter = [each for each in found if 2 * each.sessions >= sessions]
+    return max(lighter, key=lambda each: (each.sessions, not each.noise), default=None)
 
 
 def kept_in(manifest: Mapping[str, Any]) -> KeptCalibration | None:

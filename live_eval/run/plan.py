@@ -28,6 +28,7 @@ from live_eval.registry import load as load_object
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
 from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
+from live_eval.run.spread import default_processes
 from live_eval.session.limits import TurnLimits
 from live_eval.sockets.hosts import is_loopback
 from live_eval.text.wording import counted
@@ -69,6 +70,14 @@ class Plan:
     def base_url(self) -> str | None:
         """The endpoint's base URL; None if the endpoint is to be launched for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
+
+    @property
+    def processes(self) -> int:
+        """How many processes hold the sessions; 0 for the run's own."""
+        turns = self.config.turns
+        if turns.processes is not None:
+            return turns.processes
+        return default_processes(self.spec.transport_kind, turns.concurrency)
 
     @property
     def key_recipient(self) -> str | None:
@@ -138,9 +147,7 @@ class Plan:
         }
         if any(job.case.task.asks for job in self.jobs):
             data["questions_fingerprint"] = self.data.questions_fingerprint
-        calibration = nearest(
-            self.spec.transport_kind.value, self.config.turns.concurrency, self.config.turns.processes
-        )
+        calibration = nearest(self.spec.transport_kind.value, self.config.turns.concurrency, self.processes)
         return {
             "live_eval": __version__,
             "timing_version": TIMING_VERSION,

@@ -142,8 +142,12 @@ class TurnsTable(_Table):
 
     mode: TurnMode | None = Field(None, description="who ends the user's turn, if not the endpoint's default")
     concurrency: int = Field(4, ge=1, le=1000, description="sessions at a time")
-    processes: int = Field(
-        0, ge=0, le=64, description="processes that hold the sessions; 0 to hold them in the run's own"
+    processes: int | None = Field(
+        None,
+        ge=0,
+        le=64,
+        description="processes that hold the sessions; 0 to hold them in the run's own, chosen by sessions "
+        "and cores if not given",
     )
     repeat: int = Field(1, ge=1, description="how often each case is played")
     retries: int = Field(2, ge=0, description="further attempts after a passing failure")

@@ -5,8 +5,8 @@ takes one session at a time from the `SessionQueue`, `RetriedSessions` plays it 
 help it, and the worker stores the turns. The turns of a dialogue share a session: they are played, tried
 again and resumed together.
 
-The event loop does nothing but talk; with `turns.processes`, those of other processes do. Recordings are
-read in two reader threads; decoding, timing and writing happen in one writer thread.
+The event loop does nothing but talk; with processes for the sessions, theirs do. Recordings are read in two
+reader threads; decoding, timing and writing happen in one writer thread.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from live_eval.run.retried_sessions import RetriedSessions
 from live_eval.run.retries import Backoff
 from live_eval.run.session_attempt import SessionAttempts
 from live_eval.run.session_queue import DueSession, SessionQueue
+from live_eval.run.spread import overload
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import raise_priority, stagger_ns
 from live_eval.text.durations import duration_in_words
@@ -222,7 +223,7 @@ class _Run:
         self.unreachable = ""
         self._recordings = Recordings(plan.config, plan.spec)
         # The store has one writer. It goes before other programs, but not before processes of sessions.
-        hurry = None if self._turns.processes else raise_priority
+        hurry = None if plan.processes else raise_priority
         self._writer_thread = ThreadPoolExecutor(1, "writer", hurry)
         self._attempts = SessionAttempts(
             plan=plan,
@@ -279,11 +280,14 @@ class _Run:
         held = (
             self._hold(base_url)
             if self._hold is not None
-            else hold_sessions(self._plan.spec, self._clock, processes=self._turns.processes)
+            else hold_sessions(self._plan.spec, self._clock, processes=self._plan.processes)
         )
         async with held as holder:
-            facts = {"processes": self._turns.processes, **holder.facts}
+            facts = {"processes": self._plan.processes, **holder.facts}
             await self._in_writer_thread(self._writer.describe_machine, facts)
+            too_many = overload(self._plan.spec.transport_kind, self._turns.concurrency)
+            if too_many and self._hold is None:
+                self._observer.note(too_many)
             began_ns = self._clock.now_ns() + _LOAD_NS
             due: Iterable[int | None] = itertools.repeat(None)
             if starts is not None:

@@ -21,11 +21,12 @@ from multiprocessing.connection import Connection
 from live_eval.errors import LiveEvalError
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec
 from live_eval.redaction import SECRETS, Redactor
+from live_eval.run.spread import core_count
 from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements, scoring_version
 from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 
-__all__ = ["JudgeProcesses", "JudgingSettings", "core_count", "judge_processes"]
+__all__ = ["JudgeProcesses", "JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
 # A judge takes about a tenth of a reply's length, and loading one seconds; on a busy machine many times that.
@@ -46,11 +47,6 @@ class JudgingSettings:
 
     options: JudgeOptions
     secrets: Redactor = field(repr=False)
-
-
-def core_count() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

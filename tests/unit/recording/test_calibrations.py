@@ -35,8 +35,9 @@ def test_the_nearest_load_is_found_the_heavier_first() -> None:
     for sessions in (1, 50):
         keep(made(sessions))
     keep(made(20, transport="webrtc"))
-    found = [nearest("websocket", sessions) for sessions in (1, 2, 50, 400)]
+    found = [nearest("websocket", sessions) for sessions in (1, 2, 50, 100)]
     assert [each.sessions for each in found if each is not None] == [1, 50, 50, 50]
+    assert nearest("websocket", 101) is None  # less than half of the load was measured
     assert nearest("webrtc", 1) == made(20, transport="webrtc")
     assert nearest("http", 1) is None
 

@@ -1,0 +1,29 @@
+import pytest
+
+from live_eval.dialect import TransportKind
+from live_eval.run.spread import default_processes, overload
+
+
+@pytest.mark.parametrize(
+    ("kind", "sessions", "processes"),
+    [
+        (TransportKind.WEBSOCKET, 1, 0),
+        (TransportKind.WEBSOCKET, 4, 0),
+        (TransportKind.WEBSOCKET, 50, 1),
+        (TransportKind.WEBSOCKET, 100, 1),
+        (TransportKind.WEBSOCKET, 300, 2),
+        (TransportKind.WEBSOCKET, 1000, 2),  # no more than cores
+        (TransportKind.WEBRTC, 10, 1),
+        (TransportKind.WEBRTC, 40, 2),
+    ],
+)
+def test_processes_follow_sessions_and_cores(kind: TransportKind, sessions: int, processes: int) -> None:
+    assert default_processes(kind, sessions, cores=2) == processes
+
+
+def test_a_load_beyond_the_machine_is_said() -> None:
+    assert overload(TransportKind.WEBSOCKET, 300, cores=2) == ""
+    assert overload(TransportKind.WEBSOCKET, 301, cores=2).startswith(
+        "301 sessions at a time are more than the 300"
+    )
+    assert "than the 40 that 2 cores" in overload(TransportKind.WEBRTC, 41, cores=2)
