@@ -96,6 +96,7 @@ class TurnTrace:
         committed_ns: The endpoint accepted our commit (manual turns), or None.
         responses: The responses, in the order in which they began.
         barge_in_ns: The user began to speak over the reply, or None where they did not.
+        backchannel: Whether those words expect no answer, so that the reply need not stop for them.
         probe_at_ns: When the event loop was probed, int64, shape (probes,).
         probe_lag_ns: How late the loop was at each probe, int64, shape (probes,).
         continuous: Media without a start event: `first_byte` has no meaning.
@@ -128,6 +129,7 @@ class TurnTrace:
     committed_ns: int | None = None
     responses: tuple[ResponseRecord, ...] = ()
     barge_in_ns: int | None = None
+    backchannel: bool = False
     probe_at_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     probe_lag_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     continuous: bool = False
@@ -376,21 +378,25 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
 
 
 def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latency:
+    """Return how long the reply was heard after the user began to interrupt it, if that stopped it."""
     if trace.barge_in_ns is None:
         return Latency(None, "the user did not speak over the reply")
-    last_heard: int | None = None
-    stopped = False
+    if trace.backchannel:
+        return Latency(None, "the user's words over the reply did not ask it to stop")
+    last_heard, stopped = 0, False
     for marks, pcm in zip(trace.responses, reply, strict=True):
         if not len(marks.chunk_samples) or int(marks.chunk_arrival_ns[0]) > trace.barge_in_ns:
             continue
         playout = _played(trace, marks, pcm)
         end = audible_end(pcm[: playout.end_sample], playout.rate_hz)
-        if end is not None:
-            last_heard = playout.heard_ns(end - 1)
-            stopped = marks.interrupted_ns is not None
-    if last_heard is None or last_heard < trace.barge_in_ns:
+        if end is not None and (heard_ns := playout.heard_ns(end - 1)) > last_heard:
+            cancelled = marks.interrupted_ns is not None or marks.status is ResponseStatus.CANCELLED
+            last_heard, stopped = heard_ns, cancelled or trace.continuous  # where nothing says what ended it
+    if last_heard < trace.barge_in_ns:
         how = "was stopped before the user's first sound" if stopped else "had ended by itself"
         return Latency(None, f"censored: the reply {how}")
+    if not stopped:
+        return Latency(None, "censored: nothing stopped the reply")
     return Latency(last_heard - trace.barge_in_ns)
 
 

@@ -377,7 +377,7 @@ class Session:
         goes_on = began is not None and began.own_turn and timeline.spoken and not timeline.over
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
         if began is not None and interrupts:
-            timeline.interrupted(began.onset_ns)
+            timeline.interrupted(began.onset_ns, backchannel=not began.expects_answer)
             self._stops_ns = began.onset_ns
         if timeline.over:
             timeline.rest()

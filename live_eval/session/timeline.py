@@ -81,6 +81,7 @@ class SessionTurn:
     user_done_ns: int | None = None
     boundaries: SpeechBoundaries | None = None
     barge_in_ns: int | None = None
+    backchannel: bool = False
     expects_answer: bool = True
     received: int = 0
     received_bytes: int = 0
@@ -136,6 +137,7 @@ class SessionTurn:
             frame_deadline_ns=np.asarray(self.deadlines, np.int64),
             frame_sent_ns=np.asarray(self.sent, np.int64),
             barge_in_ns=self.barge_in_ns,
+            backchannel=self.backchannel,
             setup_ns=dict(setup_ns),
             stamps=stamping.kind,
             stamp_error_ns=stamping.error_ns,
@@ -389,15 +391,13 @@ class Timeline:
         turn.user_done_ns = next(reversed(turn.deadlines), None)
         self._answering = True
 
-    def interrupted(self, at_ns: int) -> None:
-        """Note that the user begins to speak before the turn under way is over.
-
-        They speak over the reply, unless it has been heard to its end and the turn waits for what is late.
-        The reply may be that of an earlier turn.
-        """
+    def interrupted(self, at_ns: int, *, backchannel: bool) -> None:
+        """Note that the user begins to speak, over each reply that has not been heard to its end."""
         for replies in self._replies:
-            if replies.turn.barge_in_ns is None and replies.state.answering(at_ns):
-                replies.turn.barge_in_ns = None if replies.turn.t0_ns is None else at_ns  # no greeting
+            turn = replies.turn
+            if (turn.barge_in_ns is None or turn.backchannel) and replies.state.answering(at_ns):
+                turn.barge_in_ns = None if turn.t0_ns is None else at_ns  # no greeting
+                turn.backchannel = backchannel
                 self._spoken_over.append(replies.state)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from live_eval.timing import (
+    Latency,
     ResponseRecord,
     ResponseStatus,
     TurnTrace,
@@ -205,6 +206,25 @@ def test_barge_in_stop_is_the_last_sample_heard_or_censored() -> None:
     assert timing.barge_in_stop.ns == pytest.approx(200 * MS, abs=0.3 * MS)
     ended = measure(trace(barge_in_ns=1_700 * MS), [tone(100)])
     assert ended.barge_in_stop.reason == "censored: the reply had ended by itself"
+
+
+def test_a_reply_that_nothing_stopped_has_no_barge_in_stop() -> None:
+    ends_by_itself = response((1_500, 500))
+    timing = measure(trace(responses=(ends_by_itself,), barge_in_ns=1_700 * MS), [tone(500)])
+    assert timing.barge_in_stop == Latency(None, "censored: nothing stopped the reply")
+
+
+def test_a_reply_is_not_asked_to_stop_by_a_backchannel() -> None:
+    spoken_over = response((1_500, 1_000), interrupted_ns=1_900 * MS)
+    timing = measure(trace(responses=(spoken_over,), barge_in_ns=1_700 * MS, backchannel=True), [tone(1_000)])
+    assert timing.barge_in_stop == Latency(None, "the user's words over the reply did not ask it to stop")
+
+
+def test_the_reply_that_is_heard_longest_has_the_barge_in_stop() -> None:
+    long = response((1_500, 1_000), interrupted_ns=2_100 * MS)
+    short = response((1_600, 150))
+    timing = measure(trace(responses=(long, short), barge_in_ns=1_700 * MS), [tone(1_000), tone(150)])
+    assert timing.barge_in_stop.ns == pytest.approx(400 * MS, abs=0.3 * MS)
 
 
 def test_lag_counts_the_end_of_speech_and_the_loop_until_the_reply_is_heard() -> None:

@@ -202,7 +202,7 @@ async def test_a_reply_that_came_at_once_is_interrupted_while_it_is_heard() -> N
     assert [capture.failure for capture in captures] == [None, None]
     first, second = map(finished, captures)
     assert first.trace.barge_in_ns == second.trace.onset_ns
-    assert first.timing.barge_in_stop.ns == pytest.approx(3_000 * MS - AFTER_NS - 50 * MS, abs=MS)
+    assert first.timing.barge_in_stop.reason == "censored: nothing stopped the reply"
 
 
 async def test_an_interruption_on_continuous_media() -> None:
