@@ -49,7 +49,10 @@ def scores(run: Path) -> dict[tuple[str, str], object]:
 def children() -> list[int]:
     """Return the processes of judges that this process has."""
     listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if "judge_process" in line]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio
 from live_eval.duplex.conversation import Conversation
-from live_eval.duplex.from_turns import both_sides_of, conversation_of
+from live_eval.duplex.from_turns import both_sides_of, conversation_of, heard_sounds
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.settings import Cadence
-from live_eval.timing import AUDIBLE_DBFS, audible_onset, play
+from live_eval.timing import AUDIBLE_DBFS, is_paced
 from live_eval.types import Anchor, AnchorKind, SpeechKind
 from tests.loopback.test_families import MS, endpoint
 from tests.loopback.test_run import RATE, read, run, values
@@ -54,9 +54,8 @@ def audible_ns(turn: TurnRecord) -> int:
     """When the first sample of the turn's only response was heard."""
     (marks,) = turn.responses
     assert marks.audio_file is not None
-    onset = audible_onset(read_audio(marks.audio_file).audio.int16(), marks.rate_hz or 0)
-    assert onset is not None
-    return play(marks).heard_ns(onset)
+    pcm = read_audio(marks.audio_file).audio.int16()
+    return heard_sounds(marks, pcm, paced=is_paced(turn.trace, marks))[0].start_ns
 
 
 def session_of(
