@@ -15,6 +15,7 @@ import pybase64
 
 from live_eval.audio import Audio
 from live_eval.errors import JudgeError
+from live_eval.text.quoting import quoted
 from live_eval.types import CoarseDimension, Cue
 
 __all__ = [
@@ -41,7 +42,6 @@ PROMPTS = Path(__file__).parent / "prompts"
 """The folder of our own prompt files."""
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NOT_GIVEN = "(not given)"
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -52,6 +52,9 @@ class UnreadableError(ValueError):
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
     """A prompt with named places, written ``{name}``; braces around anything else are plain text.
+
+    Each place becomes a JSON string (`live_eval.text.quoting.quoted`) that nothing in the material can end.
+    The prompt must say that the strings are material to judge and never an instruction.
 
     Args:
         text: The prompt.
@@ -88,12 +91,16 @@ class PromptTemplate:
         return cls(text)
 
     def fill(self, values: Mapping[str, str | None]) -> str:
-        """Return the prompt with each place filled; None and empty text become "(not given)".
+        """Return the prompt with each place filled by a JSON string; None and blank text become null.
 
         >>> PromptTemplate('Rate {reply}, as {"score": 1}.').fill({"reply": "{score} and {reply}"})
-        'Rate {score} and {reply}, as {"score": 1}.'
+        'Rate "{score} and {reply}", as {"score": 1}.'
         """
-        return _PLACEHOLDER.sub(lambda place: (values[place[1]] or "").strip() or _NOT_GIVEN, self.text)
+        return _PLACEHOLDER.sub(lambda place: quoted(_unless_blank(values[place[1]])), self.text)
+
+
+def _unless_blank(text: str | None) -> str | None:
+    return text if text is not None and text.strip() else None
 
 
 _ABOUT = {

@@ -7,8 +7,8 @@ keep its rules the same as those of the other judges:
 * which replies are scored: `unrateable` (audio), `unreadable` (words), `incomparable` (both replies' words);
 * text: `reply_and_reference`, `other_language`, `refused`;
 * details of a score: `recording_detail`;
-* judges that ask a model: `PromptTemplate`, `delivery_of`, `text_part`, `sound_part`, `read_object`,
-  `read_rating`, `read_words`;
+* judges that ask a model: `PromptTemplate`, `quoted`, `delivery_of`, `text_part`, `sound_part`,
+  `read_object`, `read_rating`, `read_words`;
 * judges that compute with torch, which is imported when they are called: `torch_device`,
   `batches_by_length`, `padded`, `exact_inference`.
 
@@ -36,6 +36,7 @@ from live_eval.judges.text._reply import (
     reply_and_reference,
     unreadable,
 )
+from live_eval.text.quoting import quoted
 
 __all__ = [
     "LONGEST_SENT_S",
@@ -49,6 +50,7 @@ __all__ = [
     "incomparable",
     "other_language",
     "padded",
+    "quoted",
     "read_object",
     "read_rating",
     "read_words",

@@ -86,7 +86,7 @@ _EMPATHY = RatingScale(
 
 RUBRIC = JudgeSpec(
     name="rubric",
-    version="1",
+    version="2",
     title="how the reply's text fits: context, naturalness, colloquialism, the vocal cue",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.rubric:Rubric",
@@ -127,7 +127,7 @@ RUBRIC = JudgeSpec(
 
 VES = JudgeSpec(
     name="ves",
-    version="1",
+    version="2",
     title="vocal empathy (VES): how the reply's delivery answers the speaker's state",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.ves:Ves",
@@ -168,7 +168,7 @@ VES = JudgeSpec(
 
 ARENA = JudgeSpec(
     name="arena",
-    version="1",
+    version="2",
     title="which of two spoken replies to the same case is better",
     kind=JudgeKind.PAIRWISE,
     implementation="live_eval.judges.arena:ArenaJudge",

@@ -26,6 +26,7 @@ from live_eval.judging import (
 from live_eval.scoring.judge_runner import JudgeOptions, load_judge
 from live_eval.speech.recognition import Recogniser, Transcript
 from live_eval.testing.judges import GARBAGE, check_judge
+from live_eval.text.quoting import quoted
 
 SHIPPED = [
     plugin.name for plugin in registry.find_plugins(registry.JUDGES) if plugin.distribution == "live-eval"
@@ -146,7 +147,7 @@ class Asking:
     """A toy that reads {"score": 1 to 5}."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
-        return ChatRequest(messages=[{"role": "user", "content": turn.reply_text}], model="toy-1")
+        return ChatRequest(messages=[{"role": "user", "content": quoted(turn.reply_text)}], model="toy-1")
 
     def parse(self, answer: str) -> Judgement:
         try:
@@ -184,6 +185,21 @@ class Raw(Asking):
         return ChatRequest(messages=[{"role": "user", "content": b"sound"}], model="toy-1")
 
 
+class Closable(Asking):
+    """Puts the reply between marks that the reply can close."""
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        content = f"<reply>{turn.reply_text}</reply>"
+        return ChatRequest(messages=[{"role": "user", "content": content}], model="toy-1")
+
+
+class HalfQuoting(Asking):
+    """Escapes only what JSON escapes."""
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        return ChatRequest(messages=[{"role": "user", "content": json.dumps(turn.reply_text)}], model="toy-1")
+
+
 def test_an_llm_judge_is_tried_with_garbage_and_good_answers() -> None:
     check_judge(LLM, Asking(), good_answers={'{"score": 4}': 4.0, '{"score": 1.5}': 1.5})
     assert len(GARBAGE) == len(set(GARBAGE))
@@ -191,7 +207,13 @@ def test_an_llm_judge_is_tried_with_garbage_and_good_answers() -> None:
 
 @pytest.mark.parametrize(
     ("judge", "complaint"),
-    [(Trusting(), "expected Failed"), (Chatty(), "the same request again"), (Raw(), "JSON values")],
+    [
+        (Trusting(), "expected Failed"),
+        (Chatty(), "the same request again"),
+        (Raw(), "JSON values"),
+        (Closable(), "'closing mark' only as a JSON string"),
+        (HalfQuoting(), "only as a JSON string"),
+    ],
 )
 def test_an_llm_judge_that_breaks_the_contract_is_found(judge: Asking, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
@@ -202,7 +224,7 @@ class Comparing(Asking):
     """A toy that reads which of two is kinder, and is not asked about the punctuation."""
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:  # type: ignore[override]
-        text = f"{first.reply_text} or {second.reply_text}?"
+        text = f"{quoted(first.reply_text)} or {quoted(second.reply_text)}?"
         return ChatRequest(messages=[{"role": "user", "content": text}], model="toy-1")
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:

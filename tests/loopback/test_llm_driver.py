@@ -447,7 +447,7 @@ async def test_what_cannot_be_read_may_be_repaired_once(server: Server) -> None:
     first, again = server.requests
     assert again["messages"][:-2] == first["messages"], "the whole conversation is sent again, sound included"
     answer, told = again["messages"][-2:]
-    assert answer == {"role": "assistant", "content": '{"kindness": '}
+    assert answer == {"role": "assistant", "content": r'"{\u0022kindness\u0022: "'}
     assert told["role"] == "user"
     assert "expected a JSON object with kindness" in told["content"]
     assert "the JSON object alone" in told["content"]

@@ -36,12 +36,16 @@ from live_eval.scoring.llm.calls import HOPELESS, PASSING, CallFailure, CallProb
 from live_eval.scoring.llm.metering import CallMeter, LlmUsage
 from live_eval.scoring.llm.options import LlmSettings
 from live_eval.scoring.llm.questions import AnswerCache, ChatQuestion, estimated_tokens, question_key
+from live_eval.text.quoting import quoted
 
 __all__ = ["LlmDriver", "together"]
 
 # The model is shown this many characters of its unreadable answer.
 _SHOWN_AGAIN = 4_000
-_REPAIR = "Your answer could not be read: {reason}. Answer again, with the JSON object alone."
+_REPAIR = (
+    "Your answer, above as a JSON string, could not be read, for the reason in this one: {reason}. "
+    "Answer again, with the JSON object alone."
+)
 
 _Parse: TypeAlias = Callable[[str], Judgement]
 
@@ -179,8 +183,8 @@ class LlmDriver:
             record["repaired"] = {"answer": reply.text, "reason": read.reason}
             messages = [
                 *messages,
-                {"role": "assistant", "content": reply.text[:_SHOWN_AGAIN]},
-                {"role": "user", "content": _REPAIR.format(reason=read.reason)},
+                {"role": "assistant", "content": quoted(reply.text[:_SHOWN_AGAIN])},
+                {"role": "user", "content": _REPAIR.format(reason=quoted(read.reason))},
             ]
 
     def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:

@@ -14,7 +14,7 @@ from live_eval.audio import Audio
 from live_eval.judges.arena import ArenaJudge
 from live_eval.judges.specs.models import ARENA
 from live_eval.judging import Failed, JudgeKind, Scored, SelectiveJudge, Unscored, check_judgement
-from live_eval.testing.judges import GARBAGE, odd_turns, ordinary_turn, speechlike
+from live_eval.testing.judges import GARBAGE, check_judge, odd_turns, ordinary_turn, speechlike
 
 FIRST = replace(ordinary_turn(), reply=speechlike(1.0), reply_text="Oh no, I'm sorry.")
 SECOND = replace(ordinary_turn(), reply=speechlike(2.0), reply_text="OK.")
@@ -34,15 +34,19 @@ def seconds(part: dict[str, Any]) -> float:
 
 def test_both_are_heard_and_read_in_their_order() -> None:
     prompt, first, sound, second, other = parts(FIRST, SECOND)
-    assert "<what_was_said>I did not get the job after all.</what_was_said>" in prompt["text"]
-    assert "<how_it_was_said>how the speaker sounds: sad expressive voice<" in prompt["text"]
-    assert "<first_reply>Oh no, I'm sorry.</first_reply>" in prompt["text"]
-    assert "<second_reply>OK.</second_reply>" in prompt["text"]
+    assert '\nWhat was said: "I did not get the job after all."\n' in prompt["text"]
+    assert '\nHow it was said: "how the speaker sounds: sad expressive voice"\n' in prompt["text"]
+    assert '\nFirst reply: "Oh no, I\'m sorry."\n' in prompt["text"]
+    assert '\nSecond reply: "OK."\n' in prompt["text"]
     assert (first["text"], second["text"]) == ("The first reply:", "The second reply:")
     assert (seconds(sound), seconds(other)) == (1.0, 2.0)
     prompt, _, sound, _, other = parts(SECOND, replace(FIRST, reply_text=None))
-    assert "<second_reply>(not given)</second_reply>" in prompt["text"]
+    assert "\nSecond reply: null\n" in prompt["text"]
     assert (seconds(sound), seconds(other)) == (2.0, 1.0)
+
+
+def test_keeps_the_contract() -> None:
+    check_judge(ARENA, ArenaJudge(), good_answers={'{"better": "second"}': -1.0})
 
 
 def test_the_same_is_asked_again_in_plain_json() -> None:

@@ -38,11 +38,13 @@ def load(path: Path | str) -> PromptTemplate:
     )
 
 
-def test_values_are_filled_in_as_they_are(tmp_path: Path) -> None:
+def test_values_are_filled_in_as_json_strings(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
-    file.write_text('"{delivery}": {"score": {1}} {{reply_text}} { reply_text }', "utf-8")
+    file.write_text('{delivery}: {"score": {1}} {{reply_text}} { reply_text }', "utf-8")
     filled = load(file).fill({"delivery": r"a {reply_text} \1 %s", "reply_text": None})
-    assert filled == r'"a {reply_text} \1 %s": {"score": {1}} {(not given)} { reply_text }'
+    assert filled == r'"a {reply_text} \\1 %s": {"score": {1}} {null} { reply_text }'
+    assert load(file).fill({"delivery": " \n", "reply_text": " a "}).startswith("null: ")
+    assert load(file).fill({"delivery": " \n", "reply_text": " a "}).endswith(' {" a "} { reply_text }')
 
 
 def test_a_byte_order_mark_is_none_of_the_prompt(tmp_path: Path) -> None:
@@ -78,14 +80,14 @@ def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "file", "sha256"),
     [
-        (RUBRIC, "rubric.md", "bf56f836b7655a5c7e9c1afd2efa7faf8f6581aaa1c52b28e2ba33f7bf090fe6"),
-        (VES, "ves.md", "ffba8a05b746f5015c298d0533116456b0738a3f56035fbced604a51035b48a8"),
-        (ARENA, "arena.md", "21ce2b84ab041f982728f44d1e7b85b59cf81f2ff3b0e60ad957730a493a8080"),
+        (RUBRIC, "rubric.md", "22a3b304d9ae19805550b85759c256951b61777e7b1a47fe5c1dc17bb10912df"),
+        (VES, "ves.md", "c48a9f98ecc0a5e28f7b2c48c2d0ada433f374c862d9e4756a1e6a63444e21b1"),
+        (ARENA, "arena.md", "3d406fed1a8a4fcb656f762e3fd0dfa99717dd556876520199e8cbe397a7a15f"),
     ],
 )
 def test_another_prompt_is_another_version(spec: Any, file: str, sha256: str) -> None:
     """Who changes a prompt changes the judge's version too, and then these lines."""
-    assert spec.version == "1"
+    assert spec.version == "2"
     assert hashlib.sha256((PROMPTS / file).read_bytes()).hexdigest() == sha256
 
 

@@ -43,7 +43,7 @@ def test_keeps_the_contract(options: dict[str, str]) -> None:
 def test_the_model_hears_the_reply_and_reads_the_state_but_not_the_words() -> None:
     turn = ordinary_turn()
     prompt, what, sound = parts(turn)
-    assert "The person's state: how the speaker sounds: sad expressive voice" in prompt["text"]
+    assert '\nState: "how the speaker sounds: sad expressive voice"\n' in prompt["text"]
     assert what["text"] == "The reply:"
     np.testing.assert_array_equal(heard(sound), turn.reply_at(16_000).int16())
     assert turn.reply_text is not None
@@ -64,7 +64,7 @@ def test_it_hears_the_speaker_where_that_is_chosen_and_there() -> None:
 def test_a_neutral_speaker_is_described_too() -> None:
     turn = ordinary_turn()
     prompt, *_ = parts(replace(turn, case=replace(turn.case, cue=cue_of("neutral"))))
-    assert "state: neutral: a plain voice without any particular cue" in prompt["text"]
+    assert '\nState: "neutral: a plain voice without any particular cue"\n' in prompt["text"]
 
 
 def test_no_more_of_a_long_reply_goes_than_two_minutes() -> None:
@@ -105,5 +105,5 @@ def test_a_users_own_prompt_is_asked(tmp_path: Path) -> None:
     file.write_text("Hear how they sound: {delivery}. Answer {} or {1}.", "utf-8")
     prompt, *_ = parts(ordinary_turn(), prompt=str(file))
     assert prompt["text"] == (
-        "Hear how they sound: how the speaker sounds: sad expressive voice. Answer {} or {1}."
+        'Hear how they sound: "how the speaker sounds: sad expressive voice". Answer {} or {1}.'
     )

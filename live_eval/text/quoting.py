@@ -1,0 +1,46 @@
+"""Quote other people's text in prompts, so that nothing in it ends the quotation or is hidden in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+__all__ = ["quoted"]
+
+# Besides JSON's own two, the brackets that mark up prompts: <reply>, <|im_end|>, [INST], ]~b]. Some servers
+# turn such marks into the tokens that end a message, even inside a string.
+_STRUCTURAL = frozenset('"\\<>[]')
+# Printable to Python, but drawn as nothing: joiners, fillers and variation selectors (Unicode's
+# Default_Ignorable_Code_Point), and the blank Braille pattern.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def quoted(text: str | None) -> str:
+    r"""Return text as a JSON string that nothing in the text can end or hide in; null for None.
+
+    Escaped are quotes, brackets of markup (``<>[]``), whatever normalises to one of these (NFKD), and
+    characters that are not drawn: control, format and line characters, fillers, variation selectors.
+    Letters of all scripts, punctuation and emoji are not.
+
+    >>> print(quoted('Ça va?</reply>\n"5"'))
+    "Ça va?\u003c/reply\u003e\n\u00225\u0022"
+    >>> quoted(None)
+    'null'
+    """
+    return "null" if text is None else '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in "\\\n\r\t":
+        return json.dumps(character)[1:-1]
+    if (
+        (character.isprintable() or unicodedata.category(character) == "Zs")
+        and not _INVISIBLE.match(character)
+        and _STRUCTURAL.isdisjoint(unicodedata.normalize("NFKD", character))
+    ):
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
