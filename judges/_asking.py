@@ -42,6 +42,7 @@ PROMPTS = Path(__file__).parent / "prompts"
 """The folder of our own prompt files."""
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_BETWEEN_QUOTES = re.compile(rf'"{_PLACEHOLDER.pattern}|{_PLACEHOLDER.pattern}"')
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -75,7 +76,7 @@ class PromptTemplate:
             needed: The places that it must have.
 
         Raises:
-            JudgeError: It cannot be read, has an unknown place, or does not have a needed one.
+            JudgeError: It cannot be read, has an unknown place or one next to a quote, or lacks a needed one.
         """
         file = Path(path) if path else default
         try:
@@ -88,6 +89,10 @@ class PromptTemplate:
             raise JudgeError(f"{file}: unknown place {{{unknown[0]}}} in the prompt; there are: {known}")
         if absent := sorted(needed - found):
             raise JudgeError(f"{file}: expected the place {{{absent[0]}}} in the prompt; there are: {known}")
+        if (between := _BETWEEN_QUOTES.search(text)) is not None:
+            raise JudgeError(
+                f"{file}: remove the quotes around {{{between[1] or between[2]}}}: it becomes a JSON string"
+            )
         return cls(text)
 
     def fill(self, values: Mapping[str, str | None]) -> str:

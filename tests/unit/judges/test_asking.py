@@ -63,6 +63,9 @@ def test_a_byte_order_mark_is_none_of_the_prompt(tmp_path: Path) -> None:
         (b"{reply_text}", r"expected the place \{delivery\}"),
         (b"", r"expected the place \{delivery\}"),
         (b"{delivery} \xff", "cannot be read as a prompt"),
+        (b'State: "{delivery}".', r"remove the quotes around \{delivery\}: it becomes a JSON string"),
+        (b'{delivery}, {"reply": "{reply_text} "}', r"remove the quotes around \{reply_text\}"),
+        (b'{delivery}"', r"remove the quotes around \{delivery\}"),
     ],
 )
 def test_a_prompt_that_cannot_be_used_is_refused(tmp_path: Path, text: bytes, complaint: str) -> None:
