@@ -28,7 +28,7 @@ from live_eval.audio import write_flac
 from live_eval.calibrate import timer_lateness
 from live_eval.clock import SystemClock
 from live_eval.duplex.conversation import Conversation
-from live_eval.duplex.from_turns import conversation_of
+from live_eval.duplex.from_turns import conversations_of
 from live_eval.duplex.outcomes import YIELD_WITHIN_NS, Judgement, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.duplex.stimuli import Line, Recorded, StimulusTrial, write_stimuli
 from live_eval.recording import RunReader, RunWriter, TurnRecord
@@ -235,12 +235,13 @@ def played(folder: Path) -> Iterator[PlayedScenario]:
         by_trial: dict[str, list[TurnRecord]] = {}
         for turn in run.turns():
             by_trial.setdefault(turn.case.dialogue_id or "", []).append(turn)
-        for name, turns in by_trial.items():
+        for turns in by_trial.values():
             turns.sort(key=lambda turn: turn.case.turn_index)
+        spoken = [[turn for turn in turns if turn.trace.onset_ns is not None] for turns in by_trial.values()]
+        conversations = conversations_of(run, spoken)
+        for (name, turns), said, conversation in zip(by_trial.items(), spoken, conversations, strict=True):
             rule = rule_of([turn.case for turn in turns])
-            spoken = [turn for turn in turns if turn.trace.onset_ns is not None]
-            conversation = conversation_of(run, spoken) if spoken else None
-            if conversation is None or len(spoken) < len(turns):
+            if conversation is None or len(said) < len(turns):
                 judgement = unspoken(conversation)
             else:
                 judgement = judge(conversation, rule)

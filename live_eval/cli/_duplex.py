@@ -10,7 +10,7 @@ from live_eval.cli._listing import NONE, counts_in_words, figure, figure_table, 
 
 __all__ = ["print_comparison", "print_duplex"]
 
-_SHOWN = ("response_latency", "audible_stop", "new_reply")
+_SHOWN = ("response_latency", "audible_stop", "provider_stop", "new_reply")
 
 
 def print_duplex(summary: Mapping[str, Any]) -> None:
@@ -28,6 +28,7 @@ def print_duplex(summary: Mapping[str, Any]) -> None:
             "void",
             "ms: latency p50",
             "stop p50",
+            "provider stop p50",
             "new reply p50",
             text=("condition", "outcomes"),
         )
@@ -89,7 +90,11 @@ def _profile(profile: Mapping[str, Any]) -> list[str]:
     if patience["survived"]:
         waits = "no pause" if longest is None else f"pauses up to {longest} ms"
         lines.append(f"patient: waits through {waits}")
-    for name, words in (("response_latency", "answers after"), ("audible_stop", "is silent after")):
+    for name, words in (
+        ("response_latency", "answers after"),
+        ("audible_stop", "is silent after"),
+        ("provider_stop", "says that it stops after"),
+    ):
         if quick[name]["n"]:
             lines.append(f"quick: {words} {_median(quick[name])} ms (median)")
     for name, words in (

@@ -12,10 +12,21 @@ from typing import NamedTuple
 
 from live_eval.types import SpeechKind
 
-__all__ = ["BREATH_NS", "AgentSpeech", "Conversation", "Stretch", "UserSpeech", "overlaps"]
+__all__ = [
+    "BREATH_NS",
+    "SIMULTANEOUS_NS",
+    "AgentSpeech",
+    "Conversation",
+    "Stretch",
+    "UserSpeech",
+    "overlaps",
+]
 
 BREATH_NS = 500_000_000
 """A pause of one response up to this long belongs to its speech: a breath between sentences is no yield."""
+
+SIMULTANEOUS_NS = 50_000_000
+"""An utterance that begins up to this long before a reply begins over it."""
 
 
 class Stretch(NamedTuple):
@@ -70,6 +81,7 @@ class AgentSpeech:
         completed: Whether the endpoint said that it ended by itself, with nothing cancelled or dropped.
         discarded_ns: Duration of the audible audio that arrived and was not heard.
         text: What it says, as the endpoint transcribes it; empty if unknown.
+        unsure: Why the sound that follows may be the rest of it; empty if it is another reply.
     """
 
     response_id: str
@@ -79,6 +91,7 @@ class AgentSpeech:
     completed: bool = True
     discarded_ns: int = 0
     text: str = ""
+    unsure: str = ""
 
     @property
     def began_ns(self) -> int | None:
@@ -99,6 +112,7 @@ class Conversation:
         speech_started_ns: When the endpoint reported that it hears the user begin, each time.
         speech_stopped_ns: When it reported the end of the user's speech, or accepted a commit, each time.
         lag_ns: How late we were ourselves at most: the error bar of its durations.
+        continuous: Whether only silence divides the endpoint's replies.
     """
 
     start_ns: int
@@ -108,6 +122,20 @@ class Conversation:
     speech_started_ns: tuple[int, ...] = ()
     speech_stopped_ns: tuple[int, ...] = ()
     lag_ns: int = 0
+    continuous: bool = False
+
+    def reply_at(self, at_ns: int) -> AgentSpeech | None:
+        """Return the reply over which the user speaks from a moment on; None if nothing sounds then.
+
+        A reply that pauses at that moment does not sound. One that begins within `SIMULTANEOUS_NS` does.
+        """
+        sounding = (
+            each
+            for each in reversed(self.agent)
+            for place, sound in enumerate(each.sounds)
+            if sound.start_ns - (0 if place else SIMULTANEOUS_NS) <= at_ns < sound.end_ns
+        )
+        return next(sounding, None)
 
 
 def overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:

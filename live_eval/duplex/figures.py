@@ -232,11 +232,17 @@ def _difference(pairs: Sequence[tuple[PlayedTrial, PlayedTrial]], name: str) -> 
 
 
 def metrics(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
-    """Return the field's metrics over every trial that was held, void ones included, as their sources do."""
+    """Return the field's metrics over every trial that was held, void ones included, as their sources do.
+
+    Trials in which a reply cannot be told from the next one are left out.
+    """
     conversations = [
         trial.conversation
         for trial in trials
-        if trial.conversation is not None and trial.failure is None and trial.facts.probe != SENTINEL
+        if trial.conversation is not None
+        and trial.failure is None
+        and trial.facts.probe != SENTINEL
+        and trial.outcome is not Outcome.UNKNOWN
     ]
     return {
         name: {
@@ -277,6 +283,7 @@ def profile(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
         "quickness": {
             "response_latency": _distribution(_values(answered, "response_latency")),
             "audible_stop": _distribution(_values(of_rule[Rule.INTERRUPTION], "audible_stop")),
+            "provider_stop": _distribution(_values(of_rule[Rule.INTERRUPTION], "provider_stop")),
             "new_reply": _distribution(_values(of_rule[Rule.INTERRUPTION], "new_reply")),
         },
         "selectivity": _share(

@@ -3,35 +3,54 @@
 The user's sound is timed as spoken: the annotated parts of each recording, else its boundaries of speech. The
 endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
 
-Over continuous media only silence divides responses. A user who silences a reply may be answered before that
-silence is long enough for the session, so here a pause of more than `BREATH_NS` divides a reply too where it
-follows words of the user over it.
+Over continuous media responses are what the session heard; `conversations_of` finds the endpoint's replies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, int16_to_float, resample
-from live_eval.duplex.conversation import BREATH_NS, AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.duplex.segmentation import own_replies, segmented
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.record import heard_pieces
 from live_eval.timing import ResponseRecord, ResponseStatus, audible_stretches, greets, is_paced, play
 
-__all__ = ["both_sides_of", "conversation_of", "heard_sounds"]
+__all__ = ["both_sides_of", "conversation_of", "conversations_of", "heard_sounds"]
 
 _SECOND_NS = 1_000_000_000
-_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
 _ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
 
 
+def conversations_of(
+    run: RunReader | None, sessions: Sequence[Sequence[TurnRecord]]
+) -> list[Conversation | None]:
+    """Return the conversations of a run, in which each `AgentSpeech` is one reply of the endpoint.
+
+    Over continuous media replies are found by what the endpoint's own pauses in this run are.
+
+    Args:
+        run: As in `conversation_of`.
+        sessions: The turns of each session that were spoken, in order.
+
+    Returns:
+        One for each session; None for one without a turn.
+
+    Raises:
+        StoreError: Audio of a turn is missing.
+    """
+    heard = [conversation_of(run, turns) if turns else None for turns in sessions]
+    own = own_replies([each for each in heard if each is not None])
+    return [None if each is None else segmented(each, own) for each in heard]
+
+
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
-    """Return the conversation that the turns of one session make.
+    """Return the conversation that the turns of one session make, with the responses that the session heard.
 
     Args:
         run: The run from which they were read, for their audio; None where the turns hold it themselves.
@@ -53,11 +72,10 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
     user = tuple(map(_user_speech, spoken))
     first_onset_ns = spoken[0].trace.onset_ns
     agent = [
-        (_began_ns(marks) if part == 0 else speech.sounds[0].start_ns, speech)
+        (_began_ns(marks), _agent_speech(turn, marks, pcm))
         for turn in turns
         for marks, pcm in zip(turn.responses, _audio(run, turn), strict=True)
         if not greets(marks, first_onset_ns)
-        for part, speech in enumerate(_agent_speeches(turn, marks, pcm, user))
     ]
     agent.sort(key=lambda began: began[0])
     traces = [turn.trace for turn in turns]
@@ -76,6 +94,7 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
         speech_started_ns=tuple(sorted(at_ns for trace in traces for at_ns in trace.speech_started_ns)),
         speech_stopped_ns=tuple(sorted(at_ns for at_ns in stops if at_ns is not None)),
         lag_ns=max(map(_lag_ns, spoken)),
+        continuous=any(trace.continuous for trace in traces),
     )
 
 
@@ -165,33 +184,6 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
             for part in case.parts
         ]
     return UserSpeech(kind=case.speech, sounds=tuple(sounds), text=case.text or "", case_id=case.case_id)
-
-
-def _agent_speeches(
-    turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16], user: Sequence[UserSpeech]
-) -> list[AgentSpeech]:
-    """Return a response as heard; over continuous media, as the several ones that it may be.
-
-    The first of several has the words, and the last one what the endpoint said of the end.
-    """
-    speech = _agent_speech(turn, marks, pcm)
-    if not (turn.trace.continuous and speech.sounds):
-        return [speech]
-    began_ns = speech.sounds[0].start_ns
-    cuts = [
-        number
-        for number, (before, after) in enumerate(pairwise(speech.sounds), 1)
-        if after.start_ns - before.end_ns > BREATH_NS
-        and any(
-            before.end_ns - _FOLLOWS_NS < each.start_ns < after.start_ns and each.end_ns > began_ns
-            for each in user
-        )
-    ]
-    parts = [
-        replace(speech, sounds=speech.sounds[begin:end], text="" if begin else speech.text)
-        for begin, end in pairwise([0, *cuts, len(speech.sounds)])
-    ]
-    return [*(replace(part, cancelled_ns=None, discarded_ns=0) for part in parts[:-1]), parts[-1]]
 
 
 def _agent_speech(turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16]) -> AgentSpeech:

@@ -12,11 +12,11 @@ BACKCHANNEL    not to be answered, begins over the reply           `Outcome.KEPT
 FALSE_TRIGGER  not to be answered, while nothing else is said      `Outcome.IGNORED`
 =============  ==================================================  =====================
 
-A stop is heard, not announced: it is the last audible sample of the reply. `YIELD_WITHIN_NS` and the ladder's
-idea are from cekura-bench (``service/probes.py``, ``service/metrics.py``), with these differences: a pause
-also fails where the endpoint ended the turn or began a response before the user had finished; silence inside
-audio that was sent does not count as talking; an endpoint that a backchannel silenced has failed; and a reply
-that ended by itself is void, not a success.
+A stop is heard, not announced: it is the last audible sample of the reply that sounds when the user begins.
+`YIELD_WITHIN_NS` and the ladder's idea are from cekura-bench (``service/probes.py``, ``service/metrics.py``),
+with these differences: a pause also fails where the endpoint ended the turn or began a response before the
+user had finished; silence inside audio that was sent does not count as talking; an endpoint that a
+backchannel silenced has failed; and a reply that ended by itself is void, not a success.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from live_eval.types import AnchorKind, Case, SpeechKind
 
 __all__ = [
     "DURATIONS",
+    "RULES_VERSION",
     "YIELD_WITHIN_NS",
     "Judgement",
     "Outcome",
@@ -38,6 +39,9 @@ __all__ = [
     "rule_of",
     "unspoken",
 ]
+
+RULES_VERSION = 2
+"""Version of the rules, and of what is taken for one reply; published metrics share it."""
 
 YIELD_WITHIN_NS = 2_000_000_000
 """A reply that is audible for so long after the user began to speak has not yielded."""
@@ -96,7 +100,9 @@ class Outcome(StrEnum):
     NATURAL_END = "natural_end"
     """The reply ended by itself while the user spoke: void."""
     NOT_OVERLAPPING = "not_overlapping"
-    """The user did not begin to speak over a reply: void."""
+    """No reply sounded when the user began to speak: void."""
+    UNKNOWN = "unknown"
+    """Whether the reply stopped or paused cannot be known: void."""
     ANCHOR_MISSED = "anchor_missed"
     """The user did not begin to speak over the reply when the condition says: void."""
     FAILED = "failed"
@@ -105,7 +111,12 @@ class Outcome(StrEnum):
     @property
     def void(self) -> bool:
         """Whether the trial shows nothing and is played again."""
-        return self in (Outcome.NATURAL_END, Outcome.NOT_OVERLAPPING, Outcome.ANCHOR_MISSED)
+        return self in (
+            Outcome.NATURAL_END,
+            Outcome.NOT_OVERLAPPING,
+            Outcome.UNKNOWN,
+            Outcome.ANCHOR_MISSED,
+        )
 
 
 _PASSES: Mapping[Rule, tuple[Outcome, ...]] = {
@@ -154,7 +165,8 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
     """Judge a trial whose last utterance was spoken.
 
     Args:
-        conversation: What happened, with at least one utterance of the user.
+        conversation: What happened, with at least one utterance of the user; each of its `AgentSpeech`es is
+            one reply (`live_eval.duplex.segmentation`).
         rule: What is asked of the endpoint.
     """
     match rule:
@@ -231,9 +243,9 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
     if not begun:
         return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard to speak over")
-    before = [each for each in begun if each.sounds[0].start_ns <= last.start_ns]
-    # At a simultaneous start, the reply may become audible a little after the user does.
-    reply = before[-1] if before else begun[0]
+    reply = conversation.reply_at(last.start_ns)
+    if reply is None:
+        return _not_overlapping(begun, last)
     later = [each for each in conversation.agent if each is not reply and _begins_after(each, last.start_ns)]
     onset_ns, silent_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     stopped = _was_stopped(reply, last.start_ns)
@@ -242,6 +254,8 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
         if interrupts
         else _backchannel(reply, last, later, stopped=stopped)
     )
+    if reply.unsure and outcome in (Outcome.FELL_SILENT, Outcome.TRIGGERED):
+        outcome, reason = Outcome.UNKNOWN, reply.unsure
     heard_stop = stopped or outcome is Outcome.FELL_SILENT
     next_ns = min((each.sounds[0].start_ns for each in later if each.sounds), default=None)
     said_ns = reply.cancelled_ns if stopped else None
@@ -265,10 +279,32 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     )
 
 
+def _not_overlapping(begun: Sequence[AgentSpeech], last: UserSpeech) -> Judgement:
+    """Return what came of an utterance that begins while no reply sounds."""
+    reply = next((each for each in reversed(begun) if each.sounds[0].start_ns <= last.start_ns), begun[0])
+    onset_ns, said_ns = reply.sounds[0].start_ns, reply.cancelled_ns
+    if onset_ns > last.start_ns:
+        reason = "the reply began after the user did"
+    elif reply.sounds[-1].end_ns > last.start_ns or _was_stopped(reply, last.start_ns):
+        reason = "the reply paused when the user began to speak"
+    else:
+        reason = "the reply had ended before the user spoke"
+    if said_ns is None or said_ns < last.start_ns:
+        said_ns = None
+    return Judgement(
+        outcome=Outcome.NOT_OVERLAPPING,
+        reason=reason,
+        durations_ns={
+            "anchor": last.start_ns - onset_ns,
+            "audible_stop": None,
+            "provider_stop": None if said_ns is None else said_ns - last.start_ns,
+        },
+        marks_ns={"reply_onset": onset_ns, **({} if said_ns is None else {"provider_stop": said_ns})},
+    )
+
+
 def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tuple[Outcome, str]:
     lasted_ns = reply.sounds[-1].end_ns - last.start_ns
-    if not stopped and lasted_ns <= 0:
-        return Outcome.NOT_OVERLAPPING, "the reply had ended before the user spoke"
     if lasted_ns >= YIELD_WITHIN_NS:
         return Outcome.KEPT_TALKING, f"the reply was audible for {_ms(lasted_ns)} more"
     if stopped:
@@ -282,8 +318,6 @@ def _backchannel(
     silent_ns = reply.sounds[-1].end_ns
     if stopped:
         return Outcome.YIELDED, "the endpoint stopped its reply"
-    if silent_ns <= last.start_ns:
-        return Outcome.NOT_OVERLAPPING, "the reply had ended before the user spoke"
     if silent_ns < last.end_ns or (not reply.completed and silent_ns - last.start_ns < YIELD_WITHIN_NS):
         return _silent(ended=reply.completed)
     if later:

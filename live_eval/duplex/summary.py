@@ -21,7 +21,7 @@ from live_eval.duplex.figures import (
     profile,
     sentinel_drift,
 )
-from live_eval.duplex.outcomes import DURATIONS
+from live_eval.duplex.outcomes import DURATIONS, RULES_VERSION
 from live_eval.duplex.probes import SENTINEL
 from live_eval.duplex.trials import PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError
@@ -117,6 +117,7 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
         "greetings": {run: each.as_json() for run, each in greetings.items()},
         "runs": facts["runs"],
         "impairment": facts.get("impairment"),
+        "rules_version": RULES_VERSION,
         "definitions": dict(DURATIONS),
         "probes": [
             condition_figures(run, *group) for run in campaign.trials for group in _grouped(campaign, run)

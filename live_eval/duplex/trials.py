@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from live_eval.duplex.conversation import Conversation
-from live_eval.duplex.from_turns import conversation_of
+from live_eval.duplex.from_turns import conversations_of
 from live_eval.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.errors import FailureKind
 from live_eval.recording import RunReader, TurnRecord
@@ -113,24 +113,30 @@ def read_trials(folder: Path, facts: Sequence[TrialFacts]) -> list[PlayedTrial]:
         for turn in run.turns():
             if turn.case.dialogue_id is not None:
                 played.setdefault((turn.case.dialogue_id, turn.repeat), []).append(turn)
-        return [
-            _trial(run, each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
+        listed = [
+            (each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
             for each in facts
             for playing in range(MOST_PLAYINGS)
             if (turns := played.get((each.trial_id, playing)))
         ]
+        conversations = conversations_of(run, [_spoken(turns) for _, _, turns in listed])
+    return [_trial(*each, conversation) for each, conversation in zip(listed, conversations, strict=True)]
 
 
-def _trial(run: RunReader, facts: TrialFacts, playing: int, turns: Sequence[TurnRecord]) -> PlayedTrial:
+def _spoken(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
+    return [turn for turn in turns if turn.trace.onset_ns is not None]
+
+
+def _trial(
+    facts: TrialFacts, playing: int, turns: Sequence[TurnRecord], conversation: Conversation | None
+) -> PlayedTrial:
     rule = rule_of([turn.case for turn in turns])
-    spoken = [turn for turn in turns if turn.trace.onset_ns is not None]
-    conversation = conversation_of(run, spoken) if spoken else None
     failure = next(
         (turn.failure for turn in turns if turn.failure and turn.failure.kind not in _BEHAVIOUR), None
     )
     if failure is not None:
         judgement = Judgement(outcome=Outcome.FAILED, reason=f"{failure.kind}: {failure.message}")
-    elif conversation is None or len(spoken) < len(turns):
+    elif conversation is None or len(_spoken(turns)) < len(turns):
         judgement = unspoken(conversation)
     else:
         judgement = _at_its_anchor(judge(conversation, rule), turns[-1].case.anchor)

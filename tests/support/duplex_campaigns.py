@@ -45,6 +45,53 @@ def barge_in(
     ]
 
 
+def streamed(
+    trial_id: str,
+    user_ms: Sequence[tuple[float, float]],
+    replies_ms: Sequence[Sequence[tuple[float, float]]],
+    *,
+    asked_ms: int = 900,
+) -> list[TurnRecord]:
+    """A session over continuous media: utterances, and the responses that the session heard after the first.
+
+    Each response is given by its sounds. The script asks for the second utterance `asked_ms` after the first
+    sound of the first response.
+    """
+    responses = [_stream(f"reply_{number}", sounds) for number, sounds in enumerate(replies_ms, 1)]
+    over = Anchor(AnchorKind.REPLY_AUDIBLE, asked_ms * _MS)
+    return [
+        _turn(
+            f"{trial_id}/{index}",
+            trial_id,
+            index,
+            [sounds],
+            [] if index else responses,
+            anchor=over if index else None,
+            continuous=True,
+        )
+        for index, sounds in enumerate(user_ms)
+    ]
+
+
+def _stream(name: str, sounds_ms: Sequence[tuple[float, float]]) -> CapturedResponse:
+    begin_ms, end_ms = sounds_ms[0][0], sounds_ms[-1][1]
+    pcm = np.zeros(round((end_ms - begin_ms) * RATE_HZ / 1000), np.int16)
+    for start, end in sounds_ms:
+        at = round((start - begin_ms) * RATE_HZ / 1000)
+        sound = tone(end - start, hz=330, rate_hz=RATE_HZ).int16()
+        pcm[at : at + len(sound)] = sound
+    record = ResponseRecord(
+        response_id=name,
+        created_ns=_T0_NS + round(begin_ms * _MS),
+        done_ns=_T0_NS + round((end_ms + 1500) * _MS),
+        status=ResponseStatus.COMPLETED,
+        chunk_arrival_ns=np.asarray([_T0_NS + round(begin_ms * _MS)], np.int64),
+    )
+    return CapturedResponse(
+        record=record, chunks=[pcm.astype("<i2").tobytes()], codec=Codec(CodecName.PCM16, RATE_HZ)
+    )
+
+
 def pause(trial_id: str, gap_ms: float, *, waits: bool) -> list[TurnRecord]:
     """An utterance with a gap, and a reply 500 ms after its end, or 300 ms into the gap."""
     end_ms = 1600 + gap_ms
@@ -114,6 +161,7 @@ def _turn(
     *,
     anchor: Anchor | None = None,
     repeat: int = 0,
+    continuous: bool = False,
 ) -> TurnRecord:
     """A turn whose recording begins with its first sound; times are from the session's begin."""
     begin_ms, end_ms = sounds_ms[0][0], sounds_ms[-1][1]
@@ -134,6 +182,7 @@ def _turn(
         boundaries=SpeechBoundaries(onset_ns=0, voice_end_ns=parts[-1][1]),
         frame_deadline_ns=due_ns,
         frame_sent_ns=due_ns + 300_000,
+        continuous=continuous,
     )
     case = Case(
         case_id=case_id,

@@ -112,7 +112,7 @@ def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
         model = joined((each for speech in conversation.agent for each in speech.sounds), MODEL_GAP_NS)
         stops += [_seconds(each) for each in overlaps(user, model)]
         responses += [_seconds(each) for each in response_gaps(user, model)]
-        for turn in user_turns(conversation, agent_segments(conversation, MODEL_GAP_NS)):
+        for turn in user_turns(conversation, agent_segments(conversation)):
             start_ns, end_ns = turn.speech.start_ns, turn.speech.end_ns
             if turn.over is not None and turn.over.end_ns >= max(end_ns, start_ns + _STOP_NS):
                 never += 1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from live_eval.duplex.conversation import Conversation
 from live_eval.duplex.metrics.figure import Definition, Figure, mean_figure
-from live_eval.duplex.metrics.segments import AgentSegment, agent_segments, speaking_at
+from live_eval.duplex.metrics.segments import AgentSegment, agent_segments, over_at
 from live_eval.types import SpeechKind
 
 __all__ = ["DEFINITIONS", "SOURCE", "figures", "latency_score"]
@@ -118,7 +118,7 @@ def _said(conversation: Conversation, segments: Sequence[AgentSegment]) -> list[
             continue
         *before, (start, end) = speech.sounds
         found += [_Said(*sound, "wait", False) for sound in before]
-        expects = "respond" if speaking_at(segments, start) is None else "yield"
+        expects = "respond" if over_at(conversation, segments, start) is None else "yield"
         found.append(_Said(start, end, expects, False))
     return found
 
@@ -127,7 +127,7 @@ def _scores(conversation: Conversation) -> Iterator[_Scored]:
     segments = agent_segments(conversation)
     said = _said(conversation, segments)
     for place, each in enumerate(said):
-        over = speaking_at(segments, each.start_ns)
+        over = over_at(conversation, segments, each.start_ns)
         if each.expects == "ignore":
             yield _Scored("ignore", float(not _reacts(each, said, segments, over, conversation.end_ns)))
             continue

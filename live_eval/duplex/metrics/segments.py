@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from live_eval.duplex.conversation import BREATH_NS, AgentSpeech, Conversation, UserSpeech
+from live_eval.duplex.conversation import AgentSpeech, Conversation, UserSpeech
 from live_eval.types import SpeechKind
 
-__all__ = ["AgentSegment", "UserTurn", "agent_segments", "answer_to", "speaking_at", "user_turns"]
+__all__ = [
+    "AgentSegment",
+    "UserTurn",
+    "agent_segments",
+    "answer_to",
+    "over_at",
+    "speaking_at",
+    "user_turns",
+]
 
 
 class AgentSegment(NamedTuple):
-    """A stretch of one response, from sound to sound.
+    """A reply that was heard, with its pauses.
 
     Args:
         start_ns: Its first audible sample.
         end_ns: Just past its last audible sample.
-        response: The response.
-        begins: Whether the response begins with it.
-        natural_end: Whether the response ends with it by itself, cut off by nobody.
+        response: The reply.
+        natural_end: Whether it ends by itself, cut off by nobody.
     """
 
     start_ns: int
     end_ns: int
     response: AgentSpeech
-    begins: bool
     natural_end: bool
 
 
@@ -34,7 +40,7 @@ class UserTurn(NamedTuple):
 
     Args:
         speech: The utterance.
-        over: What the agent was saying when it began; None if the agent was silent.
+        over: The reply that sounded when it began; None if none did.
         until_ns: Start of the user's next turn, or the end of the recording.
         last: Whether no turn follows.
         agent: The agent's segments that begin from its start until then.
@@ -47,33 +53,27 @@ class UserTurn(NamedTuple):
     agent: list[AgentSegment]
 
 
-def agent_segments(conversation: Conversation, pause_ns: int = BREATH_NS) -> list[AgentSegment]:
-    """Return the agent's segments in order.
+def agent_segments(conversation: Conversation) -> list[AgentSegment]:
+    """Return the agent's segments in order: one for each reply, from its first sound to its last.
 
-    Args:
-        conversation: The conversation.
-        pause_ns: The longest pause inside a segment; responses are never joined. Sources that see the
-            agent's audio rather than its sound count a pause as speech however long it is;
-            Full-Duplex-Bench v1.5 merges the model's segments at `BREATH_NS`.
+    A reply is what the probes take for one, whatever pauses it makes.
     """
-    found = []
-    for response in conversation.agent:
-        stretches: list[tuple[int, int]] = []
-        for start, end in response.sounds:
-            if stretches and start - stretches[-1][1] <= pause_ns:
-                stretches[-1] = (stretches[-1][0], end)
-            else:
-                stretches.append((start, end))
-        last = len(stretches) - 1
-        found += [
-            AgentSegment(start, end, response, place == 0, place == last and response.completed)
-            for place, (start, end) in enumerate(stretches)
-        ]
+    found = [
+        AgentSegment(each.sounds[0].start_ns, each.sounds[-1].end_ns, each, each.completed)
+        for each in conversation.agent
+        if each.sounds
+    ]
     return sorted(found, key=lambda segment: segment.start_ns)
 
 
+def over_at(conversation: Conversation, segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
+    """Return the reply over which the user speaks from a moment on, as `Conversation.reply_at` does."""
+    reply = conversation.reply_at(at_ns)
+    return next((each for each in segments if each.response is reply), None)
+
+
 def speaking_at(segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
-    """Return what the agent says at a time, or None if it is silent."""
+    """Return the reply of the agent at a time, which may pause then; None without one."""
     return next((each for each in segments if each.start_ns <= at_ns < each.end_ns), None)
 
 
@@ -91,7 +91,7 @@ def user_turns(conversation: Conversation, segments: Sequence[AgentSegment]) -> 
     return [
         UserTurn(
             speech,
-            speaking_at(segments, speech.start_ns),
+            over_at(conversation, segments, speech.start_ns),
             until_ns,
             speech is turns[-1],
             [

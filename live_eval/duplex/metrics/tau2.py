@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from live_eval.duplex.conversation import Conversation, UserSpeech
 from live_eval.duplex.metrics.figure import Definition, Figure, mean_figure
-from live_eval.duplex.metrics.segments import agent_segments, speaking_at, user_turns
+from live_eval.duplex.metrics.segments import agent_segments, over_at, speaking_at, user_turns
 from live_eval.types import SpeechKind
 
 __all__ = ["DEFINITIONS", "LISTENING_NS", "MIN_EVENTS", "SOURCE", "TICK_NS", "figures"]
@@ -237,6 +237,7 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
     agent = _until(
         ticks, _joined([span(each.start_ns, each.end_ns) for each in agent_segments(conversation)])
     )
+    sounds = [span(*sound) for each in conversation.agent for sound in each.sounds]
     effects = [each for each in spoken if each.kind in (SpeechKind.VOCAL_TIC, SpeechKind.NON_DIRECTED)]
     effects = _until(ticks, effects)
 
@@ -245,6 +246,8 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
         inside = {each.kind for each in effects if each.start < segment.end and segment.start < each.end}
         effect_kind = next((each for each in _IGNORED.values() if each in inside), None)
         over = _during(agent, segment.start)
+        if over is not None and _during(sounds, segment.start) is None:
+            continue  # the reply pauses
         if over is None:
             if effect_kind is not None:
                 begun = _begins(agent, segment.start, segment.end + _REACTION_NS // tick_ns)
@@ -264,6 +267,8 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
     for effect in effects:
         for start, end in _outside(effect, user):
             over = _during(agent, start)
+            if over is not None and _during(sounds, start) is None:
+                continue
             if over is None:
                 begun = _begins(agent, start, end + _REACTION_NS // tick_ns)
                 events.ignored[effect.kind].append(not begun)
@@ -345,7 +350,9 @@ def _count(conversation: Conversation, events: _Events) -> None:
     for speech in conversation.user:
         if speech.kind not in events.ignored or _inside_a_turn(speech, conversation):
             continue
-        over = speaking_at(agent, speech.start_ns)
+        over = over_at(conversation, agent, speech.start_ns)
+        if over is None and speaking_at(agent, speech.start_ns) is not None:
+            continue  # the reply pauses
         if over is not None:
             stopped = over.end_ns - speech.start_ns
             silent = stopped < _STOP_NS or (stopped == _STOP_NS and speech.kind is not SpeechKind.BACKCHANNEL)

@@ -17,6 +17,7 @@ __all__ = ["MetricRow", "Tile", "metric_rows", "pair_charts", "pair_table", "til
 _QUICK = (
     ("response_latency", "answers after"),
     ("audible_stop", "is silent after"),
+    ("provider_stop", "says that it stops after"),
     ("new_reply", "answers an interruption after"),
 )
 _NONE = {"difference": {"value": None, "interval": None, "reason": ""}}

@@ -28,8 +28,8 @@ RUN_PAGE = "report.html"
 _TELLING = {
     Rule.ANSWER: ("response_latency",),
     Rule.PAUSE: ("response_latency", "patience"),
-    Rule.INTERRUPTION: ("audible_stop", "new_reply"),
-    Rule.BACKCHANNEL: ("audible_stop",),
+    Rule.INTERRUPTION: ("audible_stop", "provider_stop", "new_reply"),
+    Rule.BACKCHANNEL: ("audible_stop", "provider_stop"),
     Rule.FALSE_TRIGGER: ("trigger",),
 }
 _NEAR_S = 1.0

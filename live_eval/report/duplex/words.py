@@ -29,7 +29,8 @@ OUTCOME_WORDS = {
     Outcome.TRIGGERED: "it responded to what was not to be answered",
     Outcome.IGNORED: "it did not respond to what was not to be answered",
     Outcome.NATURAL_END: "the reply ended by itself while the user spoke; void, played again",
-    Outcome.NOT_OVERLAPPING: "the user did not begin to speak over a reply; void, played again",
+    Outcome.NOT_OVERLAPPING: "no reply sounded when the user began to speak; void, played again",
+    Outcome.UNKNOWN: "whether the reply stopped or paused cannot be known; void, played again",
     Outcome.ANCHOR_MISSED: "the user did not begin to speak when the condition says; void, played again",
     Outcome.FAILED: "the session failed",
 }

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, Codec, CodecName
 from live_eval.duplex.conversation import Stretch
-from live_eval.duplex.from_turns import both_sides_of, conversation_of, heard_sounds
+from live_eval.duplex.from_turns import both_sides_of, conversation_of, conversations_of, heard_sounds
 from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Case, SpeechBoundaries, SpeechKind, SpokenPart, Variant
@@ -145,24 +145,24 @@ def test_on_continuous_media_no_mark_is_the_endpoints_word() -> None:
     assert (speech.created_ns, speech.cancelled_ns, speech.completed) == (None, None, False)
 
 
-@pytest.mark.parametrize(
-    ("hum_ms", "pause_ms", "continuous", "heard"),
-    [
-        (1_500, 600, True, [[(1_000, 1_700)], [(2_300, 2_600)]]),
-        (1_800, 600, True, [[(1_000, 1_700)], [(2_300, 2_600)]]),  # it begins in the pause
-        (1_500, 500, True, [[(1_000, 1_700), (2_200, 2_500)]]),
-        (1_500, 600, False, [[(1_000, 1_700), (2_300, 2_600)]]),
-        (2_400, 600, True, [[(1_000, 1_700), (2_300, 2_600)]]),  # the pause came before it
-    ],
-)
-def test_on_continuous_media_a_pause_that_follows_the_user_divides_a_reply(
-    hum_ms: int, pause_ms: int, continuous: bool, heard: list[list[tuple[float, float]]]
-) -> None:
-    came = response("reply_1", square(700, pause_ms, 300), {1_000: 1_000 + pause_ms}, text="well now")
-    hum = turn(t0_ms=hum_ms, parts_ms=((0, 200),), kind=SpeechKind.BACKCHANNEL)
-    agent = conversation_of(None, [turn(came, continuous=continuous), hum]).agent
-    assert [ms(*speech.sounds) for speech in agent] == heard
-    assert [speech.text for speech in agent] == ["well now", *[""] * (len(heard) - 1)]
+def test_on_continuous_media_replies_are_found_by_the_endpoints_own_pauses() -> None:
+    """The session hears one response; the pause follows a hum, and the other replies have none."""
+    came = response("reply_1", square(700, 600, 300), {1_000: 1_600}, text="well now")
+    hum = turn(t0_ms=1_500, parts_ms=((0, 200),), kind=SpeechKind.BACKCHANNEL)
+    session = [turn(came, continuous=True), hum]
+    others = [[turn(response("r", square(900), {1_000: 900}), continuous=True)] for _ in range(3)]
+    whole, *_ = conversations_of(None, [session, []])
+    found, *_ = conversations_of(None, [session, *others])
+    assert whole is not None
+    assert found is not None
+    assert [(ms(*each.sounds), each.text) for each in conversation_of(None, session).agent] == [
+        ([(1_000, 1_700), (2_300, 2_600)], "well now")
+    ]
+    assert [(ms(*each.sounds), each.text, each.unsure) for each in found.agent] == [
+        ([(1_000, 1_700)], "well now", ""),
+        ([(2_300, 2_600)], "", ""),
+    ]
+    assert "fewer than 3 replies" in whole.agent[0].unsure
 
 
 def test_responses_come_in_the_order_in_which_they_began() -> None:

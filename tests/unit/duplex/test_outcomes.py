@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.duplex.metrics import tau2
 from live_eval.duplex.outcomes import DURATIONS, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.types import Anchor, AnchorKind, Case, SpeechKind, SpokenPart, Variant
 
@@ -149,12 +150,32 @@ def test_without_word_of_the_endpoint_nothing_says_whether_a_reply_was_stopped()
     assert ms(found.durations_ns, "audible_stop") == 500
 
 
-def test_a_reply_that_is_stopped_in_one_of_its_pauses_has_yielded_before_the_user_spoke() -> None:
-    stopped = replies((2000, 2900), cancelled_ns=3200, completed=False, discarded_ns=MS)
-    found = judge(talk([ASKED, STOP], [stopped]), Rule.INTERRUPTION)
-    assert found.outcome is Outcome.YIELDED
-    assert ms(found.durations_ns, "audible_stop") == -100
-    assert ms(found.durations_ns, "overlap") == 0
+@pytest.mark.parametrize("rule", [Rule.INTERRUPTION, Rule.BACKCHANNEL])
+@pytest.mark.parametrize(
+    ("sounds", "cancelled_ms", "n", "why"),
+    [
+        (((2000, 2900),), 3200, 0, "paused"),
+        (((2000, 2668),), 3200, 0, "paused"),
+        (((2000, 2900), (3200, 9000)), None, 0, "paused"),
+        (((2000, 2900),), None, 0, "had ended"),
+        (((2000, 3100),), 3200, 1, ""),
+        (((2000, 3100), (3900, 9000)), None, 1, ""),
+    ],
+)
+def test_an_utterance_over_a_pause_of_the_reply_is_void_and_no_event_of_published_metrics(
+    rule: Rule, sounds: tuple[tuple[int, int], ...], cancelled_ms: int | None, n: int, why: str
+) -> None:
+    marks = {} if cancelled_ms is None else {"cancelled_ns": cancelled_ms}
+    interrupts = rule is Rule.INTERRUPTION
+    user = [ASKED, STOP if interrupts else says((3000, 4000), kind=OVER)]
+    spoken = talk(user, [replies(*sounds, completed=False, **marks)])
+    found = judge(spoken, rule)
+    assert (found.outcome is Outcome.NOT_OVERLAPPING) == (not n)
+    assert why in found.reason
+    assert (ms(found.durations_ns, "audible_stop") or 1) > 0
+    assert ms(found.durations_ns, "provider_stop") == (200 if cancelled_ms else None)
+    metric = tau2.figures([spoken])["R_Y" if interrupts else "S_BC"]
+    assert (metric.n, metric.n_corrected) == (n, n)
 
 
 def test_pauses_within_the_reply_do_not_overlap() -> None:

@@ -238,7 +238,7 @@ def test_the_keys_that_scripts_rely_on_stay() -> None:
     found = figures(interrupted(1, 300), impaired=[interrupted(1, 400)])
     assert {
         *("schema", "endpoint", "campaign", "created", "complete", "seed", "notes", "runs", "impairment"),
-        *("definitions", "probes", "paired", "metrics", "profile", "sentinel"),
+        *("rules_version", "definitions", "probes", "paired", "metrics", "profile", "sentinel"),
     } <= found.keys()
     entry = found["probes"][0]
     assert {

@@ -87,10 +87,12 @@ def test_an_interruption_that_was_not_recorded_long_enough_is_left_out() -> None
     assert found.why == "corrected: no interruption"
 
 
-def test_a_pause_inside_a_reply_is_no_yield_and_a_long_one_is() -> None:
+def test_a_pause_inside_a_reply_is_no_yield_and_another_reply_is() -> None:
     user = [said((0.0, 1.0)), said((3.0, 4.0))]
     breath = conversation(user, [reply((2.0, 3.4), (3.8, 9.0))])
-    stop = conversation(user, [reply((2.0, 3.4), (4.4, 9.0))])
+    long = conversation(user, [reply((2.0, 3.4), (4.4, 9.0))])
+    assert tau2.figures([long])["R_Y"].corrected == 0.0
+    stop = conversation(user, [reply((2.0, 3.4), completed=False), reply((4.4, 9.0))])
     assert tau2.figures([breath])["R_Y"].corrected == 0.0
     assert tau2.figures([stop])["R_Y"].corrected == 1.0
 
