@@ -23,6 +23,7 @@ from typing import Any
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.recording._encoding import in_one_line, in_the_way, without_secrets
 from live_eval.recording._files import own_file
+from live_eval.redaction import SECRETS
 from live_eval.text.files import open_regular, private_opener
 
 __all__ = [
@@ -477,17 +478,22 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 
     Known secrets are taken out of it here, too: runs recorded by earlier versions may hold them.
     """
-    declared = _declared()
-    public = []
-    for (name, *_), value in zip(cursor.description, values, strict=True):
-        kinds = declared.get(name)
+    columns = _columns(tuple(name for name, *_ in cursor.description))
+    for (name, kinds), value in zip(columns, values, strict=True):
         if kinds is not None and not isinstance(value, kinds):
             raise sqlite3.DataError(
                 f"column {name}: expected {kinds[0].__name__}, "
                 f"found {type(value).__name__} {str(value)[:40]!r}"
             )
-        public.append(without_secrets(name, value))
-    return sqlite3.Row(cursor, tuple(public))
+    if SECRETS.suspects("\n".join([value for value in values if isinstance(value, str)])):
+        values = tuple(without_secrets(name, value) for (name, _), value in zip(columns, values, strict=True))
+    return sqlite3.Row(cursor, values)
+
+
+@functools.lru_cache(maxsize=256)
+def _columns(names: tuple[str, ...]) -> tuple[tuple[str, tuple[type, ...] | None], ...]:
+    """Return columns with their declared types, None for what is not a column of ours."""
+    return tuple((name, _declared().get(name)) for name in names)
 
 
 @functools.cache

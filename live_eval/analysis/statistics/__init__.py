@@ -15,6 +15,7 @@ from live_eval.analysis.statistics.intervals import (
     ecdf,
     estimate_figure,
     estimate_mean,
+    estimate_means,
     estimate_quantile,
     estimate_share,
     interval_json,
@@ -22,6 +23,7 @@ from live_eval.analysis.statistics.intervals import (
     quantile,
     rounded,
     rows_in_order,
+    share_of,
     too_few_for,
 )
 from live_eval.analysis.statistics.paired import (
@@ -55,6 +57,7 @@ __all__ = [
     "ecdf",
     "estimate_figure",
     "estimate_mean",
+    "estimate_means",
     "estimate_quantile",
     "estimate_share",
     "flips_for",
@@ -66,6 +69,7 @@ __all__ = [
     "quantile",
     "rounded",
     "rows_in_order",
+    "share_of",
     "sign_flip",
     "standard_deviation",
     "standardised_mean",

@@ -40,6 +40,7 @@ __all__ = [
     "ecdf",
     "estimate_figure",
     "estimate_mean",
+    "estimate_means",
     "estimate_quantile",
     "estimate_share",
     "finite",
@@ -48,6 +49,7 @@ __all__ = [
     "quantile",
     "rounded",
     "rows_in_order",
+    "share_of",
     "too_few_for",
 ]
 
@@ -198,22 +200,44 @@ def estimate_mean(
     Raises:
         ValueError: A value is not finite, or has no cluster.
     """
-    array = finite(values)
-    members, count = cluster_numbers(clusters, len(array))
-    if not len(array):
-        return Estimate(None, 0, 0, reason="no values")
-    order = np.lexsort((array, members))  # so that sums do not depend on the order of the values
-    members, array = members[order], array[order]
-    sums = np.bincount(members, array, count)
+    return estimate_means([values], clusters, drawn_as=drawn_as, seed=seed)[0]
+
+
+def estimate_means(
+    columns: Sequence[ArrayLike], clusters: Sequence[Hashable], *, drawn_as: str = SCRIPTS, seed: int = 0
+) -> list[Estimate]:
+    """Return the mean of each column of values with its interval; otherwise as `estimate_mean`.
+
+    Args:
+        columns: Values of the same things, each of shape (n,).
+        clusters: The script of each thing, or what else is drawn, shape (n,).
+    """
+    arrays = [finite(values) for values in columns]
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError(f"expected columns of one length, but they have {[len(array) for array in arrays]}")
+    if not arrays:
+        return []
+    members, count = cluster_numbers(clusters, len(arrays[0]))
+    if not len(members):
+        return [Estimate(None, 0, 0, reason="no values") for _ in arrays]
+    # In an order of their own, so that sums do not depend on that of the values.
+    orders = [np.lexsort((array, members)) for array in arrays]
+    arrays = [array[order] for array, order in zip(arrays, orders, strict=True)]
+    members = np.sort(members)
+    sums = np.stack([np.bincount(members, array, count) for array in arrays], axis=1)
     sizes = np.bincount(members, minlength=count).astype(np.float64)
 
-    def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-        counts = drawn.astype(np.float64)  # once; each product would do it again
-        return np.asarray(counts @ sums / (counts @ sizes), np.float64)
+    def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(drawn @ sums / (drawn @ sizes)[:, None], np.float64)
 
-    no_width = f"all {drawn_as} have the same mean" if np.ptp(array) else "all values are alike"
-    interval, reason = _interval(statistic, count, seed, no_width=no_width, drawn_as=drawn_as)
-    return Estimate(float(array.mean()), len(array), count, interval, reason)
+    no_width = [
+        f"all {drawn_as} have the same mean" if np.ptp(array) else "all values are alike" for array in arrays
+    ]
+    found = _intervals(statistic, count, seed, 0.0, no_width, drawn_as)
+    return [
+        Estimate(float(array.mean()), len(array), count, interval, reason)
+        for array, (interval, reason) in zip(arrays, found, strict=True)
+    ]
 
 
 def estimate_share(
@@ -233,12 +257,16 @@ def estimate_share(
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
     """
-    found = estimate_mean(values, clusters, drawn_as=drawn_as, seed=seed)
-    if found.clusters < MIN_CLUSTERS or found.value not in (0.0, whole):
-        return found
-    reach = whole * ((1 - LEVEL) / 2) ** (1 / found.clusters)
-    interval = Interval(reach, whole) if found.value else Interval(0.0, whole - reach)
-    return replace(found, interval=interval, reason="")
+    return share_of(estimate_mean(values, clusters, drawn_as=drawn_as, seed=seed), whole)
+
+
+def share_of(mean: Estimate, whole: float = 100.0) -> Estimate:
+    """Return the mean of values between nothing and the whole with the interval of `estimate_share`."""
+    if mean.clusters < MIN_CLUSTERS or mean.value not in (0.0, whole):
+        return mean
+    reach = whole * ((1 - LEVEL) / 2) ** (1 / mean.clusters)
+    interval = Interval(reach, whole) if mean.value else Interval(0.0, whole - reach)
+    return replace(mean, interval=interval, reason="")
 
 
 def estimate_quantile(
@@ -261,9 +289,9 @@ def estimate_quantile(
     order = np.argsort(array, kind="stable")
     ascending, owners = array[order], members[order]
 
-    def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         # Each resample holds every value as often as its script was drawn.
-        upto = np.cumsum(drawn[:, owners], axis=1)
+        upto = np.cumsum(drawn.astype(np.int32)[:, owners], axis=1, dtype=np.int32)
         at = share * (upto[:, -1] - 1)
         below = np.floor(at).astype(np.int64)
         low = ascending[_position(upto, below)]
@@ -305,8 +333,8 @@ def estimate_figure(
     if math.isnan(value):
         return Estimate(None, len(members), count, reason="not defined for these values")
 
-    def statistic(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-        return figure(drawn[:, members].astype(np.float64))
+    def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        return figure(drawn[:, members])
 
     interval, reason = _interval(statistic, count, seed, most_undefined, no_width)
     return Estimate(value, len(members), count, interval, reason)
@@ -349,41 +377,70 @@ def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -
     return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 
 
-def _position(upto: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
+def _position(upto: NDArray[np.int32], rank: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return for each row of running counts the first column whose count exceeds the rank."""
     return np.asarray((upto <= rank[:, None]).sum(axis=1), np.int64)
 
 
 def _interval(
-    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     clusters: int,
     seed: int,
     most_undefined: float = 0.0,
     no_width: str = "",
     drawn_as: str = SCRIPTS,
 ) -> tuple[Interval | None, str]:
+    def column(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        return statistic(drawn)[:, None]
+
+    return _intervals(column, clusters, seed, most_undefined, [no_width], drawn_as)[0]
+
+
+def _intervals(
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    clusters: int,
+    seed: int,
+    most_undefined: float,
+    no_width: Sequence[str],
+    drawn_as: str,
+) -> list[tuple[Interval | None, str]]:
+    """Return the interval of each column of figures, or why it has none.
+
+    Args:
+        statistic: Function from draws, shape (resamples, clusters), to figures, shape (resamples, columns).
+        clusters: How many clusters are drawn from.
+        seed: Seed of the resampling.
+        most_undefined: See `estimate_figure`.
+        no_width: See `estimate_figure`; one for each column.
+        drawn_as: What reasons call the clusters.
+    """
     if clusters < MIN_CLUSTERS:
-        return None, f"fewer than {MIN_CLUSTERS} {drawn_as}"
+        return [(None, f"fewer than {MIN_CLUSTERS} {drawn_as}")] * len(no_width)
     drawn = _draws(clusters, RESAMPLES, seed)
     figures = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
-    undefined = int(np.isnan(figures).sum())
-    if undefined > most_undefined * RESAMPLES:
-        return None, f"not defined in {undefined} of {RESAMPLES} resamples"
+    undefined = np.isnan(figures).sum(axis=0)
+    defined = undefined <= most_undefined * RESAMPLES
     tail = _tail(clusters)
-    quantile = np.nanquantile if undefined else np.quantile  # the second is faster
-    low, high = quantile(figures, [tail, 1 - tail])
-    if no_width and high - low <= _ROUNDING * max(abs(low), abs(high)):
-        return None, no_width
-    return Interval(float(low), float(high)), ""
+    quantile = np.nanquantile if undefined.any() else np.quantile  # the second is faster
+    ends = iter(quantile(figures[:, defined], [tail, 1 - tail], axis=0).T.tolist())
+    found: list[tuple[Interval | None, str]] = []
+    for missing, is_defined, reason in zip(undefined.tolist(), defined, no_width, strict=True):
+        if not is_defined:
+            found.append((None, f"not defined in {missing} of {RESAMPLES} resamples"))
+            continue
+        low, high = next(ends)
+        too_narrow = reason and high - low <= _ROUNDING * max(abs(low), abs(high))
+        found.append((None, reason) if too_narrow else (Interval(low, high), ""))
+    return found
 
 
-@lru_cache(maxsize=4)
-def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.int64]:
+@lru_cache(maxsize=8)
+def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64]:
     """Return how often each cluster is drawn in each resample; figures of one run share the draws."""
     chosen = np.random.default_rng(seed).integers(0, clusters, size=(resamples, clusters))
     chosen += clusters * np.arange(resamples)[:, None]
     counts = np.bincount(chosen.ravel(), minlength=resamples * clusters)
-    return counts.reshape(resamples, clusters)
+    return counts.reshape(resamples, clusters).astype(np.float64)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from live_eval.analysis.statistics import Estimate, estimate_quantile
 from live_eval.analysis.summary.facts import TurnFacts
-from live_eval.analysis.summary.scores import ScoreTable
+from live_eval.analysis.summary.scores import ScoreTable, means
 from live_eval.types import Task, Variant
 
 __all__ = ["Group", "group_turns"]
@@ -57,15 +57,20 @@ def group_turns(turns: Sequence[TurnFacts], table: ScoreTable) -> tuple[Group, .
 
 
 def _group_task(task: Task, turns: Sequence[TurnFacts], table: ScoreTable) -> Iterator[Group]:
+    columns = [column for column in table.columns if task in column.tasks]
+    values = table.values(turns, columns)
     order = {variant.value: index for index, variant in enumerate(Variant)}
     for level, part in _LEVELS.items():
-        members: dict[tuple[str, ...], list[TurnFacts]] = {}
-        for turn in turns:
-            members.setdefault(_labels(turn)[part], []).append(turn)
+        members: dict[tuple[str, ...], list[int]] = {}
+        for place, turn in enumerate(turns):
+            members.setdefault(_labels(turn)[part], []).append(place)
         for labels in sorted(
             members, key=lambda labels: (*labels[:-1], order.get(labels[-1], 9), labels[-1])
         ):
-            yield _group(task, level, labels, members[labels], table)
+            places = members[labels]
+            of_group = [turns[place] for place in places]
+            scores = means(values[places], [turn.script_id for turn in of_group], columns)
+            yield _group(task, level, labels, of_group, scores)
 
 
 def _labels(turn: TurnFacts) -> tuple[str, ...]:
@@ -80,7 +85,11 @@ def _labels(turn: TurnFacts) -> tuple[str, ...]:
 
 
 def _group(
-    task: Task, level: str, labels: tuple[str, ...], turns: Sequence[TurnFacts], table: ScoreTable
+    task: Task,
+    level: str,
+    labels: tuple[str, ...],
+    turns: Sequence[TurnFacts],
+    scores: Mapping[str, Estimate],
 ) -> Group:
     timed = [
         (value, turn.script_id)
@@ -94,5 +103,5 @@ def _group(
         turns=len(turns),
         captured=sum(turn.captured for turn in turns),
         voice_to_voice=estimate_quantile([value for value, _ in timed], [script for _, script in timed], 0.5),
-        scores={column.name: table.mean(turns, column) for column in table.columns if task in column.tasks},
+        scores=scores,
     )

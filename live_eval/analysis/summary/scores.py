@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from live_eval.analysis.columns import BenchmarkColumn
-from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share, interval_json, rounded
+from live_eval.analysis.statistics import Estimate, estimate_means, interval_json, rounded, share_of
 from live_eval.analysis.summary.facts import TurnFacts
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.recording import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
@@ -23,6 +26,7 @@ __all__ = [
     "ScoreTable",
     "judges_asked_for",
     "judges_of",
+    "means",
     "read_scores",
     "summarise_scores",
 ]
@@ -139,9 +143,16 @@ class ScoreTable:
 
     def mean(self, turns: Iterable[TurnFacts], column: ScoreColumn) -> Estimate:
         """Return the mean of a score over the turns with a value."""
-        scored = self.scored(turns, column)
-        estimate = estimate_share if column.role is JudgeRole.MULTIPLE_CHOICE else estimate_mean
-        return estimate([value for _, value in scored], [turn.script_id for turn, _ in scored])
+        counted = list(turns)
+        return means(self.values(counted, [column]), [turn.script_id for turn in counted], [column])[
+            column.name
+        ]
+
+    def values(self, turns: Sequence[TurnFacts], columns: Sequence[ScoreColumn]) -> NDArray[np.float64]:
+        """Return the values of turns for the figures, NaN where there is none, shape (turns, columns)."""
+        return np.array(
+            [[self.value(turn, column) for column in columns] for turn in turns], np.float64
+        ).reshape(len(turns), len(columns))
 
     def answer(self, turn_id: str) -> ScoreRow | None:
         """Return the judgement of the answer to a question, or None if it was not judged."""
@@ -152,6 +163,33 @@ class ScoreTable:
         row = self.answer(turn_id)
         letter = row.detail.get("chosen") if row is not None else None
         return letter if isinstance(letter, str) else None
+
+
+def means(
+    values: NDArray[np.float64], scripts: Sequence[str], columns: Sequence[ScoreColumn]
+) -> dict[str, Estimate]:
+    """Return the mean of each score over the turns with a value, by the name of its column.
+
+    Args:
+        values: See `ScoreTable.values`; shape (turns, columns).
+        scripts: The script of each turn.
+        columns: The scores.
+    """
+    found: dict[str, Estimate] = {}
+    known = ~np.isnan(values)
+    alike: dict[bytes, list[int]] = {}  # columns with values for the same turns are resampled together
+    for place in range(len(columns)):
+        alike.setdefault(known[:, place].tobytes(), []).append(place)
+    for places in alike.values():
+        turns = np.flatnonzero(known[:, places[0]]).tolist()
+        estimates = estimate_means([*values[np.ix_(turns, places)].T], [scripts[turn] for turn in turns])
+        found |= {columns[place].name: estimate for place, estimate in zip(places, estimates, strict=True)}
+    return {
+        column.name: share_of(found[column.name])
+        if column.role is JudgeRole.MULTIPLE_CHOICE
+        else found[column.name]
+        for column in columns
+    }
 
 
 @dataclass(frozen=True, slots=True)
