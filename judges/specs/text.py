@@ -156,13 +156,13 @@ BERT_WEIGHTS = WeightsSpec(
     files=hub_files(
         "google-bert/bert-base-uncased",
         "86b5e0934494bd15c9632b12f734a8a67f723594",
-        (
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "vocab.txt",
-        ),
+        {
+            "config.json": "7160e1553ad2ca51d8c1cb066be533db31826e12d173824c1bb0cb1a4f187d20",
+            "model.safetensors": "68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",
+            "tokenizer.json": "ce64fce797c24f68df90b40a3f74f579b336a493db14bd583fd520ea0d8c9a98",
+            "tokenizer_config.json": "a025160ef0431f1a392f6f050c1310f4c5d9fb6f275932dbccba73c4d214bf10",
+            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        },
     ),
     licence="Apache-2.0",
     source="https://huggingface.co/google-bert/bert-base-uncased",
@@ -209,18 +209,20 @@ QWEN_EMBEDDING_WEIGHTS = WeightsSpec(
     title="Qwen3 Embedding 0.6B",
     files=hub_files(
         "Qwen/Qwen3-Embedding-0.6B",
-        "c54f2e6e80b2d7b7de06f51cec4959f6b3e03418",
-        (
-            "1_Pooling/config.json",
-            "config.json",
-            "config_sentence_transformers.json",
-            "merges.txt",
-            "model.safetensors",
-            "modules.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "vocab.json",
-        ),
+        "97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3",
+        {
+            "1_Pooling/config.json": "37bf193fa101f19101bfad9c31d3eb0f786e247b7b1e5cb7f007d730eed1ddbd",
+            "config.json": "b5bf1f51fc45be473a54718cef92448d90a1be001bf9b9a44b8c7f10a19feaa9",
+            "config_sentence_transformers.json": (
+                "10667c72ddb772627bf1780cb7f86af8e2ae0032b8c243c731172064105c6961"
+            ),
+            "merges.txt": "8831e4f1a044471340f7c0a83d7bd71306a5b867e95fd870f74d0c5308a904d5",
+            "model.safetensors": "0437e45c94563b09e13cb7a64478fc406947a93cb34a7e05870fc8dcd48e23fd",
+            "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+            "tokenizer.json": "def76fb086971c7867b829c23a26261e38d9d74e02139253b38aeb9df8b4b50a",
+            "tokenizer_config.json": "253153d0738ceb4c668d2eff957714dd2bea0b56de772a9fdccd96cbf517e6a0",
+            "vocab.json": "ca10d7e9fb3ed18575dd1e277a2579c16d108e32f27439684afa0e10b1440910",
+        },
     ),
     licence="Apache-2.0",
     source="https://huggingface.co/Qwen/Qwen3-Embedding-0.6B",

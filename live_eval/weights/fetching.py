@@ -4,7 +4,11 @@ A file is written to ``NAME.part`` (next to ``NAME.part.etag``) and renamed when
 is right, so a file under its own name is always complete. The expected hash is the specification's; if it has
 none, the one recorded by the first download; and for the first download, the one that the hub reports.
 
-``HF_ENDPOINT`` replaces https://huggingface.co; a token in ``HF_TOKEN`` is sent to that host only.
+``HF_ENDPOINT`` replaces https://huggingface.co; a token in ``HF_TOKEN`` is sent to that host only, and never
+without encryption, except to this machine.
+
+A server decides neither where a file comes from nor how much is written: redirects lead only to hosts of the
+same source, over https, and a file larger than its weights is not kept.
 """
 
 from __future__ import annotations
@@ -13,16 +17,18 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from live_eval import __version__
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import JudgeError, StoreLockedError, UsageError
 from live_eval.redaction import mask_halves
+from live_eval.sockets.hosts import is_loopback
 from live_eval.weights import (
     HUB,
     FoundWeights,
@@ -50,6 +56,11 @@ _PAUSE_S = 1.0
 _MOST_ATTEMPTS = 5
 """Attempts in a row that bring no data; an attempt that brings some restarts the count."""
 _SPARE_BYTES = 64 << 20
+_LARGER = 1.1
+"""A specification gives the size of its weights in whole megabytes; no file of them is this much larger."""
+_MOST_REDIRECTS = 5
+_SOURCES = (("huggingface.co", "hf.co"), ("github.com", "githubusercontent.com"))
+"""The domains of each source that stores files at other hosts than it publishes them."""
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SHA256 = re.compile("[0-9a-f]{64}")
 _RESUME = "; the partial download is kept, and the next fetch resumes it"
@@ -182,6 +193,7 @@ class _Download:
         self._clock = clock
         self._idle_s = idle_s
         self._session = requests.Session()
+        self._session.max_redirects = _MOST_REDIRECTS
 
     def fetch(
         self, spec: WeightsSpec, file: WeightsFile, folder: Path, expected: str | None, *, again: bool
@@ -192,7 +204,7 @@ class _Download:
             return
         target.path.parent.mkdir(parents=True, exist_ok=True)
         url = published_at(file)
-        reported = self._repeat(file, target, url)
+        reported = self._repeat(spec, file, target, url)
         found, wanted = file_sha256(target.part), expected or reported
         if wanted is not None and found != wanted:
             target.discard()
@@ -202,13 +214,13 @@ class _Download:
             raise JudgeError(message)
         target.finish()
 
-    def _repeat(self, file: WeightsFile, target: _Target, url: str) -> str | None:
+    def _repeat(self, spec: WeightsSpec, file: WeightsFile, target: _Target, url: str) -> str | None:
         """Attempt the download until it is complete; return the hash that the hub reports, if it does."""
         failures = 0
         while True:
             before, _ = target.resumable()
             try:
-                return self._attempt(file, target, url)
+                return self._attempt(spec, file, target, url)
             except _InterruptedError as error:
                 here, _ = target.resumable()
                 failures = 1 if here > before else failures + 1
@@ -217,7 +229,7 @@ class _Download:
             pause_ns = round(_PAUSE_S * 2 ** (failures - 1) * 1e9)
             asyncio.run(self._clock.sleep_until(self._clock.now_ns() + pause_ns))
 
-    def _attempt(self, file: WeightsFile, target: _Target, url: str) -> str | None:
+    def _attempt(self, spec: WeightsSpec, file: WeightsFile, target: _Target, url: str) -> str | None:
         """Download the missing part of a file; return the hash that the hub reports, if it does.
 
         Raises:
@@ -229,12 +241,13 @@ class _Download:
         here, etag = target.resumable()
         headers = {"Accept-Encoding": "identity", "User-Agent": f"live-eval/{__version__}"}
         token = os.environ.get("HF_TOKEN", "").strip()
-        if token and file.url.startswith(HUB + "/") and "@" not in url:
+        private = urlsplit(url).scheme == "https" or is_loopback(urlsplit(url).hostname or "")
+        if token and private and file.url.startswith(HUB + "/") and "@" not in url:
             headers["Authorization"] = f"Bearer {token}"  # requests drops it when redirected to another host
         if here:
             headers |= {"Range": f"bytes={here}-", "If-Range": etag}
         try:
-            with self._get(url, headers, resuming=here > 0) as response:
+            with self._get(file, url, headers, resuming=here > 0) as response:
                 if response.status_code == 416:  # the partial download is longer than the file
                     target.discard()
                     raise _InterruptedError("the published file is not the one that was partly downloaded")
@@ -246,19 +259,27 @@ class _Download:
                 else:
                     here = 0
                     target.start(_strong_etag(response))
-                self._receive(response, file, target, here)
+                self._receive(response, file, target, here, _limit_bytes(spec))
                 return _reported_sha256(response)
         except urllib3.exceptions.TimeoutError as error:
             raise _InterruptedError(f"no data for {self._idle_s:g} s") from error
         except urllib3.exceptions.HTTPError as error:
             raise _InterruptedError(f"the transfer was interrupted ({type(error).__name__})") from error
 
-    def _get(self, url: str, headers: Mapping[str, str], *, resuming: bool) -> requests.Response:
+    def _get(
+        self, file: WeightsFile, url: str, headers: Mapping[str, str], *, resuming: bool
+    ) -> requests.Response:
         import requests
         import urllib3
 
         try:
-            return self._session.get(url, headers=headers, stream=True, timeout=(_CONNECT_S, self._idle_s))
+            return self._session.get(
+                url,
+                headers=headers,
+                stream=True,
+                timeout=(_CONNECT_S, self._idle_s),
+                hooks={"response": partial(_check_redirect, file.url, url)},
+            )
         except requests.Timeout as error:
             raise _InterruptedError(f"no data for {self._idle_s:g} s") from error
         except requests.ConnectionError as error:
@@ -273,10 +294,13 @@ class _Download:
             what = type(error).__name__
             raise JudgeError(f"{mask_halves(url)}: expected the address of a file: {what}") from error
 
-    def _receive(self, response: requests.Response, file: WeightsFile, target: _Target, here: int) -> None:
-        """Append the response to the `here` bytes of the partial download."""
-        length = response.headers.get("Content-Length")
-        total = None if length is None else here + int(length)
+    def _receive(
+        self, response: requests.Response, file: WeightsFile, target: _Target, here: int, limit: int
+    ) -> None:
+        """Append the response to the `here` bytes of the partial download, up to `limit` bytes in all."""
+        length = response.raw.length_remaining
+        total = None if length is None else here + length
+        _check_size(total or 0, limit, target, response.url)
         free = shutil.disk_usage(target.part.parent).free
         if total is not None and free < total - here + _SPARE_BYTES:
             raise UsageError(
@@ -287,11 +311,53 @@ class _Download:
         with target.part.open("ab") as part:
             # Sizes, ranges and hashes are those of the file, not of an encoding of it.
             for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
-                part.write(chunk)
                 here += len(chunk)
+                _check_size(here, limit, target, response.url)
+                part.write(chunk)
                 self._progress(file.name, here, total)
         if here == 0 or (total is not None and here < total):
             raise _InterruptedError(f"the transfer was interrupted ({here} of {total} bytes)")
+
+
+def _limit_bytes(spec: WeightsSpec) -> int:
+    return round((spec.megabytes + 1) * _LARGER * 1e6)
+
+
+def _check_size(size: int, limit: int, target: _Target, url: str) -> None:
+    if size > limit:
+        target.discard()
+        raise JudgeError(
+            f"{mask_halves(url)}: expected a file of at most {limit / 1e6:.0f} MB, got {size / 1e6:.0f} MB "
+            "or more: not kept"
+        )
+
+
+def _check_redirect(published: str, url: str, response: requests.Response, **_: object) -> None:
+    """Raise if the response leads away from the source of a file, or from https.
+
+    Args:
+        published: Where the file is published.
+        url: Where it was requested: there, or at a mirror.
+        response: Any response.
+    """
+    if not response.is_redirect:
+        return
+    asked, to = urlsplit(url), urlsplit(urljoin(response.url, response.headers["Location"]))
+    host = to.hostname or ""
+    domains = {asked.hostname or ""}
+    for source in _SOURCES:
+        if any(_within(urlsplit(address).hostname or "", source) for address in (published, url)):
+            domains.update(source)
+    encrypted = to.scheme == "https" or (to.scheme == asked.scheme == "http" and host == asked.hostname)
+    if not encrypted or not _within(host, domains):
+        raise JudgeError(
+            f"{mask_halves(url)}: expected a redirect over https to {' or '.join(sorted(domains))}, "
+            f"got one to {to.scheme}://{host}"
+        )
+
+
+def _within(host: str, domains: Iterable[str]) -> bool:
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
 def _check_status(response: requests.Response, url: str) -> None:

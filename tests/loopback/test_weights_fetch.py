@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from click.testing import CliRunner, Result
 from filelock import FileLock
 
@@ -21,9 +22,9 @@ from live_eval.cli.weights import command
 from live_eval.clock import SystemClock
 from live_eval.errors import JudgeError, StoreLockedError, UsageError
 from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
-from live_eval.registry import JUDGES, Plugin
+from live_eval.registry import JUDGES, Plugin, find_plugins
 from live_eval.weights import FOLDER_VARIABLE, WeightsFile, WeightsSpec, find_weights
-from live_eval.weights.fetching import HUB, fetch_weights, published_at
+from live_eval.weights.fetching import HUB, _check_redirect, fetch_weights, published_at
 
 CONTENT = bytes(range(251)) * 20_000  # 5 MB, and no two parts of it alike by accident
 OTHER = CONTENT[::-1]
@@ -54,6 +55,7 @@ class Publisher:
         stalls: Whether it sends half and then nothing.
         moved_to: Where it points to instead.
         headers: Further headers.
+        states_length: Whether it says how long the body is.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class Publisher:
     stalls: bool = False
     moved_to: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    states_length: bool = True
     asked: list[Asked] = field(default_factory=list)
     address: str = ""
     over: threading.Event = field(default_factory=threading.Event)
@@ -104,7 +107,10 @@ class Publisher:
             request.send_header("ETag", self.etag)
         for name, value in self.headers.items():
             request.send_header(name, value)
-        request.send_header("Content-Length", str(len(content) - begin))
+        if self.states_length:
+            request.send_header("Content-Length", str(len(content) - begin))
+        else:
+            request.send_header("Connection", "close")
         request.end_headers()
         body = content[begin:]
         if self.cuts:
@@ -416,6 +422,103 @@ def test_a_mirror_must_have_an_address() -> None:
     assert published_at(elsewhere, {"HF_ENDPOINT": "http://mirror"}) == elsewhere.url
     with pytest.raises(UsageError, match="HF_ENDPOINT: expected an address"):
         published_at(file, {"HF_ENDPOINT": "mirror"})
+
+
+# Servers that want more than to send a file.
+
+
+@pytest.mark.parametrize("states_length", [True, False])
+def test_a_file_larger_than_the_weights_is_not_kept(
+    publisher: Publisher, folder: Path, states_length: bool
+) -> None:
+    small = replace(spec(publisher), megabytes=1)
+    publisher.states_length = states_length
+    with pytest.raises(JudgeError, match=r"expected a file of at most 2 MB, got \d MB or more: not kept"):
+        fetch_weights(small)
+    assert not list((folder / "toy").glob("a.bin*"))
+    assert len(publisher.asked) == 1
+
+
+def test_a_large_partial_download_of_an_earlier_attempt_does_not_raise_the_limit(
+    publisher: Publisher, folder: Path
+) -> None:
+    publisher.cuts = [3_000_000] * 5
+    fetched = replace(spec(publisher), megabytes=1)
+    (folder / "toy").mkdir(parents=True)
+    (folder / "toy/a.bin.part").write_bytes(CONTENT[:1_500_000])
+    (folder / "toy/a.bin.part.etag").write_text('"one"')
+    with pytest.raises(JudgeError, match="expected a file of at most 2 MB"):
+        fetch_weights(fetched, clock=Hasty())
+    assert not list((folder / "toy").glob("a.bin*"))
+
+
+@pytest.mark.parametrize(
+    ("published", "target"),
+    [
+        (HUB, "https://evil.example/a"),
+        (HUB, "https://huggingface.co.evil.example/a"),
+        (HUB, "https://evilhf.co/a"),
+        (HUB, "http://cdn-lfs.huggingface.co/a"),
+        (HUB, "http://127.0.0.1:1/a"),
+        (HUB, "file:///etc/passwd"),
+        (HUB, "//evil.example/a"),
+        (HUB, "https://huggingface.co@evil.example/a"),
+        ("https://github.com/o/r/raw", "https://huggingface.co/a"),
+        ("https://models.example", "https://example/a"),
+    ],
+)
+def test_a_redirect_to_another_source_is_refused(published: str, target: str) -> None:
+    with pytest.raises(JudgeError, match=r"expected a redirect over https to .*, got one to "):
+        _check_redirect(f"{published}/a", f"{published}/a", redirect(f"{published}/a", target))
+
+
+@pytest.mark.parametrize(
+    ("published", "asked", "target"),
+    [
+        (HUB, HUB, "/api/resolve-cache/a"),
+        (HUB, HUB, "https://cdn-lfs-us-1.huggingface.co/a"),
+        (HUB, HUB, "https://cas-bridge.xethub.hf.co/a"),
+        (HUB, "https://mirror.example/hub", "https://cas-bridge.xethub.hf.co/a"),
+        (HUB, "http://mirror:8080", "http://mirror:8081/a"),
+        ("https://github.com/o/r/raw", "https://github.com/o/r/raw", "https://raw.githubusercontent.com/a"),
+        ("https://models.example", "https://models.example", "https://cdn.models.example/a"),
+    ],
+)
+def test_a_redirect_within_a_source_is_followed(published: str, asked: str, target: str) -> None:
+    _check_redirect(f"{published}/a", f"{asked}/a", redirect(f"{asked}/a", target))
+
+
+def redirect(url: str, target: str) -> requests.Response:
+    response = requests.Response()
+    response.url, response.status_code = url, 302
+    response.headers["Location"] = target
+    return response
+
+
+def test_what_another_host_sends_is_never_asked_for(publisher: Publisher, folder: Path) -> None:
+    publisher.moved_to = f"http://localhost:{publisher.address.rpartition(':')[2]}"
+    with pytest.raises(JudgeError, match=r"over https to 127.0.0.1, got one to http://localhost"):
+        fetch_weights(spec(publisher))
+    assert [asked.path for asked in publisher.asked] == ["/m/a.bin"]
+
+
+def test_redirects_without_end_are_given_up(publisher: Publisher) -> None:
+    publisher.moved_to = publisher.address
+    with pytest.raises(JudgeError, match="expected the address of a file: TooManyRedirects"):
+        fetch_weights(spec(publisher))
+    assert len(publisher.asked) == 6
+
+
+def test_the_hash_of_every_file_of_our_judges_is_known() -> None:
+    specs = {
+        weights.name: weights
+        for plugin in find_plugins(JUDGES)
+        if isinstance(plugin.spec, JudgeSpec)
+        for option in plugin.spec.options
+        for weights in option.weights
+    }
+    assert "bert-base-uncased" in specs
+    assert [name for name, weights in specs.items() if not weights.pinned] == []
 
 
 # The command.

@@ -126,7 +126,12 @@ def test_the_benchmarks_model_by_name(tmp_path: Path, monkeypatch: pytest.Monkey
     published = {file.name for file in QWEN_EMBEDDING_WEIGHTS.files}
     for file in folder.rglob("*"):
         assert file.is_dir() or file.relative_to(folder).as_posix() in published
-    add_weights(QWEN_EMBEDDING_WEIGHTS, folder)
+    with pytest.raises(JudgeError, match=r"expected the weights qwen3-embedding-0\.6b with SHA-256"):
+        add_weights(QWEN_EMBEDDING_WEIGHTS, folder)
+    files = tuple(replace(file, sha256=None) for file in QWEN_EMBEDDING_WEIGHTS.files)
+    small = replace(QWEN_EMBEDDING_WEIGHTS, files=files)
+    monkeypatch.setattr("live_eval.judges.semsim.QWEN_EMBEDDING_WEIGHTS", small)
+    add_weights(small, folder)
     judge = SemSim(model="qwen3-embedding-0.6b")
     check_judge(SEMSIM, judge)  # its numbers do not depend on company, though the weights are in bfloat16
 
