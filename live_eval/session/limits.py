@@ -9,9 +9,10 @@ from live_eval.session.bounds import TEXT_CHARACTERS
 from live_eval.session.responses import OpenResponse
 from live_eval.types import Failure
 
-__all__ = ["TurnLimits", "overdue"]
+__all__ = ["TurnLimits", "answer_by_ns", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
+_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that lasts longer past the user did not stop for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,8 @@ class TurnLimits:
         linger_s: After a response has ended, for late audio or another response.
         transcript_s: After a response has ended, for the transcription of the input, which may be slower.
         silence_s: Silence that ends a reply where energy decides.
-        listen_s: For what the endpoint makes of an utterance that expects no answer.
+        listen_s: For what the endpoint makes of an utterance that expects no answer, or that it has talked
+            through.
     """
 
     connect_s: float = 15.0
@@ -74,3 +76,40 @@ def overdue(response: OpenResponse, limits: TurnLimits, at_ns: int, *, on_track:
             return Failure(FailureKind.STALLED, message, at_ns)
         return Failure(FailureKind.ENDLESS, message, at_ns)
     return None
+
+
+def answer_by_ns(limits: TurnLimits, since_ns: int, earlier_until_ns: int) -> int:
+    """Return until when to wait for a response.
+
+    An endpoint that talks through the user's words answers them soon after that reply, or not at all.
+
+    Args:
+        limits: How long to wait.
+        since_ns: Since when the response is due.
+        earlier_until_ns: Until when replies to earlier turns are heard; 0 without any.
+    """
+    due_ns = since_ns + round(limits.reply_s * _SECOND_NS)
+    if earlier_until_ns - since_ns <= _TALKS_THROUGH_NS:
+        return due_ns
+    return min(due_ns, earlier_until_ns + round(limits.listen_s * _SECOND_NS))
+
+
+def unanswered(limits: TurnLimits, did: str, user_done_ns: int, earlier_until_ns: int, at_ns: int) -> str:
+    """Return in words that no response came.
+
+    Args:
+        limits: How long was waited.
+        did: What the endpoint did instead.
+        user_done_ns: When the user's turn ended.
+        earlier_until_ns: As in `answer_by_ns`.
+        at_ns: The present moment.
+    """
+    talked_ns = earlier_until_ns - user_done_ns
+    if talked_ns <= _TALKS_THROUGH_NS:
+        return f"no response within {limits.reply_s:g} s after the user's turn; the endpoint {did}"
+    quiet_s = (at_ns - earlier_until_ns) / _SECOND_NS
+    then = f"no other followed within {quiet_s:.1f} s" if quiet_s >= 0.1 else "had not ended"
+    return (
+        "no response to the user's turn: the endpoint talked through it; its earlier reply was heard for "
+        f"{talked_ns / _SECOND_NS:.1f} s after the turn and {then}"
+    )

@@ -523,7 +523,9 @@ class Timeline:
     def _is_over(self, state: TurnState, now_ns: int) -> bool:
         """Return whether the turn under way is over; one that expects no answer lasts as long as a reply."""
         if state.expects_answer:
-            return state.over(now_ns)
+            earlier = self._replies[:-1] if state.answer_due else []
+            heard_ns = (now_ns if each.state.goes_on(now_ns) else each.heard_until_ns for each in earlier)
+            return state.over(now_ns, max(heard_ns, default=0))
         for replies in self._replies[:-1]:
             overdue = replies.state.overdue(now_ns)
             if overdue is not None:

@@ -152,6 +152,10 @@ class Stream:
         """What has come, in words, where no reply has begun."""
         sent_s = self._samples / self._pcm.rate_hz if self._samples else 0
         audio = f"{sent_s:.1f} s of audio, in which no reply is audible" if sent_s else "no audio"
+        stretches = self._segmenter.stretches if self._segmenter is not None else []
+        if stretches:
+            heard_s = sum(each.audible_ns - each.began_ns for each in stretches) / 1e9
+            audio = f"{sent_s:.1f} s of audio, with a greeting of {heard_s:.1f} s and no reply"
         return f"{audio}, and {'some' if self._unsaid else 'no'} text"
 
     def user_speaks(self, onset_ns: int, voice_end_ns: int | None) -> None:

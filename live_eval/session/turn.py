@@ -33,7 +33,7 @@ from live_eval.dialect import (
 from live_eval.errors import AudioError, FailureKind
 from live_eval.recording.record import CapturedResponse, TurnCapture, no_packet
 from live_eval.session.bounds import TEXT_CHARACTERS, bounded, bounded_name
-from live_eval.session.limits import TurnLimits, overdue
+from live_eval.session.limits import TurnLimits, answer_by_ns, overdue, unanswered
 from live_eval.session.responses import MOST_RESPONSES, OpenResponse, Responses
 from live_eval.session.tracks import Stream, Track
 from live_eval.timing import (
@@ -95,6 +95,7 @@ class TurnState:
         self._voice_end_ns: int | None = None
         self._barge_in_ns: int | None = None
         self._user_done_ns: int | None = None
+        self._earlier_until_ns = 0  # when earlier replies were last heard
         self._closed = self._resting = False
         self.continuous = continuous
         """Whether energy decides what is a reply."""
@@ -378,8 +379,8 @@ class TurnState:
 
         Args:
             at_ns: The present moment.
-            quiet_ns: When the user has heard the last sample of all replies so far; it matters where no
-                answer is expected.
+            quiet_ns: When the user has heard the last sample of all replies so far; where an answer is
+                expected, of those to earlier turns.
         """
         if self._stream is not None:
             self._stream.tick(at_ns)
@@ -403,7 +404,8 @@ class TurnState:
             return True
         waiting_since_ns = self._waiting_since(self._user_done_ns)
         if waiting_since_ns is not None:
-            if at_ns - waiting_since_ns < self._limits.reply_s * _SECOND_NS:
+            self._earlier_until_ns = quiet_ns
+            if at_ns < answer_by_ns(self._limits, waiting_since_ns, quiet_ns):
                 return False
         else:
             last_ns = max(response.progress_ns for response in self._responses)
@@ -549,11 +551,10 @@ class TurnState:
         elif answer is None:
             heard = "heard speech" if self._speech_at_ns is not None else "reported no speech"
             did = heard if self._stream is None else f"sent {self._stream.unanswered}"
-            self._fail_for_want(
-                FailureKind.NO_RESPONSE,
-                f"no response within {self._limits.reply_s:g} s after the user's turn; the endpoint {did}",
-                at_ns,
+            message = unanswered(
+                self._limits, did, self._user_done_ns or at_ns, self._earlier_until_ns, at_ns
             )
+            self._fail_for_want(FailureKind.NO_RESPONSE, message, at_ns)
         elif is_cut_off(answer.record()):
             self._cut_off(answer, f"no other followed within {self._limits.reply_s:g} s", at_ns)
         else:

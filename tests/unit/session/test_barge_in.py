@@ -21,6 +21,7 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnCapture, TurnRecord, finish
 from live_eval.session import Session, Utterance
+from live_eval.session.limits import TurnLimits
 from live_eval.session.speaker import Frame, ReplyAudible
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.transport import MemoryPeer, memory_pair
@@ -141,11 +142,12 @@ async def converse(
     after_ns: int = AFTER_NS,
     speaker: Interrupting | None = None,
     mode: TurnMode = TurnMode.SERVER_VAD,
+    limits: TurnLimits = LIMITS,
 ) -> tuple[list[TurnCapture], Interrupting]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     heard: Heard = []
-    session = Session(dialect or LoudDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS)
+    session = Session(dialect or LoudDialect(), lambda _: transport, clock, turn_mode=mode, limits=limits)
     speaker = speaker or Interrupting(TURN, INTERRUPTION, after_ns=after_ns, rate_hz=RATE)
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(endpoint(peer, clock, heard))  # type: ignore[operator]
@@ -214,6 +216,31 @@ async def test_an_interruption_on_continuous_media() -> None:
     assert 0 < stop.ns < 500 * MS
     assert second.timing.voice_to_voice.ns is not None
     assert 500 * MS < second.timing.voice_to_voice.ns < 900 * MS
+
+
+async def test_an_endpoint_that_talks_through_the_user_is_not_waited_for_in_vain() -> None:
+    """Its reply is heard 6 s longer than the user, who waits 2 s after it, and not 60 s."""
+
+    async def never_stops(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
+        peer.send("ready")
+        await spoken(clock, heard, TURN)
+        for number in range(200):
+            peer.send("loud" if number < 75 else "quiet")
+            await clock.sleep_until(clock.now_ns() + 100 * MS)
+
+    limits = TurnLimits(ready_s=2, reply_s=60, listen_s=2, linger_s=0.2)
+    captures, _ = await converse(never_stops, StreamDialect(), limits=limits)
+    first, second = captures
+    assert first.failure is None
+    assert second.failure is not None
+    assert second.failure.kind is FailureKind.NO_RESPONSE
+    assert second.failure.message == (
+        "no response to the user's turn: the endpoint talked through it; its earlier reply was heard for "
+        "6.4 s after the turn and no other followed within 2.0 s"
+    )
+    assert second.trace.user_done_ns is not None
+    assert second.failure.at_ns is not None
+    assert second.failure.at_ns - second.trace.user_done_ns < 9_000 * MS
 
 
 @pytest.mark.parametrize(

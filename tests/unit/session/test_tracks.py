@@ -337,6 +337,20 @@ def test_a_stream_without_a_reply_says_what_it_held(said: str, words: str) -> No
     assert turn.failure.message.endswith(words)
 
 
+def test_a_greeting_before_an_unanswered_turn_is_named() -> None:
+    turn = TurnState(LIMITS, Modality.AUDIO, continuous=True)
+    turn.on_event(SessionReady("s"), 0)
+    stream(turn, 0, 2_000, loud=True)
+    turn.user_speaks(3_000 * MS, 4_000 * MS)
+    turn.user_done(4_000 * MS)
+    stream(turn, 2_000, 9_000, loud=False)
+    assert turn.over(9_100 * MS)
+    assert turn.failure is not None
+    assert turn.failure.message.endswith(
+        "sent 9.0 s of audio, with a greeting of 2.0 s and no reply, and no text"
+    )
+
+
 def test_energy_finds_the_reply_and_the_turn_ends_after_its_silence() -> None:
     turn = in_stream()
     stream(turn, 0, 2_400, loud=False)

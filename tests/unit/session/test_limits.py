@@ -1,0 +1,40 @@
+"""How long to wait for a response, and what to say when none came."""
+
+import pytest
+
+from live_eval.session.limits import TurnLimits, answer_by_ns, unanswered
+
+S = 1_000_000_000
+LIMITS = TurnLimits(reply_s=30, listen_s=4)
+
+
+@pytest.mark.parametrize(
+    ("earlier_until_s", "by_s"),
+    [
+        (0, 40),
+        (9, 40),
+        (12, 40),  # it stopped, late
+        (12.5, 16.5),
+        (25, 29),
+        (39, 40),
+    ],
+)
+def test_an_endpoint_that_talks_through_the_user_answers_soon_or_not_at_all(
+    earlier_until_s: float, by_s: float
+) -> None:
+    assert answer_by_ns(LIMITS, 10 * S, round(earlier_until_s * S)) == by_s * S
+
+
+@pytest.mark.parametrize(
+    ("earlier_until_s", "at_s", "words"),
+    [
+        (0, 40, "no response within 30 s after the user's turn; the endpoint reported no speech"),
+        (25, 29, "its earlier reply was heard for 15.0 s after the turn and no other followed within 4.0 s"),
+        (40, 40, "its earlier reply was heard for 30.0 s after the turn and had not ended"),
+    ],
+)
+def test_a_missing_response_is_explained_by_what_was_heard(
+    earlier_until_s: int, at_s: int, words: str
+) -> None:
+    found = unanswered(LIMITS, "reported no speech", 10 * S, earlier_until_s * S, at_s * S)
+    assert found.endswith(words)
