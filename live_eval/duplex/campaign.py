@@ -19,8 +19,17 @@ from typing import Any, Protocol
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.duplex.outcomes import Outcome
-from live_eval.duplex.probes import SENTINEL, Probe, Trial, probes_for, sentinel, trials_of
-from live_eval.duplex.stimuli import Recorded, StimulusTrial, write_stimuli
+from live_eval.duplex.probes import (
+    SENTINEL,
+    Probe,
+    Trial,
+    note_on_pauses,
+    probes_for,
+    sentinel,
+    sessions_of,
+    trials_of,
+)
+from live_eval.duplex.stimuli import STIMULI_VERSION, Recorded, StimulusTrial, write_stimuli
 from live_eval.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialFacts, read_trials
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
@@ -119,7 +128,7 @@ class DuplexCampaign:
         seed = plan.config.turns.seed
         data = _data_of(plan)
         probes = probes_for(plan.probes, data)
-        self._unused = _unused(data, probes) if data is not None else ""
+        self._data_notes = (_unused(data, probes), note_on_pauses(probes)) if data is not None else ()
         trials = _in_order(trials_of(probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._facts = [
             TrialFacts(trial_id=each.trial_id, probe=each.probe, condition=each.condition, meant=each.meant)
@@ -151,7 +160,7 @@ class DuplexCampaign:
         """What is worth knowing about the campaign, one sentence each."""
         plans = self._plans.values()
         notes = [note for plan in plans for note in plan.notes if note not in plan.data.notes]
-        return tuple(dict.fromkeys(filter(None, (self._unused, *notes))))
+        return tuple(dict.fromkeys(filter(None, (*self._data_notes, *notes))))
 
     @property
     def key_recipient(self) -> str | None:
@@ -204,6 +213,7 @@ class DuplexCampaign:
             "created": self._created,
             "complete": complete,
             "seed": plan.config.turns.seed,
+            "stimuli": STIMULI_VERSION,
             "notes": list(self.notes),
             "runs": {CLEAN: CLEAN, IMPAIRED: IMPAIRED if IMPAIRED in self._plans else None},
             "impairment": str(self._plans[IMPAIRED].impairment) if IMPAIRED in self._plans else None,
@@ -318,14 +328,7 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
 
 def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
     """Return a note on the user's recordings that no probe plays; empty if each is played."""
-    pieces = [
-        piece
-        for probe in probes
-        for condition in probe.conditions
-        for variant in range(condition.variants)
-        for line in condition.lines(variant)
-        for piece in line.pieces
-    ]
+    pieces = (piece for lines in sessions_of(probes) for line in lines for piece in line.pieces)
     played = {piece.path for piece in pieces if isinstance(piece, Recorded)}
     unused = sum(case.audio_path not in played for case in data.cases)
     return (

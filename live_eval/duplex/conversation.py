@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from live_eval.types import SpeechKind
 
 __all__ = [
     "BREATH_NS",
+    "PAUSE_NS",
     "SIMULTANEOUS_NS",
     "AgentSpeech",
     "Conversation",
@@ -24,6 +26,9 @@ __all__ = [
 
 BREATH_NS = 500_000_000
 """A pause of one response up to this long belongs to its speech: a breath between sentences is no yield."""
+
+PAUSE_NS = 150_000_000
+"""A silence of the user at least this long is a pause; a shorter one is a part of fluent speech."""
 
 SIMULTANEOUS_NS = 50_000_000
 """An utterance that begins up to this long before a reply begins over it."""
@@ -47,7 +52,8 @@ class UserSpeech:
 
     Args:
         kind: What it is to the endpoint.
-        sounds: The speaker's own sound between the utterance's pauses, in order; at least one stretch.
+        sounds: The speaker's own sound, in order; at least one stretch. What overlaps is sound, so silence
+            between stretches does not count, however short.
         text: Its words; empty if unknown.
         case_id: The case that was played; empty where none was.
     """
@@ -66,6 +72,21 @@ class UserSpeech:
     def end_ns(self) -> int:
         """When the user has spoken the last sample."""
         return self.sounds[-1].end_ns
+
+    @property
+    def pauses(self) -> tuple[Stretch, ...]:
+        """The silences of `PAUSE_NS` or more between its sounds."""
+        return tuple(
+            Stretch(before.end_ns, after.start_ns)
+            for before, after in pairwise(self.sounds)
+            if after.start_ns - before.end_ns >= PAUSE_NS
+        )
+
+    @property
+    def phrases(self) -> tuple[Stretch, ...]:
+        """What is said before, between and after its pauses; at least one stretch."""
+        edges = [self.start_ns, *(edge for pause in self.pauses for edge in pause), self.end_ns]
+        return tuple(Stretch(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
-from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech, overlaps
+from live_eval.duplex.conversation import PAUSE_NS, AgentSpeech, Conversation, Stretch, UserSpeech, overlaps
 from live_eval.types import AnchorKind, Case, SpeechKind
 
 __all__ = [
@@ -158,7 +159,8 @@ def rule_of(cases: Sequence[Case]) -> Rule:
         return Rule.BACKCHANNEL if over_reply else Rule.FALSE_TRIGGER
     if over_reply:
         return Rule.INTERRUPTION
-    return Rule.PAUSE if len(last.parts) > 1 else Rule.ANSWER
+    silences_ns = (after.onset_ns - before.end_ns for before, after in pairwise(last.parts))
+    return Rule.PAUSE if any(silence_ns >= PAUSE_NS for silence_ns in silences_ns) else Rule.ANSWER
 
 
 def judge(conversation: Conversation, rule: Rule) -> Judgement:
@@ -171,7 +173,7 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
     """
     match rule:
         case Rule.ANSWER | Rule.PAUSE:
-            found = _answering(conversation)
+            found = _answering(conversation, pauses=rule is Rule.PAUSE)
         case Rule.INTERRUPTION | Rule.BACKCHANNEL:
             found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION)
         case Rule.FALSE_TRIGGER:
@@ -203,7 +205,7 @@ def unspoken(conversation: Conversation | None) -> Judgement:
 # -- The rules -----------------------------------------------------------------------------------------
 
 
-def _answering(conversation: Conversation) -> Judgement:
+def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
     """Judge an utterance that is to be answered when it has ended, and not before."""
     last = conversation.user[-1]
     responses = [each for each in conversation.agent if (each.began_ns or 0) >= last.start_ns]
@@ -216,11 +218,10 @@ def _answering(conversation: Conversation) -> Judgement:
     early = {what: at for what, at in signs.items() if at is not None and at < last.end_ns}
     marks = {"reply_onset": min(audible)} if audible else {}
     durations = {"response_latency": min(audible) - last.end_ns if audible else None}
-    pauses = len(last.sounds) > 1
     if early:
         what = min(early, key=lambda each: early[each])
         gave_up_ns = early[what]
-        before = max((sound.end_ns for sound in last.sounds if sound.end_ns <= gave_up_ns), default=None)
+        before = max((each.start_ns for each in last.pauses if each.start_ns <= gave_up_ns), default=None)
         patience = None if before is None else gave_up_ns - before
         return Judgement(
             outcome=Outcome.PREMATURE,

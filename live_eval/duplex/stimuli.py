@@ -1,8 +1,9 @@
 """Stimuli: what the user says in a probe, with edges known to the sample.
 
-Speech is the bundled voice, cut to its first and last audible sample. Between and around sounds there is
-digital silence, so every edge and every gap is exact. `write_stimuli` writes a set of trials as a manifest
-with its recordings: an ordinary data set, which ``live-eval run`` plays too.
+Speech is the bundled voice, cut to its first and last audible sample. The voice's own pauses are shortened to
+`LONGEST_SILENCE_MS`, so that no endpoint can take one for the end of the turn: only a `Gap` is long enough.
+Gaps are digital silence, so every edge and every gap is exact. `write_stimuli` writes a set of trials as a
+manifest with its recordings: an ordinary data set, which ``live-eval run`` plays too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,13 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, float_to_int16, resample, write_flac
 from live_eval.errors import UsageError
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
-from live_eval.timing import audible_end, audible_onset
+from live_eval.timing import audible_stretches
 from live_eval.types import Anchor, SpeechBoundaries, SpeechKind, SpokenPart
 
 __all__ = [
+    "LONGEST_SILENCE_MS",
     "RATE_HZ",
+    "STIMULI_VERSION",
     "Composer",
     "Gap",
     "Line",
@@ -41,6 +44,14 @@ __all__ = [
     "write_stimuli",
 ]
 
+STIMULI_VERSION: Final = 2
+"""Version of the stimuli; results of different versions are not comparable.
+
+Version 1 kept the voice's pauses (up to 770 ms) and annotated whole pieces, pauses included.
+"""
+LONGEST_SILENCE_MS: Final = 80
+"""The voice's own pauses are shortened to this; strict detectors add the faint sounds around them, up to
+100 ms more."""
 RATE_HZ = 24_000
 _OTHER_VOICE = 0.8
 """Another voice is the bundled one, played at this share of its rate: lower, and as if of a larger person."""
@@ -171,6 +182,13 @@ class Recording:
     parts: tuple[SpokenPart, ...]
 
 
+class _Sound(NamedTuple):
+    """The samples of a piece, and its audible stretches: the first sample of each, and the one past it."""
+
+    pcm: NDArray[np.int16]
+    stretches: Sequence[tuple[int, int]]
+
+
 class Composer:
     """Makes recordings out of pieces; the same pieces always give the same samples.
 
@@ -180,7 +198,7 @@ class Composer:
 
     def __init__(self) -> None:
         self._voice = Voice()
-        self._spoken: dict[Say, NDArray[np.int16]] = {}
+        self._spoken: dict[Say, _Sound] = {}
 
     def compose(self, pieces: Sequence[Piece]) -> Recording:
         """Join pieces into one recording.
@@ -192,22 +210,23 @@ class Composer:
         parts: list[SpokenPart] = []
         at = 0
         for piece in pieces:
-            pcm = self._sound(piece)
-            if not isinstance(piece, Gap):
-                text = piece.text if isinstance(piece, Say) else ""
-                parts.append(SpokenPart(_ns(at), _ns(at + len(pcm)), text))
+            pcm, stretches = self._sound(piece)
+            known = isinstance(piece, Say) and len(stretches) == 1  # which words are in which is unknown
+            text = piece.text if isinstance(piece, Say) and known else ""
+            parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)
             at += len(pcm)
         if not parts:
             raise UsageError(f"expected an utterance with a sound, found {pieces!r}")
         return Recording(np.concatenate(sounds), tuple(parts))
 
-    def _sound(self, piece: Piece) -> NDArray[np.int16]:
+    def _sound(self, piece: Piece) -> _Sound:
         match piece:
             case Gap(ms):
-                return np.zeros(ms * RATE_HZ // 1000, np.int16)
+                return _Sound(np.zeros(ms * RATE_HZ // 1000, np.int16), [])
             case Noise():
-                return _noise(piece)
+                noise = _noise(piece)
+                return _Sound(noise, [(0, len(noise))])
             case Say():
                 if piece not in self._spoken:
                     self._spoken[piece] = self._say(piece)
@@ -215,16 +234,30 @@ class Composer:
             case Recorded():
                 raise UsageError(f"expected a recording to be a whole utterance: {piece.path}")
 
-    def _say(self, piece: Say) -> NDArray[np.int16]:
+    def _say(self, piece: Say) -> _Sound:
         speed = piece.speed / _OTHER_VOICE if piece.other else piece.speed
         audio = self._voice.speak(piece.text, speed=min(max(speed, MIN_SPEED), MAX_SPEED))
         if piece.other:
             audio = resample(Audio(audio.samples, round(audio.rate_hz * _OTHER_VOICE)), RATE_HZ)
         pcm = float_to_int16(audio.samples * np.float32(10 ** (piece.gain_db / 20)))
-        onset, end = audible_onset(pcm, RATE_HZ), audible_end(pcm, RATE_HZ)
-        if onset is None or end is None:
+        if not (stretches := audible_stretches(pcm, RATE_HZ)):
             raise UsageError(f"expected words to speak, but {piece.text!r} is silent")
-        return pcm[onset:end]
+        return _closed_up(pcm, stretches)
+
+
+def _closed_up(pcm: NDArray[np.int16], stretches: Sequence[tuple[int, int]]) -> _Sound:
+    """Return speech from its first to its last stretch, without the middle of long silences between them."""
+    most = LONGEST_SILENCE_MS * RATE_HZ // 1000
+    kept: list[NDArray[np.int16]] = []
+    placed: list[tuple[int, int]] = []
+    at, before = 0, stretches[0][0]
+    for begin, end in stretches:
+        silence = min(begin - before, most)
+        head = silence // 2
+        kept += [pcm[before : before + head], pcm[begin - (silence - head) : end]]
+        placed.append((at + silence, at + silence + end - begin))
+        at, before = placed[-1][1], end
+    return _Sound(np.concatenate(kept), placed)
 
 
 def pink_noise(samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -290,7 +323,7 @@ def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
 def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
     """Write a recording, and return its columns."""
     words = "-".join(re.findall("[a-z]+", line.text.lower())[:4])
-    name = f"{words or 'sound'}-{zlib.crc32(repr(line.pieces).encode()):08x}.flac"
+    name = f"{words or 'sound'}-{zlib.crc32(repr((STIMULI_VERSION, line.pieces)).encode()):08x}.flac"
     write_flac(folder / name, recording.pcm, RATE_HZ)
     first, last = recording.parts[0], recording.parts[-1]
     return {"audio": name, **_edges(first.onset_ns, last.end_ns, recording.parts)}

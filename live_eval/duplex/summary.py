@@ -109,6 +109,7 @@ def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
         "created": facts.get("created"),
         "complete": facts.get("complete") is True,
         "seed": facts.get("seed"),
+        "stimuli": facts.get("stimuli", 1),
         "notes": [
             *(facts.get("notes") or ()),
             *campaign.outages,

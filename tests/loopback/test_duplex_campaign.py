@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from live_eval.cli.duplex import command
 from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.duplex.stimuli import STIMULI_VERSION
 from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import StoreError, UsageError
 from live_eval.reference.engine.signals import calibration_speech
@@ -131,6 +132,36 @@ async def test_an_endpoint_does_what_its_script_says(endpoint: str, manifest: Pa
     (row,) = compared["paired"]
     assert row["outcomes"] == {"yielded → kept_talking": 1}
     assert row["passed"]["value"] == -100
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_endpoint_does_not_interrupt_because_of_the_stimuli(tmp_path: Path) -> None:
+    async def interrupts(base_url: str, silence_ms: int) -> float:
+        """Interrupt an endpoint whose detector waits so long, and return tau2's I_A."""
+        folder = tmp_path / str(silence_ms)
+        detection = {"type": "server_vad", "silence_duration_ms": silence_ms}
+
+        def campaign() -> DuplexCampaign:
+            config = validate(
+                {
+                    "endpoint": {"name": "reference", "base_url": base_url, "turn_detection": detection},
+                    "turns": {"word_times": "off", "concurrency": 4},
+                }
+            )
+            plan = DuplexPlan(config=config, probes=("simultaneous",), repeat=4, sentinel_turns=0)
+            return DuplexCampaign(plan, folder)
+
+        await (await asyncio.to_thread(campaign)).hold(Silent(), StopSignals())
+        summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)))
+        assert summary["stimuli"] == STIMULI_VERSION
+        figure = summary["metrics"]["clean"]["tau2.I_A"]
+        assert figure["n_corrected"] == 8
+        return float(figure["corrected"])
+
+    async with ReferenceProcess(log_folder=tmp_path) as process:
+        found = {silence_ms: await interrupts(process.base_url, silence_ms) for silence_ms in (500, 900)}
+    assert found == {500: 0.0, 900: 0.0}
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,16 +20,22 @@ import soundfile
 import yaml
 
 from live_eval.cli import main
+from live_eval.cli._duplex import print_duplex
+from live_eval.cli.duplex import command as duplex_command
 from live_eval.data import load
 from live_eval.dialect import ClientSpec
+from live_eval.duplex.probes import Trial, probes_for, trials_of
+from live_eval.duplex.summary import duplex_summary, read_duplex
 from live_eval.judging import JudgeSpec, Scored
-from live_eval.recording import ScoreStore
+from live_eval.recording import ScoreStore, TurnRecord
 from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
 from live_eval.registry import CLIENTS, JUDGES
 from live_eval.run.run_file import validate
 from live_eval.session.speaker import ReplyAudible
+from live_eval.types import SpeechKind
 from tests.support.conversations import conversation, reply, said
 from tests.support.documentation import DOCS, PAGES, ROOT, blocks, calls, run_python, shell_lines
+from tests.support.duplex_campaigns import barge_in, pause, write_duplex_campaign
 
 FIRST = {"A", "C", "RUN", "ws", "recordings/demo", "recordings/basic", "recordings/clean"}
 SECOND = {"B", "webrtc", "recordings/enhance", "recordings/lossy"}
@@ -117,6 +124,52 @@ def test_the_specifications_of_plugins_are_valid() -> None:
 def test_the_metrics_of_conversations_are_computed() -> None:
     talk = conversation([said((0, 2))], [reply((3, 5))])
     assert run_python(DOCS / "duplex-metrics.md", conversations=[talk])["figures"]
+
+
+def test_the_sample_of_a_duplex_campaign_is_what_its_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [block] = [block for block in blocks(DOCS / "duplex.md", "") if block.text.startswith("$ ")]
+    typed, *shown = block.text.splitlines()
+    [words] = calls(typed)
+    assert words[0] == "duplex"
+    asked = duplex_command.make_context("duplex", words[1:]).params
+    repeat = asked["repeat"]
+    trials = trials_of(probes_for(asked["probes"], None), repeat, 0)
+    folder = write_duplex_campaign(
+        tmp_path / "c", {"clean": [(each.probe, each.condition, turns_of(each)) for each in trials]}
+    )
+    print_duplex(duplex_summary(read_duplex(folder)))
+    printed = capsys.readouterr().out.splitlines()
+
+    def columns(lines: list[str]) -> list[list[str]]:
+        return [re.split(r"\s{2,}", line.strip()) for line in lines[: lines.index("")]]
+
+    (heading, *rows), (expected, *conditions) = columns(shown), columns(printed)
+    assert heading == expected
+    assert [row[:2] for row in rows] == [row[:2] for row in conditions]
+    for row in rows:
+        judged = sum(int(count) for count in re.findall(r" (\d+)", row[3]))
+        assert judged == repeat + (int(row[4]) if row[4] != "–" else 0)
+        assert len(row) == len(heading)
+
+    def labels(lines: list[str]) -> list[str]:
+        return [re.sub(r"-?\d+", "N", line) for line in lines[lines.index("") :] if line]
+
+    assert labels(shown) == labels(printed)
+
+
+def turns_of(trial: Trial) -> list[TurnRecord]:
+    """Return turns that a trial could have, with an outcome that passes."""
+    match trial.probe:
+        case "pause":
+            gap_ms = int(trial.condition.removesuffix(" ms"))
+            return pause(trial.trial_id, gap_ms, waits=gap_ms <= 400)
+        case "barge-in":
+            return barge_in(trial.trial_id, stop_ms=100)
+        case _:
+            first, over = barge_in(trial.trial_id, stop_ms=100)
+            return [first, replace(over, case=replace(over.case, speech=SpeechKind.BACKCHANNEL))]
 
 
 def test_the_speaker_knows_when_to_interrupt() -> None:

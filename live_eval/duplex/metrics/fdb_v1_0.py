@@ -188,7 +188,7 @@ def figures(
             if turn.over is not None:
                 _add_interruption(turn, conversation, defined, corrected)
                 continue
-            if len(turn.speech.sounds) > 1:
+            if turn.speech.pauses:
                 _add_pauses(turn, conversation, defined, corrected)
             _add_turn(turn, defined, corrected)
             _add_backchannels(turn, conversation, references or {}, defined, corrected)

@@ -116,7 +116,7 @@ def _said(conversation: Conversation, segments: Sequence[AgentSegment]) -> list[
             kind = speech.kind is SpeechKind.BACKCHANNEL
             found.append(_Said(speech.start_ns, speech.end_ns, "ignore", kind))
             continue
-        *before, (start, end) = speech.sounds
+        *before, (start, end) = speech.phrases
         found += [_Said(*sound, "wait", False) for sound in before]
         expects = "respond" if over_at(conversation, segments, start) is None else "yield"
         found.append(_Said(start, end, expects, False))

@@ -195,11 +195,7 @@ def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretc
             [Stretch(each.start_ns, each.end_ns) for each in others],
             conversation.speech_started_ns,
         )
-    pauses = [
-        Stretch(before.end_ns, after.start_ns)
-        for turn in turns
-        for before, after in zip(turn.speech.sounds, turn.speech.sounds[1:], strict=False)
-    ]
+    pauses = [pause for turn in turns for pause in turn.speech.pauses]
     return [turn.speech.end_ns for turn in turns], pauses, conversation.speech_stopped_ns
 
 

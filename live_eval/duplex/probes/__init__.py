@@ -10,9 +10,9 @@ from live_eval.data import DataSet
 from live_eval.duplex.probes.answers import RESPONSE_LATENCY
 from live_eval.duplex.probes.interruptions import BARGE_IN, CORRECTION, SIMULTANEOUS
 from live_eval.duplex.probes.pauses import EXPRESSIVE_PAUSE, FILLED_PAUSE, PAUSE
-from live_eval.duplex.probes.probe import Condition, Probe, Trial, trials_of
+from live_eval.duplex.probes.probe import Condition, Probe, Trial, sessions_of, trials_of
 from live_eval.duplex.probes.reactions import BACKCHANNEL, NOISE, SIDE_TALK
-from live_eval.duplex.probes.recordings import OWN, expressive_probe, own_probe
+from live_eval.duplex.probes.recordings import OWN, expressive_probe, note_on_pauses, own_probe
 from live_eval.errors import DataError, UsageError
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "Condition",
     "Probe",
     "Trial",
+    "note_on_pauses",
     "probes_for",
     "sentinel",
+    "sessions_of",
     "trials_of",
 ]
 

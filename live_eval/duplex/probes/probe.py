@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from live_eval.duplex.stimuli import Line
 
-__all__ = ["Condition", "Probe", "Trial", "trials_of"]
+__all__ = ["Condition", "Probe", "Trial", "sessions_of", "trials_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,13 @@ class Trial:
     condition: str
     lines: Sequence[Line]
     meant: tuple[str, ...] = ()
+
+
+def sessions_of(probes: Iterable[Probe]) -> Iterator[tuple[Line, ...]]:
+    """Yield the utterances of every variant of probes."""
+    for probe in probes:
+        for condition in probe.conditions:
+            yield from map(condition.lines, range(condition.variants))
 
 
 def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:

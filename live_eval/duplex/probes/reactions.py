@@ -57,7 +57,7 @@ def _cough(variant: int) -> tuple[Piece, ...]:
 
 def _bursts(variant: int) -> tuple[Piece, ...]:
     burst = Noise(NoiseKind.BURST, 200, _NOISE_DBFS, seed=variant)
-    return (burst, Gap(300), burst)
+    return (burst, Gap(150), burst)
 
 
 def _others_after_reply(variant: int) -> tuple[Line, ...]:

@@ -1,8 +1,9 @@
 """Probes made of a user's recordings: annotated ones of any kind, and speakers who pause.
 
 An annotated recording says what it is to the endpoint (``speech``), when it begins (``anchor``) or where its
-sound lies (``parts``), in the columns of a manifest. Pauses of an expressive speaker are found where the data
-does not annotate them.
+sound lies (``parts``), in the columns of a manifest. Pauses are found where the data does not annotate them,
+except in an utterance that the trial asks the endpoint to answer: annotations alone decide whether it pauses.
+Recordings are played as they are; a note counts those with pauses that an endpoint may take for their end.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -17,14 +19,24 @@ from live_eval.audio import Audio, read_audio
 from live_eval.data import DataSet
 from live_eval.duplex.outcomes import Rule, rule_of
 from live_eval.duplex.probes.pauses import EXPRESSIVE_PAUSE
-from live_eval.duplex.probes.probe import Condition, Probe
+from live_eval.duplex.probes.probe import Condition, Probe, sessions_of
 from live_eval.duplex.stimuli import Line, Recorded
 from live_eval.errors import DataError, TurnError
 from live_eval.speech.boundaries import BoundaryCache, case_boundaries
 from live_eval.speech.voice_activity import VAD_RATE_HZ, WINDOW_SAMPLES, speech_probabilities
-from live_eval.types import Case, SpeechBoundaries, SpeechKind, SpokenPart
+from live_eval.text.wording import counted
+from live_eval.types import Anchor, AnchorKind, Case, SpeechBoundaries, SpeechKind, SpokenPart
 
-__all__ = ["EXPRESSIVE_CUES", "LEAST_PAUSE_MS", "OWN", "expressive_probe", "inner_parts", "own_probe"]
+__all__ = [
+    "EXPRESSIVE_CUES",
+    "FLUENT_MS",
+    "LEAST_PAUSE_MS",
+    "OWN",
+    "expressive_probe",
+    "inner_parts",
+    "note_on_pauses",
+    "own_probe",
+]
 
 OWN = "own"
 """Name of the probe that plays a user's annotated recordings."""
@@ -42,7 +54,10 @@ EXPRESSIVE_CUES = (
 """EchoMind's cues of speakers who may pause."""
 
 LEAST_PAUSE_MS = 400
-"""Shorter silences within a recording are not taken for pauses."""
+"""Shorter silences within a recording are not taken for pauses of an expressive speaker."""
+
+FLUENT_MS = 200
+"""A silence up to this long within an utterance ends no turn with any common detector."""
 
 _SPEECH = 0.5
 _WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
@@ -58,9 +73,11 @@ def own_probe(data: DataSet) -> Probe:
         DataError: Nothing in it is annotated.
     """
     groups: dict[str, list[tuple[Line, ...]]] = {}
+    cache = BoundaryCache()
     for cases in _sessions(data.cases):
         if any(_annotated(case) for case in cases):
-            groups.setdefault(_named(cases), []).append(tuple(map(_line, cases)))
+            lines = tuple(_line(case) for case in _with_parts(cases, cache))
+            groups.setdefault(_named(cases), []).append(lines)
     if not groups:
         raise DataError(
             f"{data.root}: expected recordings with the annotations speech, anchor or parts, found none "
@@ -88,7 +105,7 @@ def expressive_probe(data: DataSet) -> Probe:
     for case in data.cases:
         cue = case.cue.attribute if case.cue is not None else None
         if cue in EXPRESSIVE_CUES and case.problem is None and case.dialogue_id is None:
-            parts = case.parts or _found_parts(case, cache)
+            parts = case.parts or _found_parts(case, cache, LEAST_PAUSE_MS)
             if len(parts) > 1:
                 groups.setdefault(cue or "", []).append((_line(replace(case, parts=parts)),))
     if not groups:
@@ -103,12 +120,37 @@ def expressive_probe(data: DataSet) -> Probe:
     )
 
 
-def inner_parts(audio: Audio, boundaries: SpeechBoundaries) -> tuple[SpokenPart, ...]:
+def note_on_pauses(probes: Iterable[Probe]) -> str:
+    """Return a note on the user's recordings whose pauses are not what is measured; empty if none has any.
+
+    An endpoint whose detector waits for less answers inside the pause, and so appears to interrupt.
+    """
+    longest_ns: dict[Path, int] = {}
+    for lines in sessions_of(probes):
+        for line in lines:
+            for piece in line.pieces:
+                if isinstance(piece, Recorded) and (line is not lines[-1] or _over_reply(line.anchor)):
+                    pauses = (after.onset_ns - before.end_ns for before, after in pairwise(piece.parts))
+                    longest_ns[piece.path] = max(pauses, default=0)
+    paused = [each for each in longest_ns.values() if each > FLUENT_MS * 1_000_000]
+    return (
+        f"{len(paused)} of {counted(len(longest_ns), 'recording')} with a pause of more than {FLUENT_MS} ms, "
+        f"up to {max(paused) / 1e6:.0f} ms: an endpoint that ends turns sooner answers inside it, which "
+        "counts as an interruption of the user"
+        if paused
+        else ""
+    )
+
+
+def inner_parts(
+    audio: Audio, boundaries: SpeechBoundaries, least_ms: int = LEAST_PAUSE_MS
+) -> tuple[SpokenPart, ...]:
     """Return the stretches of a recording between its pauses.
 
     Args:
         audio: The recording, at any rate.
         boundaries: Where its speech begins and ends.
+        least_ms: Shorter silences are not pauses.
 
     Returns:
         In order, the first from the onset and the last to the end of speech; one without a pause.
@@ -119,7 +161,7 @@ def inner_parts(audio: Audio, boundaries: SpeechBoundaries) -> tuple[SpokenPart,
     pauses = [
         (int(before + 1) * _WINDOW_NS, int(after) * _WINDOW_NS)
         for before, after in pairwise(spoken)
-        if (after - before - 1) * _WINDOW_NS >= LEAST_PAUSE_MS * 1_000_000
+        if (after - before - 1) * _WINDOW_NS >= least_ms * 1_000_000
     ]
     begin_ns, end_ns = boundaries.onset_ns, boundaries.voice_end_ns
     inside = [pause for pause in pauses if begin_ns < pause[0] and pause[1] < end_ns]
@@ -127,11 +169,25 @@ def inner_parts(audio: Audio, boundaries: SpeechBoundaries) -> tuple[SpokenPart,
     return tuple(SpokenPart(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
 
 
-def _found_parts(case: Case, cache: BoundaryCache) -> tuple[SpokenPart, ...]:
+def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:
+    """Yield the cases of a session, with the parts of those that are not judged by their pauses."""
+    for case in cases:
+        if not case.parts and (case is not cases[-1] or _over_reply(case.anchor)):
+            parts = _found_parts(case, cache, FLUENT_MS)
+            yield replace(case, parts=parts) if len(parts) > 1 else case
+        else:
+            yield case
+
+
+def _over_reply(anchor: Anchor | None) -> bool:
+    return anchor is not None and anchor.kind is AnchorKind.REPLY_AUDIBLE
+
+
+def _found_parts(case: Case, cache: BoundaryCache, least_ms: int) -> tuple[SpokenPart, ...]:
     """Return the parts of a recording; none where it cannot be played."""
     try:
         audio = read_audio(case.audio_path).audio
-        return inner_parts(audio, case_boundaries(case, audio, cache=cache))
+        return inner_parts(audio, case_boundaries(case, audio, cache=cache), least_ms)
     except TurnError:
         return ()
 

@@ -225,7 +225,7 @@ def _zero_ns(rule: Rule, conversation: Conversation) -> int:
         case Rule.ANSWER:
             return last.end_ns
         case Rule.PAUSE:
-            return last.sounds[0].end_ns
+            return last.phrases[0].end_ns
         case _:
             return last.start_ns
 

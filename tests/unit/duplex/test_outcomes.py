@@ -245,7 +245,8 @@ def test_what_calls_for_no_response_is_ignored_or_triggers() -> None:
 
 _OVER_REPLY = Anchor(AnchorKind.REPLY_AUDIBLE, 900 * MS)
 _AFTER_REPLY = Anchor(AnchorKind.REPLY_ENDED, 600 * MS)
-_TWO_PARTS = (SpokenPart(0, MS), SpokenPart(2 * MS, 3 * MS))
+_TWO_PARTS = (SpokenPart(0, 300 * MS), SpokenPart(500 * MS, 900 * MS))
+_FLUENT = (SpokenPart(0, 300 * MS), SpokenPart(380 * MS, 900 * MS))
 
 
 @pytest.mark.parametrize(
@@ -254,6 +255,7 @@ _TWO_PARTS = (SpokenPart(0, MS), SpokenPart(2 * MS, 3 * MS))
         (SpeechKind.TURN, None, (), Rule.ANSWER),
         (SpeechKind.TURN, _AFTER_REPLY, (), Rule.ANSWER),
         (SpeechKind.TURN, None, _TWO_PARTS, Rule.PAUSE),
+        (SpeechKind.TURN, None, _FLUENT, Rule.ANSWER),
         (SpeechKind.TURN, _OVER_REPLY, _TWO_PARTS, Rule.INTERRUPTION),
         (SpeechKind.VOCAL_TIC, _OVER_REPLY, (), Rule.BACKCHANNEL),
         (SpeechKind.NON_DIRECTED, _AFTER_REPLY, (), Rule.FALSE_TRIGGER),

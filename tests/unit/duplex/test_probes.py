@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
+import webrtcvad
 
+from live_eval.audio import resample
 from live_eval.data import load, locate
 from live_eval.data.dataset import DataKind, DataSet
 from live_eval.duplex.outcomes import Rule, rule_of
-from live_eval.duplex.probes import OWN, PROBES, Trial, probes_for, sentinel, trials_of
+from live_eval.duplex.probes import (
+    OWN,
+    PROBES,
+    Probe,
+    Trial,
+    note_on_pauses,
+    probes_for,
+    sentinel,
+    sessions_of,
+    trials_of,
+)
 from live_eval.duplex.probes.recordings import inner_parts, own_probe
-from live_eval.duplex.stimuli import Composer, Gap, Line, Recorded, Say
+from live_eval.duplex.stimuli import (
+    LONGEST_SILENCE_MS,
+    RATE_HZ,
+    Composer,
+    Gap,
+    Line,
+    Noise,
+    Recorded,
+    Say,
+)
 from live_eval.errors import DataError, UsageError
+from live_eval.reference.engine.turn_detector import Detection, SpeechChangeKind, TurnDetector
 from live_eval.speech.boundaries import find_boundaries
+from live_eval.speech.voice_activity import speech_probabilities
+from live_eval.timing import audible_onset
 from live_eval.types import Anchor, AnchorKind, Case, Cue, SpeechKind, SpokenPart, Variant
 from tests.unit.duplex.test_stimuli import audio_of
 
@@ -32,13 +60,17 @@ _RULES = {
 }
 
 
-def played(trial: Trial) -> list[Case]:
+@pytest.fixture(scope="module")
+def composer() -> Composer:
+    return Composer()
+
+
+def played(trial: Trial, composer: Composer) -> list[Case]:
     """The cases of a trial, as far as the rule depends on them."""
-    return [case_of(line) for line in trial.lines]
+    return [case_of(line, composer) for line in trial.lines]
 
 
-def case_of(line: Line) -> Case:
-    sounds = sum(not isinstance(piece, Gap) for piece in line.pieces)
+def case_of(line: Line, composer: Composer) -> Case:
     return Case(
         case_id="a",
         script_id="a",
@@ -46,14 +78,56 @@ def case_of(line: Line) -> Case:
         audio_path=Path("a.flac"),
         speech=line.speech,
         anchor=line.anchor,
-        parts=tuple(SpokenPart(at, at + 1) for at in range(sounds)) if sounds > 1 else (),
+        parts=composer.compose(line.pieces).parts,
     )
 
 
-def test_every_probe_asks_what_it_is_for() -> None:
+def test_every_probe_asks_what_it_is_for(composer: Composer) -> None:
     assert _RULES.keys() == PROBES.keys()
     for name, probe in PROBES.items():
-        assert {rule_of(played(trial)) for trial in trials_of([probe], 1, 0)} == _RULES[name]
+        assert {rule_of(played(trial, composer)) for trial in trials_of([probe], 1, 0)} == _RULES[name]
+
+
+def fluent_lines() -> list[Line]:
+    """The utterances of speech that are not made to pause, each once."""
+    lines = {line.pieces: line for lines in sessions_of(PROBES.values()) for line in lines}
+    kinds = (Gap, Noise)
+    return [line for line in lines.values() if not any(isinstance(piece, kinds) for piece in line.pieces)]
+
+
+def test_no_utterance_pauses_unless_it_is_made_to(composer: Composer) -> None:
+    for line in fluent_lines():
+        pcm = resample(audio_of(composer.compose(line.pieces).pcm), 16_000).int16()
+        detector = webrtcvad.Vad(3)  # the setting that finds the most silence
+        spoken = [
+            detector.is_speech(pcm[at : at + 160].tobytes(), 16_000) for at in range(0, len(pcm) - 159, 160)
+        ]
+        found = np.flatnonzero(spoken)
+        assert len(found)
+        assert 10 * (np.diff(found).max() - 1) <= 200, line.text
+
+
+@pytest.mark.parametrize("silence_ms", [300, 500, 900])
+def test_no_detector_ends_a_turn_inside_an_utterance(composer: Composer, silence_ms: int) -> None:
+    for line in fluent_lines():
+        pcm = composer.compose(line.pieces).pcm
+        detector = TurnDetector(Detection(silence_ms=silence_ms))
+        audio = audio_of(np.concatenate([pcm, np.zeros(RATE_HZ * 3 // 2, np.int16)]))
+        changes = [change for each in speech_probabilities(audio) if (change := detector.feed(float(each)))]
+        ends = [change.heard_ms for change in changes if change.kind is SpeechChangeKind.STOPPED]
+        assert len(ends) == 1, line.text
+        assert ends[0] > 1000 * len(pcm) / RATE_HZ, line.text
+
+
+def test_every_stretch_of_an_interruption_is_annotated(composer: Composer) -> None:
+    for trial in trials_of([PROBES["barge-in"]], 4, 0):
+        made = composer.compose(trial.lines[1].pieces)
+        gaps_ms = [(after.onset_ns - before.end_ns) / 1e6 for before, after in pairwise(made.parts)]
+        assert gaps_ms, "each has two sentences"
+        assert max(gaps_ms) <= LONGEST_SILENCE_MS + 0.001
+        for before, after in pairwise(made.parts):
+            begin, end = (ns * RATE_HZ // 1_000_000_000 for ns in (before.end_ns, after.onset_ns))
+            assert audible_onset(made.pcm[begin + 1 : end], RATE_HZ) is None
 
 
 def test_the_ladder_has_the_gaps_of_its_conditions() -> None:
@@ -153,6 +227,25 @@ def test_pauses_of_a_recording_are_found() -> None:
     first, second = inner_parts(audio, find_boundaries(audio))
     assert first.end_ns / 1e6 == pytest.approx(made.parts[0].end_ns / 1e6, abs=150)
     assert second.onset_ns / 1e6 == pytest.approx(made.parts[1].onset_ns / 1e6, abs=100)
+
+
+def test_a_recording_that_pauses_over_a_reply_is_noted(tmp_path: Path) -> None:
+    def recorded(gap_ms: int) -> Probe:
+        made = Composer().compose((Say("I would like to know"), Gap(gap_ms), Say("who invented it.")))
+        path = tmp_path / f"{gap_ms}.wav"
+        soundfile.write(path, made.pcm, RATE_HZ)
+        over = replace(OVER, audio_path=path, speech=SpeechKind.TURN)
+        return own_probe(data_set(OPENER, over))
+
+    paused, fluent = recorded(700), recorded(100)
+    (line,) = paused.conditions[0].lines(0)[1:]
+    (piece,) = line.pieces
+    assert isinstance(piece, Recorded)
+    assert len(piece.parts) == 2, "silence does not overlap"
+    assert re.match(
+        r"1 of 2 recordings with a pause of more than 200 ms, up to [67]\d\d ms", note_on_pauses([paused])
+    )
+    assert not note_on_pauses([fluent])
 
 
 def test_the_pauses_of_expressive_speakers_come_from_the_data() -> None:
