@@ -183,18 +183,14 @@ def _judged(
     """
     began_ns, before_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     pause_ns = after.start_ns - before_ns
-    over = [
-        each
-        for each in user
-        if each.start_ns < after.start_ns
-        and began_ns < each.end_ns
-        and before_ns < max(each.start_ns + _FOLLOWS_NS, each.end_ns)
-    ]
+    over = [each for each in user if each.start_ns < after.start_ns and began_ns < each.end_ns]
     if not over:
         return (_Pause.END if divided else _Pause.OWN), ""
     interrupts = [each for each in over if began_ns - SIMULTANEOUS_NS <= each.start_ns]
     if not interrupts:  # the endpoint began while the user spoke, such as with a backchannel
         return (_Pause.OWN if not divided and pause_ns <= BREATH_NS else _Pause.END), ""
+    if all(before_ns >= max(each.start_ns + _FOLLOWS_NS, each.end_ns) for each in interrupts):
+        return (_Pause.OWN if not divided or pause_ns <= own.pause_limit_ns else _Pause.END), ""
     if any(each.kind is SpeechKind.TURN and after.start_ns < each.end_ns for each in interrupts):
         return _Pause.OWN, ""
     if pause_ns <= BREATH_NS:

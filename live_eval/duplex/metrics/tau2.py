@@ -234,10 +234,13 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
     if user and (user[-1].start, user[-1].end) == (ticks - 1, ticks):
         user.pop()  # the tick in which tau2's simulated user hangs up
         ticks -= 1
-    agent = _until(
-        ticks, _joined([span(each.start_ns, each.end_ns) for each in agent_segments(conversation)])
-    )
-    sounds = [span(*sound) for each in conversation.agent for sound in each.sounds]
+    replies = agent_segments(conversation)
+    agent = _until(ticks, _joined([span(each.start_ns, each.end_ns) for each in replies]))
+    muted = {  # the reply pauses when the user begins
+        span(each.start_ns, each.end_ns).start
+        for each in conversation.user
+        if speaking_at(replies, each.start_ns) and conversation.reply_at(each.start_ns) is None
+    }
     effects = [each for each in spoken if each.kind in (SpeechKind.VOCAL_TIC, SpeechKind.NON_DIRECTED)]
     effects = _until(ticks, effects)
 
@@ -246,8 +249,8 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
         inside = {each.kind for each in effects if each.start < segment.end and segment.start < each.end}
         effect_kind = next((each for each in _IGNORED.values() if each in inside), None)
         over = _during(agent, segment.start)
-        if over is not None and _during(sounds, segment.start) is None:
-            continue  # the reply pauses
+        if over is not None and segment.start in muted:
+            continue
         if over is None:
             if effect_kind is not None:
                 begun = _begins(agent, segment.start, segment.end + _REACTION_NS // tick_ns)
@@ -267,7 +270,7 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
     for effect in effects:
         for start, end in _outside(effect, user):
             over = _during(agent, start)
-            if over is not None and _during(sounds, start) is None:
+            if over is not None and start in muted:
                 continue
             if over is None:
                 begun = _begins(agent, start, end + _REACTION_NS // tick_ns)
