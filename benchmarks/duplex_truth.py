@@ -1,9 +1,14 @@
 """What live-eval measures of overlapping speech, held against the truth of the reference endpoint.
 
 The endpoint is scripted: it stops so many milliseconds after the user's first sample, never, on
-backchannels, answers in a pause, talks over the user, resumes. Its truth says when the user's audio arrived,
-and until when each reply was heard. Trials are played as ordinary runs, over WebSocket and WebRTC, by one
-session at a time and by 20, and judged as `live-eval duplex` judges them.
+backchannels, answers in a pause, talks over the user, resumes, pauses between two sentences, and ends the
+turn after 300, 500 or 900 ms of silence. Its truth says when the user's audio arrived, and until when each
+reply was heard. Trials are played as ordinary runs, by one session at a time and by 20, and judged as
+`live-eval duplex` judges them: over WebSocket and WebRTC with events, and over continuous media without
+(Moshi, one session at a time; GPT-Live; a pipecat bot).
+
+Continuous media do not say that a reply stops or ends: a true stop or end within 2 s is `fell_silent` there,
+and the first sign of a response is its first audible sample.
 
 Printed for each duration: the error, measured minus true, next to the lateness of a bare timer loop in the
 same minutes; and the outcomes, true against measured. Two trials of each scenario and session are played;
@@ -16,10 +21,11 @@ import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from urllib.parse import parse_qsl
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +33,10 @@ from numpy.typing import NDArray
 from live_eval.audio import write_flac
 from live_eval.calibrate import timer_lateness
 from live_eval.clock import SystemClock
-from live_eval.duplex.conversation import Conversation
+from live_eval.duplex.conversation import Conversation, Stretch, overlaps
 from live_eval.duplex.from_turns import conversations_of
 from live_eval.duplex.outcomes import YIELD_WITHIN_NS, Judgement, Outcome, Rule, judge, rule_of, unspoken
+from live_eval.duplex.segmentation import LEAST_REPLIES
 from live_eval.duplex.stimuli import Line, Recorded, StimulusTrial, write_stimuli
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.emulation import address, emulation_of
@@ -42,9 +49,9 @@ from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run, undisturbed
-from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart
+from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, TurnMode
 
-AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0}
+AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0, "moshi": 5.0, "openai-live": 5.0, "pipecat-webrtc": 5.0}
 """The clients, and by how much their p99 may exceed the timer's."""
 
 MS = 1_000_000
@@ -88,8 +95,17 @@ class Scenario(NamedTuple):
     anchor_ms: tuple[int, int] | None = None
     speech: SpeechKind = SpeechKind.TURN
 
+    @property
+    def pause_ns(self) -> tuple[int, int]:
+        """Begin and end of the pause in a reply, counted from its first audible sample."""
+        query = dict(parse_qsl(self.query))
+        begin_ns = int(query.get("reply_ms", 1_000)) * MS // 2
+        return begin_ns, begin_ns + int(query.get("reply_pause_ms", 0)) * MS
+
 
 OVER = (300, 1_600)
+OWN = "own"
+"""Trials in which the endpoint replies and nobody speaks over it: what its own pauses are learned from."""
 SCENARIOS = (
     Scenario("answers", "delay_ms=350&reply_ms=500&lead_silence_ms=130"),
     Scenario("stays silent", "fault=silent"),
@@ -98,22 +114,39 @@ SCENARIOS = (
     Scenario("talks over", "talk_over_ms=280&reply_ms=900"),
     Scenario("stops after 80 ms", "stop_ms=80&reply_ms=4000", anchor_ms=OVER),
     Scenario("stops after 430 ms", "stop_ms=430&reply_ms=4000&cadence=realtime", anchor_ms=OVER),
-    Scenario("stops after 1,300 ms", "stop_ms=1300&reply_ms=4000", anchor_ms=OVER),
+    Scenario("stops after 1,300 ms", "stop_ms=1300&reply_ms=4000&delay_ms=1500", anchor_ms=OVER),
     Scenario("stops too late", "stop_ms=2300&reply_ms=5000", anchor_ms=OVER),
     Scenario("never stops", "stop_ms=never&reply_ms=4500", anchor_ms=OVER),
     Scenario("ends by itself", "stop_ms=1500&reply_ms=1500", anchor_ms=(700, 1_100)),
     Scenario("has ended", "stop_ms=300&reply_ms=600", anchor_ms=(750, 900)),
+    Scenario(
+        "pauses and never stops",
+        "stop_ms=never&reply_ms=5000&reply_pause_ms=800",
+        (1_800, 2_400),
+        anchor_ms=(1_700, 2_300),
+    ),
+    Scenario("pauses and stops", "stop_ms=300&reply_ms=5000&reply_pause_ms=800&delay_ms=900", anchor_ms=OVER),
+    Scenario("is in its own pause", "stop_ms=300&reply_ms=3000&reply_pause_ms=800", anchor_ms=(1_650, 2_100)),
+    *(
+        Scenario(
+            f"stops, detector of {ms} ms",
+            f"stop_ms=300&patience_ms={ms}&reply_ms=4000",
+            pause_ms=160,
+            anchor_ms=OVER,
+        )
+        for ms in (300, 500, 900)
+    ),
     Scenario("resumes", "stop_ms=300&after_stop=resume&reply_ms=2500", anchor_ms=OVER),
     Scenario(
         "ignores a backchannel",
-        "stop_ms=1000&on_backchannel=ignore&reply_ms=3000",
+        "stop_ms=1000&on_backchannel=ignore&reply_ms=4000",
         (250, 600),
         anchor_ms=(300, 1_000),
         speech=SpeechKind.BACKCHANNEL,
     ),
     Scenario(
         "stops for a backchannel",
-        "stop_ms=250&reply_ms=3000",
+        "stop_ms=250&reply_ms=3000&delay_ms=700",
         (250, 600),
         anchor_ms=OVER,
         speech=SpeechKind.BACKCHANNEL,
@@ -166,6 +199,9 @@ def stimuli(scenario: Scenario, endpoint: str, trials: int, seed: int, folder: P
     pick = random.Random(f"{seed}/{scenario.name}")
     opener = [Line(pieces=(recording(endpoint, folder / "opener.flac", 600),))] if scenario.anchor_ms else []
     written = []
+    if scenario.anchor_ms and TurnMode.FULL_DUPLEX in client(endpoint).turn_modes:
+        own = [StimulusTrial(trial_id=f"own-{n}", topic=OWN, lines=opener) for n in range(LEAST_REPLIES)]
+        written += own
     for number in range(trials):
         sound_ms, after_ms = pick.randint(*scenario.sounds_ms), pick.randint(300, 700)
         said = recording(endpoint, folder / f"{number}.flac", sound_ms, scenario.pause_ms, after_ms)
@@ -225,6 +261,8 @@ async def hold(
             writer.end(finished=True)
         known = read_truth(truth)
         for trial in played(folder / "run"):
+            if trial.name.startswith(OWN):
+                continue
             lossy = emulation_of(endpoint).lossy_input
             compare(trial, scenario, known.turns, known.utterances, errors, lossy=lossy)
 
@@ -271,7 +309,7 @@ def compare(
         errors.failed.append(f"{where}: {failure or 'no truth'}")
         return
     errors.lag_ns.append(trial.conversation.lag_ns)
-    true = true_outcome(trial, mine, heard)
+    true = true_outcome(trial, scenario, mine, heard)
     errors.outcomes[true.outcome, measured] += 1
     if true.outcome is not measured:
         errors.wrong.append(f"{where}: {measured} instead of {true.outcome}: {trial.judgement.reason}")
@@ -293,7 +331,7 @@ def compare(
 
 
 def true_outcome(
-    trial: PlayedScenario, turns: Sequence[TrueTurn], heard: Sequence[TrueUtterance]
+    trial: PlayedScenario, scenario: Scenario, turns: Sequence[TrueTurn], heard: Sequence[TrueUtterance]
 ) -> TrueTrial:
     """Return the outcome and the durations of a trial by what the endpoint stamped.
 
@@ -309,6 +347,9 @@ def true_outcome(
     answers = [turn for turn in turns if (turn.utterance or 0) >= parts[0].utterance]
     created_ns = min((turn.created_ns or 0 for turn in answers), default=None)
     audible_ns = min((turn.heard_from_ns for turn in answers if turn.heard_from_ns is not None), default=None)
+    continuous = any(turn.trace.continuous for turn in trial.turns)
+    if continuous:
+        created_ns = audible_ns
     match trial.rule:
         case Rule.ANSWER | Rule.PAUSE:
             if created_ns is None or audible_ns is None:
@@ -329,27 +370,52 @@ def true_outcome(
             return TrueTrial(outcome=Outcome.TRIGGERED, durations_ns={"trigger": created_ns - start_ns})
         case _:
             reply = next((turn for turn in turns if turn.response_id == parts[0].over), None)
-            return true_overlap(trial.rule, reply, parts[0].reaction, start_ns, end_ns, audible_ns)
+            heard_ns = sounding(reply, scenario) if reply is not None else []
+            if reply is None or not any(begin <= start_ns < end for begin, end in heard_ns):
+                return TrueTrial(outcome=Outcome.NOT_OVERLAPPING)
+            stopped = parts[0].reaction == Reaction.STOPPED
+            if continuous:
+                stopped = heard_ns[-1].end_ns - start_ns < YIELD_WITHIN_NS
+            true = true_overlap(trial.rule, reply, start_ns, end_ns, audible_ns, stopped=stopped)
+            said = [Stretch(*each) for each in user.sounds]
+            said[0], said[-1] = said[0]._replace(start_ns=start_ns), said[-1]._replace(end_ns=end_ns)
+            both = overlaps(said, [each for turn in turns for each in sounding(turn, scenario)])
+            durations = {**true.durations_ns, "overlap": sum(each.end_ns - each.start_ns for each in both)}
+            if "discarded" in durations:  # its pause is not audible
+                paused_ns, resumed_ns = ((reply.heard_from_ns or 0) + at_ns for at_ns in scenario.pause_ns)
+                durations["discarded"] -= max(0, resumed_ns - max(paused_ns, heard_ns[-1].end_ns))
+            if not continuous:
+                return replace(true, durations_ns=durations)
+            if true.outcome is Outcome.YIELDED:
+                return TrueTrial(outcome=Outcome.FELL_SILENT, durations_ns=durations)
+            durations.pop("new_reply", None)  # it follows at once, and nothing divides it from the reply
+            return replace(true, durations_ns=durations)
+
+
+def sounding(turn: TrueTurn, scenario: Scenario) -> list[Stretch]:
+    """Return when a reply was heard, without its pause."""
+    if turn.heard_from_ns is None or turn.heard_until_ns is None:
+        return []
+    paused_ns, resumed_ns = (turn.heard_from_ns + at_ns for at_ns in scenario.pause_ns)
+    stretches = (
+        Stretch(turn.heard_from_ns, min(paused_ns, turn.heard_until_ns)),
+        Stretch(max(resumed_ns, turn.heard_from_ns), turn.heard_until_ns),
+    )
+    return [each for each in stretches if each.start_ns < each.end_ns]
 
 
 def true_overlap(
-    rule: Rule, reply: TrueTurn | None, reaction: str, start_ns: int, end_ns: int, next_ns: int | None
+    rule: Rule, reply: TrueTurn, start_ns: int, end_ns: int, next_ns: int | None, *, stopped: bool
 ) -> TrueTrial:
     """Return the truth of a user who speaks over a reply from `start_ns` to `end_ns`.
 
     `next_ns` is when the reply after it is audible.
     """
-    if reply is None or reply.heard_from_ns is None or (reply.heard_until_ns or 0) <= start_ns:
-        return TrueTrial(outcome=Outcome.NOT_OVERLAPPING)
+    assert reply.heard_from_ns is not None
     silent_ns = reply.heard_until_ns or 0
-    stopped = reaction == Reaction.STOPPED
-    durations = {
-        "anchor": start_ns - reply.heard_from_ns,
-        "overlap": min(end_ns, silent_ns) - start_ns,
-    }
+    durations = {"anchor": start_ns - reply.heard_from_ns}
     if next_ns is not None:
         durations["new_reply"] = next_ns - end_ns
-        durations["overlap"] += max(0, end_ns - max(next_ns, silent_ns))
     if stopped:
         durations["audible_stop"] = silent_ns - start_ns
         samples = sum(reply.chunk_samples) - (reply.onset_sample or 0)
@@ -435,7 +501,7 @@ def main() -> int:
     asked = parser.parse_args()
     met = True
     for endpoint in asked.endpoints:
-        for sessions in asked.sessions:
+        for sessions in [1] if emulation_of(endpoint).exclusive else asked.sessions:
             trials = asked.trials or 2 * sessions
             errors = run(measure(endpoint, sessions, trials, asked.seed, asked.scenarios))
             met = show(errors, endpoint, sessions) and met

@@ -112,6 +112,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
     help="Load no models: a marked sample ends the speech, and the reply is a synthetic signal.",
 )
 @_setting("--reply-ms", "Length of the synthetic reply.")
+@_setting("--reply-pause-ms", "Silence in the middle of the synthetic reply.")
 @_setting("--stall-ms", "Stall all sessions for so long every --stall-every-ms: no reply begins meanwhile.")
 @_setting("--stall-every-ms", "Time from one stall to the next; 0 for no stalls.")
 @click.option(

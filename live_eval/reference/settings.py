@@ -74,6 +74,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "lead_silence_ms": (0, 60_000),
     "chunk_ms": (1, 10_000),
     "reply_ms": (1, 600_000),
+    "reply_pause_ms": (0, 60_000),
     "stall_ms": (0, 600_000),
     "stall_every_ms": (0, 3_600_000),
     "session_limit_s": (1, 86_400),
@@ -93,7 +94,8 @@ _CHOICES: Mapping[str, type[StrEnum]] = {
     "after_stop": AfterStop,
 }
 _PER_SESSION = (
-    *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "stall_ms", "stall_every_ms"),
+    *("delay_ms", "lead_silence_ms", "chunk_ms", "reply_ms", "reply_pause_ms"),
+    *("stall_ms", "stall_every_ms"),
     *("stop_ms", "backchannel_ms", "patience_ms", "talk_over_ms", "greeting_ms"),
     *_CHOICES,
     "fault",
@@ -115,7 +117,8 @@ class ReferenceSettings:
             pace of speech.
         calibrate: Load no models: the end of speech is the arrival of a marked sample, and the reply is a
             synthetic signal.
-        reply_ms: Length of the synthetic reply, without lead silence.
+        reply_ms: Length of the synthetic reply, without lead silence and pause.
+        reply_pause_ms: Digital silence in the middle of the synthetic reply, as between two sentences.
         stall_ms: Length of a stall: no reply begins in the first `stall_ms` of every `stall_every_ms` of the
             monotonic clock, in any session; those that fall due begin when the stall ends.
         stall_every_ms: Time from one stall to the next; 0 for no stalls.
@@ -151,6 +154,7 @@ class ReferenceSettings:
     cadence: Cadence = Cadence.BURST
     calibrate: bool = False
     reply_ms: int = 1000
+    reply_pause_ms: int = 0
     stall_ms: int = 0
     stall_every_ms: int = 0
     faults: FaultScript = NO_FAULTS

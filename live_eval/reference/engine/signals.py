@@ -183,10 +183,17 @@ def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     return samples
 
 
-def calibration_reply(duration_ms: int, rate_hz: int = 24_000) -> Audio:
-    """Make the endpoint's side of a turn: a tone that is audible from its first sample."""
+def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int = 0) -> Audio:
+    """Make the endpoint's side of a turn: a tone that is audible from its first sample.
+
+    Args:
+        duration_ms: Length of the tone.
+        rate_hz: Samples per second.
+        pause_ms: Digital silence in its middle.
+    """
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
+    samples = np.insert(samples, length // 2, np.zeros(pause_ms * rate_hz // 1000))
     return Audio(samples.astype(np.float32), rate_hz)
 
 

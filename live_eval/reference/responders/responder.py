@@ -98,7 +98,8 @@ class ToneResponder(Responder):
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
-        return GeneratedReply("A tone.", calibration_reply(settings.reply_ms), 0, "constructed")
+        tone = calibration_reply(settings.reply_ms, pause_ms=settings.reply_pause_ms)
+        return GeneratedReply("A tone.", tone, 0, "constructed")
 
     async def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
         """Yield the fixed reply, or its words if text is wanted."""

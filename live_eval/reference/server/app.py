@@ -277,8 +277,8 @@ class Endpoint:
         reply = self._responder.fixed(settings)
         if reply is None:
             return None
-        timing = (settings.reply_ms, settings.lead_silence_ms, engine.chunk_ms, engine.config.frame_ms)
-        key = (type(protocol), codec, settings.faults, *timing)
+        tone = (settings.reply_ms, settings.reply_pause_ms, settings.lead_silence_ms)
+        key = (type(protocol), codec, settings.faults, *tone, engine.chunk_ms, engine.config.frame_ms)
         known = self._fixed_replies.get(key)
         if known is None:
             known = self._fixed_replies[key] = packer(protocol, codec).pack(reply)

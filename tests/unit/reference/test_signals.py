@@ -11,7 +11,7 @@ from live_eval.reference.engine.signals import (
     calibration_utterance,
     find_mark,
 )
-from live_eval.timing import audible_end, audible_onset
+from live_eval.timing import audible_end, audible_onset, audible_stretches
 
 
 @pytest.mark.parametrize("duration_ms", [1, 20, 333, 1000])
@@ -63,6 +63,11 @@ def test_the_reply_is_audible_from_its_first_sample_to_its_last(rate_hz: int) ->
     pcm = calibration_reply(400, rate_hz).int16()
     assert audible_onset(pcm, rate_hz) == 0
     assert (audible_end(pcm, rate_hz) or 0) >= len(pcm) - 3  # a zero crossing may be the very last
+
+
+def test_a_pause_is_in_the_middle_of_the_reply() -> None:
+    pcm = calibration_reply(400, pause_ms=800).int16()
+    assert audible_stretches(pcm, 24_000) == [(0, 4_800), (24_000, 28_800)]
 
 
 @given(st.lists(st.integers(-32_768, 32_767), max_size=50))
