@@ -75,7 +75,7 @@ class OwnReplies:
     @property
     def pause_limit_ns(self) -> int:
         """The longest pause that may be the endpoint's own."""
-        return max(BREATH_NS, round(MARGIN * self.longest_pause_ns))
+        return min(max(BREATH_NS, round(MARGIN * self.longest_pause_ns)), SILENCE_NS)
 
     def knows_pauses(self, after_ns: int) -> bool:
         """Return whether enough replies lasted longer than `after_ns` to know their pauses until then."""
@@ -196,7 +196,7 @@ def _judged(
     if pause_ns <= BREATH_NS:
         return _Pause.OWN, ""
     known = own.knows_pauses(before_ns - began_ns)
-    if pause_ns > (own.pause_limit_ns if known else max(SILENCE_NS, own.pause_limit_ns)):
+    if pause_ns > (own.pause_limit_ns if known else SILENCE_NS):
         return _Pause.END, ""
     if own.is_too_soon(after.start_ns - max(each.end_ns for each in interrupts)):
         return _Pause.OWN, ""

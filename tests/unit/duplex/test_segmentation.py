@@ -75,6 +75,13 @@ def test_only_replies_that_nobody_spoke_over_show_the_endpoints_own_pauses() -> 
     assert not own.knows_pauses(0)
 
 
+def test_a_stall_of_the_network_in_one_reply_is_no_pause_of_its_own() -> None:
+    stalled = replace(OWN, longest_pause_ns=2400 * MS)
+    conversation = stream([ASKED, STOP], replies((2000, 3200)), replies((4800, 9000)))
+    assert len(segmented(conversation, stalled).agent) == 2
+    assert segmented(conversation, stalled).agent[0].unsure == ""
+
+
 def test_pauses_are_known_for_as_long_as_three_replies_lasted() -> None:
     own = OwnReplies(lengths_ns=(1000 * MS, 2000 * MS, 3000 * MS, 4000 * MS))
     assert own.knows_pauses(1999 * MS)
