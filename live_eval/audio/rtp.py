@@ -45,7 +45,7 @@ class MediaStats:
 
     Args:
         packets: Packets that arrived.
-        lost: Packets that did not arrive, or too late to be played.
+        lost: Packets that did not arrive, or too late to be played; between turns, in the one that begins.
         late: Packets that came after a later one; they count as lost too.
         doubled: Packets that came again.
         concealed_ns: Length of what was played in place of what was lost.
@@ -80,9 +80,15 @@ class Placed:
 
 
 class RtpTrack:
-    """Places the packets of one track, in the order of their arrival."""
+    """Places the packets of a track in one turn, in the order of their arrival.
 
-    def __init__(self) -> None:
+    Args:
+        before: The same track in the turn before: what was lost between its last packet and the first of this
+            turn counts as lost in this one, and is not concealed.
+    """
+
+    def __init__(self, before: RtpTrack | None = None) -> None:
+        self._before = before
         self._last: RtpPacket | None = None
         self._sequence = 0
         self._seen: set[int] = set()
@@ -115,6 +121,9 @@ class RtpTrack:
         """
         self._packets += 1
         last = self._last
+        if self._before is not None:
+            self._lost += self._before.lost_before(packet)
+            self._before = None
         if last is None or packet.ssrc != last.ssrc or packet.codec != last.codec:
             return self._begin(packet, samples) if samples else None
         step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
@@ -145,6 +154,16 @@ class RtpTrack:
             self._concealed_ns += concealed * 1_000_000_000 // rate_hz
         self._last, self._sequence, self._samples = packet, sequence, samples
         return Placed(concealed, fresh=gap - concealed > samples // 2)
+
+    def lost_before(self, packet: RtpPacket) -> int:
+        """Return how many packets are missing between the last one and a packet of the turn that follows."""
+        last = self._last
+        if last is None:
+            return self._before.lost_before(packet) if self._before is not None else 0
+        if packet.ssrc != last.ssrc or packet.codec != last.codec:
+            return 0
+        step = _difference(packet.sequence, last.sequence, _SEQUENCE_BITS)
+        return step - 1 if 0 < step <= _RESTART_PACKETS else 0
 
     def _begin(self, packet: RtpPacket, samples: int) -> Placed:
         self._last, self._sequence, self._samples = packet, packet.sequence, samples

@@ -298,7 +298,7 @@ class Timeline:
         self._answer_due = goes_on and before.state.answer_due
         self.end_turn(at_ns, reading, sent, goes_on=goes_on)
         before.state.rest()
-        state = self._new_state(track=self.on_track)
+        state = self._new_state(track=self.on_track, before=before.state)
         state.session_id, state.model = before.state.session_id, before.state.model
         if lost is not None:  # it costs this turn
             state.retry_after_s = before.state.retry_after_s

@@ -65,6 +65,7 @@ class TurnState:
         transcribes: Whether the endpoint was asked to transcribe the input.
         track: Whether replies come as packets of a media track.
         continuous: Whether energy decides what is a reply.
+        before: The turn before in the same session.
     """
 
     def __init__(
@@ -75,10 +76,11 @@ class TurnState:
         transcribes: bool = False,
         track: bool = False,
         continuous: bool = False,
+        before: TurnState | None = None,
     ) -> None:
         self._limits = limits
         self._responses = Responses()
-        self._packets = RtpTrack() if track else None
+        self._packets = RtpTrack(before and before._packets) if track else None
         self._track = Track(self._responses)
         self._stream = Stream(self._responses, round(limits.silence_s * _SECOND_NS)) if continuous else None
         self._transcribes = transcribes

@@ -1,17 +1,21 @@
 """The session over a transport with a media track, with a fake clock."""
 
 import asyncio
+import functools
 from collections.abc import Mapping, Sequence
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import MediaStats, RtpPacket
+from live_eval.cassettes.recorder import WireRecord
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message, Output, PlaybackStarted, PlaybackStopped, SdpBody, Signalling
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session import Session
+from live_eval.session.timeline import Timeline
+from live_eval.session.turn import TurnState
 from live_eval.testing.clock import FakeClock
 from live_eval.transport import Arrival
-from live_eval.types import TurnMode
+from live_eval.types import Modality, TurnMode
 from tests.unit.session.test_session import FRAME, LIMITS, MS, TURN, ToyDialect
 
 OPUS = Codec(CodecName.OPUS, 48_000)
@@ -138,3 +142,17 @@ async def test_what_the_transport_knows_of_the_end_is_the_failure() -> None:
     assert capture.failure.kind is FailureKind.CHANNEL_CLOSED
     assert capture.failure.message == "the data channel closed"
     assert capture.retry_after_s == 4.0
+
+
+def test_packets_lost_between_two_turns_count_in_the_one_that_begins() -> None:
+    new_state = functools.partial(TurnState, LIMITS, Modality.AUDIO)
+    timeline = Timeline(WireRecord(keeps=False), new_state, listens=False)
+    timeline.on_track = True
+    timeline.start(0, 0)
+    for number in (0, 1, 2):
+        timeline.packet_received(RtpPacket(number * 20 * MS, number, number * 960, bytes([1 << 3, 1]), OPUS))
+    timeline.next_turn(60 * MS, None, None)
+    for number in (5, 6):
+        timeline.packet_received(RtpPacket(number * 20 * MS, number, number * 960, bytes([1 << 3, 1]), OPUS))
+    lost = [turn.state.media.lost for turn in timeline.turns if turn.state.media is not None]
+    assert lost == [0, 2]
