@@ -32,7 +32,7 @@ __all__ = ["command"]
 T = TypeVar("T")
 
 _PRICES = ("input", "output")
-_OTHER_PRICES = ("audio_input", "cached_input")
+_OTHER_PRICES = ("audio_input", "audio_output", "cached_input")
 
 _OWN = (
     "endpoint.name",
@@ -267,7 +267,8 @@ command = click.Command(
             ["--price"],
             default="",
             metavar="input=USD,output=USD,…",
-            help="US dollars per million tokens: what a minute costs. Also audio_input and cached_input.",
+            help="US dollars per million tokens: what a minute costs. Also audio_input and audio_output, "
+            "needed where the endpoint counts tokens of sound, and cached_input.",
         ),
         click.Option(
             ["--out"],

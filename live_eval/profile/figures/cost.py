@@ -37,13 +37,25 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
             "reason": "the endpoint reports no usage",
         }
     tokens = [_tokens(usage) for _, usages in used for usage in usages]
-    usd = None if price is None else sum(map(price.cost, tokens)) / minutes
+    reason = _unpriced(tokens, price)
+    usd = None if price is None or reason else sum(map(price.cost, tokens)) / minutes
     return {
         "usd": rounded(usd, 6),
         "tokens_per_minute": rounded(sum(each.input + each.output for each in tokens) / minutes, 1),
         "minutes": rounded(minutes, 3),
-        "reason": "" if price is not None else "the price of the model is not known",
+        "reason": reason,
     }
+
+
+def _unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
+    """Return which price is missing, empty if none: sound costs several times as much as text."""
+    if price is None:
+        return "the price of the model is not known"
+    if price.audio_input is None and any(each.audio_input for each in tokens):
+        return "the price of sound that is sent is not known (audio_input)"
+    if price.audio_output is None and any(each.audio_output for each in tokens):
+        return "the price of sound that is received is not known (audio_output)"
+    return ""
 
 
 def conversation_s(turn: TurnRecord) -> float:
@@ -69,4 +81,5 @@ def _tokens(usage: Usage) -> Tokens:
         output=usage.output_tokens or 0,
         audio_input=usage.input_audio_tokens or 0,
         cached_input=usage.cached_tokens or 0,
+        audio_output=usage.output_audio_tokens or 0,
     )

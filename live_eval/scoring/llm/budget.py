@@ -17,6 +17,7 @@ class Tokens:
     output: int = 0  # including thoughts
     audio_input: int = 0  # those of the input that were sound
     cached_input: int = 0  # those of the input that were in the endpoint's own cache
+    audio_output: int = 0  # those of the output that were sound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,10 @@ class Price:
     output: float
     audio_input: float | None = None  # of sound; None if it costs as much as text
     cached_input: float | None = None  # from the endpoint's cache; None if it costs as much as other input
+    audio_output: float | None = None  # of sound; None if it costs as much as text
 
     def __post_init__(self) -> None:
-        for name in ("input", "output", "audio_input", "cached_input"):
+        for name in ("input", "output", "audio_input", "cached_input", "audio_output"):
             price = getattr(self, name)
             if price is not None and not price >= 0:
                 raise ValueError(f"{name} = {price}: expected 0 or more")
@@ -50,9 +52,10 @@ class Price:
         text = tokens.input - cached - audio
         audio_price = self.input if self.audio_input is None else self.audio_input
         cached_price = self.input if self.cached_input is None else self.cached_input
-        return (
-            text * self.input + audio * audio_price + cached * cached_price + tokens.output * self.output
-        ) / 1e6
+        sound = min(tokens.audio_output, tokens.output)
+        sound_price = self.output if self.audio_output is None else self.audio_output
+        paid_in = text * self.input + audio * audio_price + cached * cached_price
+        return (paid_in + (tokens.output - sound) * self.output + sound * sound_price) / 1e6
 
 
 @dataclass(frozen=True, slots=True)

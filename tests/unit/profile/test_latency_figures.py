@@ -221,6 +221,13 @@ def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     assert figures["minutes"] == pytest.approx(seconds / 60, abs=0.001)
     assert figures["tokens_per_minute"] == pytest.approx(1_500 * 60 / seconds, rel=0.001)
     assert figures["usd"] == pytest.approx((200 * 4 + 800 * 32 + 500 * 64) / 1e6 * 60 / seconds, rel=0.001)
+    spoken = with_headline(turn, usage=replace(usage, output_audio_tokens=400))
+    unknown = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32))
+    assert unknown["usd"] is None
+    assert unknown["reason"] == "the price of sound that is received is not known (audio_output)"
+    figures = cost_per_minute([spoken], Price(input=4, output=16, audio_input=32, audio_output=64))
+    dollars = (200 * 4 + 800 * 32 + 100 * 16 + 400 * 64) / 1e6
+    assert figures["usd"] == pytest.approx(dollars * 60 / seconds, rel=0.001)
     assert cost_per_minute([turn])["reason"] == "the price of the model is not known"
     without = with_headline(turn, usage=None)
     assert cost_per_minute([without])["reason"] == "the endpoint reports no usage"
