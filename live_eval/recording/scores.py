@@ -128,9 +128,37 @@ class ScoreReader:
         return {row["turn_id"] for row in rows}
 
     def versions(self) -> dict[str, str]:
-        """Return the version of each judge that judged last."""
-        rows = self._rows("SELECT judge, version FROM scores GROUP BY judge, version ORDER BY max(id)")
-        return {row["judge"]: row["version"] for row in rows}
+        """Return a version of each judge: the last to judge of those that have judged the most turns."""
+        return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
+
+    def unfinished(self) -> list[JudgeProblem]:
+        """Return the versions of judges that judged after those of `versions`, but fewer turns."""
+        return [
+            JudgeProblem(
+                judge,
+                version,
+                f"its version {version} has judged {turns} of {most} turns; "
+                f"these are the scores of version {chosen}",
+            )
+            for judge, (chosen, later) in self._chosen().items()
+            for version, turns, most in later
+        ]
+
+    def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
+        """Return each judge's version, and later ones with how many turns they judged, of how many."""
+        rows = self._rows(
+            """SELECT judge, version, count(DISTINCT turn_id) AS turns
+               FROM scores GROUP BY judge, version ORDER BY max(id)"""
+        )
+        by_judge: dict[str, list[tuple[str, int]]] = {}
+        for row in rows:
+            by_judge.setdefault(row["judge"], []).append((row["version"], row["turns"]))
+        chosen = {}
+        for judge, versions in by_judge.items():
+            most = max(turns for _, turns in versions)
+            at = max(place for place, (_, turns) in enumerate(versions) if turns == most)
+            chosen[judge] = versions[at][0], [(version, turns, most) for version, turns in versions[at + 1 :]]
+        return chosen
 
     def read(self, judges: Collection[str] | None = None) -> Iterator[ScoreRow]:
         """Yield the scores of every version, in the order in which they were made.

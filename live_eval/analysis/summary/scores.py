@@ -80,12 +80,12 @@ class ScoreCell:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """The scores of a run, in the version of each judge that judged last.
+    """The scores of a run, in one version of each judge (`ScoreReader.versions`).
 
     Args:
         columns: The numbers.
         rows: The judgements, by turn and judge.
-        problems: Judges that could not run at their last attempt.
+        problems: Judges that could not run at their last attempt, or did not finish it.
         answers_judged: Whether questions were judged: an answer was scored, or every turn failed.
     """
 
@@ -234,7 +234,7 @@ def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
     """Read the scores of a run, by judge in the requested order; others follow."""
     versions = scores.versions()
-    problems = tuple(scores.problems())
+    problems = (*scores.problems(), *scores.unfinished())
     rows: dict[str, dict[str, ScoreRow]] = {}
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
     for row in scores.read():

@@ -47,6 +47,20 @@ def test_a_new_score_replaces_only_that_of_the_same_version(tmp_path: Path) -> N
         }
 
 
+def test_a_version_that_has_judged_fewer_turns_does_not_replace_a_complete_one(tmp_path: Path) -> None:
+    with ScoreStore.open(tmp_path) as store:
+        for turn in "abc":
+            store.put("bleu", "1", turn, Scored({"": 1.0}))
+        store.put("bleu", "2", "a", Scored({"": 2.0}))
+        assert store.versions() == {"bleu": "1"}
+        reason = "its version 2 has judged 1 of 3 turns; these are the scores of version 1"
+        assert store.unfinished() == [JudgeProblem("bleu", "2", reason)]
+        for turn in "bc":
+            store.put("bleu", "2", turn, Scored({"": 2.0}))
+        assert store.versions() == {"bleu": "2"}
+        assert store.unfinished() == []
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_not_finite_is_a_failure_of_the_judge(tmp_path: Path, value: float) -> None:
     with ScoreStore.open(tmp_path) as store:
