@@ -168,6 +168,8 @@ def play(
         When each chunk is heard. Samples due after an interruption are dropped.
     """
     rate_hz = marks.rate_hz or 1
+    # On a track nothing waits to be played: what comes after the event that interrupts it is heard.
+    interrupted_ns = marks.interrupted_ns if marks.first_audio_ns is None else None
     starts = np.empty(len(marks.chunk_samples), np.int64)
     stalls: list[int] = []
     fresh = frozenset(marks.fresh_chunks)
@@ -182,7 +184,7 @@ def play(
         due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
         if arrival > due_ns:
             restart_ns = arrival + jitter_buffer_ns
-            if index not in fresh and (marks.interrupted_ns is None or due_ns < marks.interrupted_ns):
+            if index not in fresh and (interrupted_ns is None or due_ns < interrupted_ns):
                 stalls.append(restart_ns - due_ns)
             anchor_ns, played, due_ns = restart_ns, 0, restart_ns
         elif index in silent:
@@ -193,8 +195,8 @@ def play(
                 heard[:index] = np.minimum(heard[:index], room)
         starts[index] = due_ns
         played += samples
-    if marks.interrupted_ns is not None:
-        room = np.maximum(0, marks.interrupted_ns - starts) * rate_hz // 1_000_000_000
+    if interrupted_ns is not None:
+        room = np.maximum(0, interrupted_ns - starts) * rate_hz // 1_000_000_000
         heard = np.minimum(heard, room)
     return Playout(starts, marks.chunk_samples, heard, rate_hz, np.asarray(stalls, np.int64))
 

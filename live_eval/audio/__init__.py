@@ -11,6 +11,7 @@ from live_eval.audio.pcm import (
     frames_of,
     int16_to_float,
     resample,
+    resample_int16,
 )
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "int16_to_float",
     "read_audio",
     "resample",
+    "resample_int16",
     "write_flac",
 ]

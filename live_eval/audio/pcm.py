@@ -92,6 +92,17 @@ def resample(audio: Audio, rate_hz: int) -> Audio:
     return Audio(np.ascontiguousarray(samples, dtype=np.float32), rate_hz)
 
 
+def resample_int16(pcm: NDArray[np.int16], rate_hz: int, to_hz: int) -> NDArray[np.int16]:
+    """Return PCM resampled as by `resample`.
+
+    Args:
+        pcm: int16 mono, shape (samples,).
+        rate_hz: Its samples per second.
+        to_hz: Those of the result.
+    """
+    return pcm if rate_hz == to_hz else resample(Audio(int16_to_float(pcm), rate_hz), to_hz).int16()
+
+
 def frames_of(pcm: NDArray[np.int16], frame_samples: int) -> list[bytes]:
     """Cut PCM into frames of little-endian bytes; the last is padded with silence.
 

@@ -64,7 +64,7 @@ class RtcTap:
     Args:
         receiver: The receiver of the audio track.
         now_ns: The clock.
-        heard: Called with each packet whose codec is known, in the order of arrival.
+        heard: Called with each packet in the order of arrival; those of an unknown codec have no payload.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class RtcTap:
         self.stamps = StampKind.KERNEL
         """Who stamped all datagrams so far."""
         self._heard = heard
+        self._last_codec: Codec | None = None
         self._connecting: set[asyncio.Task[Any]] = set()
         self.at_ns = now_ns()
         """Arrival of the datagram that is being handled: of messages on data channels too."""
@@ -128,20 +129,32 @@ class RtcTap:
     async def _packet(self, packet: WirePacket, arrival_time_ms: int) -> None:
         codec = self._codecs.get(packet.payload_type)
         if codec is None:
+            self._without_sound(packet)
             return
         stream = self._streams.get(packet.ssrc)
         if stream is None:
             stream = self._streams[packet.ssrc] = StreamStatistics(codec.clockRate)
         stream.add(packet)
         known = RTC_CODECS.get(codec.mimeType.lower())
-        if known is not None:
-            self._heard(
-                RtpPacket(
-                    at_ns=self.at_ns,
-                    sequence=packet.sequence_number,
-                    timestamp=packet.timestamp,
-                    payload=packet.payload,
-                    codec=known,
-                    ssrc=packet.ssrc,
-                )
+        if known is None:
+            self._without_sound(packet)
+            return
+        self._last_codec = known
+        self._hear(packet, packet.payload, known)
+
+    def _without_sound(self, packet: WirePacket) -> None:
+        """Report a packet of another format (comfort noise, a tone by name): it was not lost."""
+        if self._last_codec is not None:
+            self._hear(packet, b"", self._last_codec)
+
+    def _hear(self, packet: WirePacket, payload: bytes, codec: Codec) -> None:
+        self._heard(
+            RtpPacket(
+                at_ns=self.at_ns,
+                sequence=packet.sequence_number,
+                timestamp=packet.timestamp,
+                payload=payload,
+                codec=codec,
+                ssrc=packet.ssrc,
             )
+        )

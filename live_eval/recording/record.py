@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import Audio, Codec, int16_to_float, resample
+from live_eval.audio import Audio, Codec, resample, resample_int16
 from live_eval.audio.codecs import Decoder
 from live_eval.audio.rtp import MediaStats
 from live_eval.dialect import RateLimit
@@ -298,8 +298,7 @@ def heard_pieces(
     if not len(pcm) or marks.rate_hz is None:
         return
     # As a whole: the end of a chunk is not the end of a sound.
-    whole = Audio(int16_to_float(pcm), marks.rate_hz)
-    spoken = pcm if marks.rate_hz == rate_hz else resample(whole, rate_hz).int16()
+    spoken = resample_int16(pcm, marks.rate_hz, rate_hz)
     stretches = audible_stretches(pcm, marks.rate_hz) if paced else ()
     for run in play(marks, stretches=stretches).runs():
         begin, end = (

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import Codec
+from live_eval.audio import Codec, resample_int16
+from live_eval.audio.codecs import Decoder
+from live_eval.errors import AudioError
 from live_eval.recording.preroll import Preroll
 from live_eval.recording.record import CapturedResponse
 from live_eval.session.bounds import TEXT_CHARACTERS
@@ -53,6 +55,7 @@ class OpenResponse:
     characters: int = 0
     pieces: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
+    decoders: dict[Codec, Decoder] = field(default_factory=dict)
 
     @property
     def text(self) -> str | None:
@@ -101,12 +104,16 @@ class OpenResponse:
         Args:
             at_ns: Its arrival.
             data: The chunk as on the wire, or its samples where they are decoded already.
-            codec: How it is encoded.
+            codec: How it is encoded. A response is kept in the encoding with which it begins; what comes in
+                another one is decoded, and resampled to the rate of the first.
             samples: How many samples it holds.
             concealed: Samples that were lost before it.
             fresh: Whether playout restarts with it.
         """
         self.codec = self.codec or codec
+        if codec != self.codec and isinstance(data, bytes):
+            data, samples = self._converted(data, codec, samples)
+            concealed = concealed * self.codec.rate_hz // codec.rate_hz
         if fresh:
             self.fresh.append(len(self.chunks))
         self.arrivals.append(at_ns)
@@ -114,6 +121,16 @@ class OpenResponse:
         self.samples.append(samples + concealed)
         self.concealed.append(concealed)
         self.heard_samples += samples + concealed
+
+    def _converted(self, data: bytes, codec: Codec, samples: int) -> tuple[bytes | NDArray[np.int16], int]:
+        assert self.codec is not None
+        if codec not in self.decoders:
+            self.decoders[codec] = Decoder(codec)
+        try:
+            pcm = resample_int16(self.decoders[codec].decode(data), codec.rate_hz, self.codec.rate_hz)
+        except AudioError:  # the turn fails when it is decoded for the record
+            return data, samples
+        return pcm, len(pcm)
 
     def say(self, text: str, *, final: bool = False) -> None:
         """Add a piece of its text, up to `TEXT_CHARACTERS`; what is final replaces the pieces before it."""

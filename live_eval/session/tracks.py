@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import Codec, CodecName
+from live_eval.audio import Codec, CodecName, resample_int16
 from live_eval.audio.codecs import Decoder, PartlyDecodedError, samples_in
 from live_eval.audio.rtp import Placed, RtpPacket
 from live_eval.recording.preroll import MARGIN_NS, Preroll
@@ -138,7 +138,7 @@ class Stream:
     def __init__(self, responses: Responses, silence_ns: int) -> None:
         self._responses = responses
         self._silence_ns = silence_ns
-        self._decoder: Decoder | None = None
+        self._decoders: dict[Codec, Decoder] = {}
         self._segmenter: EnergySegmenter | None = None
         self._pcm = Codec(CodecName.PCM16, 0)
         self._samples = 0
@@ -174,29 +174,31 @@ class Stream:
 
         Args:
             data: The chunk as on the wire.
-            codec: How it is encoded.
+            codec: How it is encoded. A stream keeps the rate with which it begins.
             at_ns: Its arrival.
             placed: Where it is played, where it is a packet of a track.
 
         Raises:
             AudioError: It cannot be decoded, or a part of it; the rest was taken.
         """
-        if self._decoder is None or self._segmenter is None:
-            self._decoder = Decoder(codec)
+        if codec not in self._decoders:
+            self._decoders[codec] = Decoder(codec)
+        if self._segmenter is None:
             self._segmenter = EnergySegmenter(codec.rate_hz, self._silence_ns)
             self._segmenter.voice_end_ns = self._voice_end_ns
             self._pcm = Codec(CodecName.PCM16, codec.rate_hz)
         try:
-            pcm = self._decoder.decode(data)
+            pcm = self._decoders[codec].decode(data)
         except PartlyDecodedError as error:
-            self._push(error.pcm, at_ns, placed)
+            self._push(error.pcm, codec.rate_hz, at_ns, placed)
             raise
-        self._push(pcm, at_ns, placed)
+        self._push(pcm, codec.rate_hz, at_ns, placed)
 
-    def _push(self, pcm: NDArray[np.int16], at_ns: int, placed: Placed | None) -> None:
+    def _push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int, placed: Placed | None) -> None:
         assert self._segmenter is not None
         if placed is not None and placed.concealed_samples:
             pcm = np.concatenate((np.zeros(placed.concealed_samples, np.int16), pcm))
+        pcm = resample_int16(pcm, rate_hz, self._pcm.rate_hz)
         if len(pcm):
             self._samples += len(pcm)
             self._segmenter.push(Chunk(at_ns, pcm, fresh=placed is not None and placed.fresh))

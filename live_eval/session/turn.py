@@ -80,7 +80,7 @@ class TurnState:
     ) -> None:
         self._limits = limits
         self._responses = Responses()
-        self._packets = RtpTrack(before and before._packets) if track else None
+        self._packets: RtpTrack | None = RtpTrack(before._packets if before else None) if track else None
         self._track = Track(self._responses)
         self._stream = Stream(self._responses, round(limits.silence_s * _SECOND_NS)) if continuous else None
         self._transcribes = transcribes
@@ -304,7 +304,7 @@ class TurnState:
         response = self._responses.get(bounded_name(response_id))
         if response is None or response.codec is None:
             return 0
-        marks = replace(response.record(), interrupted_ns=at_ns)
+        marks = replace(response.record(), interrupted_ns=at_ns, first_audio_ns=None)  # on a track, too
         heard = play(marks).heard_samples - response.preroll_samples
         return max(0, heard) * 1000 // response.codec.rate_hz
 

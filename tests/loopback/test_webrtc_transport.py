@@ -19,10 +19,11 @@ from aiohttp import web
 from aiortc import (
     RTCPeerConnection,
 )
+from aiortc.rtp import RtpPacket as WirePacket
 from numpy.typing import NDArray
 
 from live_eval.audio import Codec, CodecName
-from live_eval.audio.codecs import Decoder
+from live_eval.audio.codecs import Decoder, samples_in
 from live_eval.audio.rtp import RtpPacket
 from live_eval.audio.rtp_tap import check_aiortc
 from live_eval.clients.transports.webrtc import WebRtcTransport
@@ -306,6 +307,25 @@ async def test_the_tap_sees_a_packet_before_aiortc_and_stamps_its_datagram() -> 
         inbound = [entry for entry in report.values() if entry.type == "inbound-rtp"]
         assert len(inbound) == 1  # aiortc goes on counting, so that RTCP goes on
         assert not [thread for thread in threading.enumerate() if thread.name == "audio-decoder"]
+
+
+async def test_comfort_noise_is_received_and_holds_no_sound() -> None:
+    peer = Peer()
+    async with connected(peer) as transport:
+        assert transport.track is not None
+        for frame in tone(3):
+            transport.track.send(frame)
+        audio = await packets(transport, 3)
+        last = audio[-1]
+        noise = WirePacket(
+            payload_type=13, sequence_number=last.sequence + 1, timestamp=last.timestamp + 960, ssrc=last.ssrc
+        )
+        noise.payload = b"\x40"
+        assert transport._tap is not None
+        await transport._tap._packet(noise, 0)
+        [heard] = await packets(transport, 1)
+        assert (heard.sequence, heard.payload, heard.codec) == (last.sequence + 1, b"", last.codec)
+        assert samples_in(heard.payload, heard.codec) == 0
 
 
 def test_another_aiortc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from live_eval.dialect import (
     Interrupted,
     PlaybackStarted,
     PlaybackStopped,
+    ReplyAudio,
     ResponseDone,
     ResponseStarted,
     SessionReady,
@@ -38,6 +39,7 @@ LIMITS = TurnLimits(reply_s=5, stall_s=2, max_reply_s=60, linger_s=0.3, silence_
 OPUS = Codec(CodecName.OPUS, OPUS_RATE_HZ)
 PCM = Codec(CodecName.PCM16, 24_000)
 WIDE = Codec(CodecName.PCM16, OPUS_RATE_HZ)
+NARROW = Codec(CodecName.PCM16, 8_000)
 LOUD = 3_000
 FRAME = 960
 
@@ -282,6 +284,29 @@ def test_an_interruption_cuts_what_is_heard() -> None:
     assert turn.heard_ms("r1", 1_500 * MS) == 500
 
 
+def test_packets_that_come_after_an_interruption_are_heard() -> None:
+    turn = on_track()
+    turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
+    packets(turn, 1_000, 1_500, level=LOUD)
+    turn.on_event(PlaybackStopped("r1"), 1_500 * MS)
+    turn.on_event(Interrupted("r1"), 1_500 * MS)
+    packets(turn, 1_500, 1_560, first=25, slot=25, level=LOUD)
+    assert play(kept(turn)).heard_samples == 28 * FRAME
+
+
+def test_a_response_that_changes_its_rate_is_kept_whole() -> None:
+    turn = TurnState(LIMITS, Modality.AUDIO)
+    turn.on_event(SessionReady("s"), 0)
+    for number, codec in enumerate((PCM, PCM, WIDE, NARROW, PCM)):
+        sound = np.full(codec.rate_hz // 10, LOUD, "<i2").tobytes()
+        turn.on_event(ReplyAudio("r1", sound, codec), (1_000 + 100 * number) * MS)
+    turn.on_event(done(), 2_000 * MS)
+    record = finished(turn)
+    [response] = record.trace.responses
+    assert (response.rate_hz, response.chunk_samples.tolist()) == (24_000, [2_400] * 5)
+    assert record.failure is None
+
+
 def test_losses_are_concealed_in_the_chunk_that_follows_and_idle_gaps_are_no_stalls() -> None:
     turn = on_track()
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
@@ -422,6 +447,20 @@ def test_words_belong_to_the_reply_that_sounds_or_to_the_next() -> None:
     (response,) = turn.responses
     assert response.record.text == "Well, hello."
     assert response.record.first_text_ns == 2_300 * MS
+
+
+def test_a_stream_that_changes_its_rate_is_heard_at_its_pace() -> None:
+    turns = []
+    for codec in (PCM, NARROW):
+        turn = in_stream()
+        stream(turn, 0, 2_400, loud=False)
+        stream(turn, 2_400, 3_000, loud=True)
+        for at_ms in range(3_000, 3_400, 20):
+            sound = np.full(codec.rate_hz // 50, LOUD, "<i2").tobytes()
+            turn.on_event(StreamAudio(sound, codec), at_ms * MS)
+        stream(turn, 3_400, 5_000, loud=False)
+        turns.append([(each.record.rate_hz, each.record.chunk_samples.tolist()) for each in turn.responses])
+    assert turns[0] == turns[1]
 
 
 def test_opus_on_a_track_may_be_a_stream_too() -> None:
