@@ -268,7 +268,7 @@ class _Run:
                 return ended
         for playing in range(1, MOST_PLAYINGS + 1):
             ended = await self._play_jobs(jobs)
-            void = {trial_id for trial_id, trial in self._last.items() if trial.outcome.void}
+            void = {trial_id for trial_id, trial in self._last.items() if trial.outcome.repeats}
             if not (ended.goes_on and void):
                 break
             if playing < MOST_PLAYINGS:

@@ -74,7 +74,7 @@ def condition_figures(run: str, probe: str, condition: str, trials: Sequence[Pla
     """
     kept = list({trial.facts.trial_id: trial for trial in trials}.values())
     names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
-    counted = [trial for trial in kept if trial.passed is not None]
+    counted = _counted(kept)
     entry = {
         "probe": probe,
         "condition": condition,
@@ -152,6 +152,16 @@ def _distribution(values: Mapping[str, float]) -> dict[str, Any]:
 def _mean(values: Mapping[str, float | None]) -> dict[str, Any]:
     known = {name: value for name, value in values.items() if value is not None}
     return estimate_mean(list(known.values()), list(known), drawn_as=TRIALS).as_json(_MS)
+
+
+def _counted(trials: Sequence[PlayedTrial]) -> list[PlayedTrial]:
+    """Return the trials that passed or failed; none where at least as many are unknown.
+
+    Those that remain would be selected by what makes an outcome known.
+    """
+    counted = [trial for trial in trials if trial.passed is not None]
+    unknown = sum(trial.outcome is Outcome.UNKNOWN for trial in trials)
+    return counted if len(counted) > unknown else []
 
 
 def _share(trials: Sequence[PlayedTrial], holds: Callable[[PlayedTrial], bool]) -> Estimate:
@@ -272,14 +282,13 @@ def profile(trials: Sequence[PlayedTrial]) -> dict[str, Any]:
         trial
         for trial in trials
         if heard
-        and trial.passed is not None
         and trial.facts.probe != SENTINEL
         and trial.outcome not in (Outcome.NO_REPLY, Outcome.FAILED)  # they say nothing about manners
     ]
-    of_rule = {rule: [trial for trial in judged if trial.rule is rule] for rule in Rule}
+    of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
     answered = [trial for trial in judged if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
     return {
-        "patience": _patience(judged),
+        "patience": _patience([*of_rule[Rule.PAUSE]]),
         "quickness": {
             "response_latency": _distribution(_values(answered, "response_latency")),
             "audible_stop": _distribution(_values(of_rule[Rule.INTERRUPTION], "audible_stop")),

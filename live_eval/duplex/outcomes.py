@@ -111,13 +111,21 @@ class Outcome(StrEnum):
 
     @property
     def void(self) -> bool:
-        """Whether the trial shows nothing and is played again."""
+        """Whether the trial shows nothing."""
         return self in (
             Outcome.NATURAL_END,
             Outcome.NOT_OVERLAPPING,
             Outcome.UNKNOWN,
             Outcome.ANCHOR_MISSED,
         )
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the trial is played again: it is void and not unknown.
+
+        Repeating an unknown one until its outcome is known would select by how the endpoint behaved.
+        """
+        return self.void and self is not Outcome.UNKNOWN
 
 
 _PASSES: Mapping[Rule, tuple[Outcome, ...]] = {

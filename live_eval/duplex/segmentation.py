@@ -3,15 +3,16 @@
 Over continuous media an endpoint does not say where a reply ends, and most replies pause. Once the user has
 spoken over a reply, sound that follows a pause is the rest of that reply or another one:
 
-* the same reply, if it resumes before the user has finished what interrupts it, or after a breath
-  (`BREATH_NS`);
+* the same reply, if it resumes before the user has finished what interrupts it, or after a gap between words
+  (250 ms);
 * another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than
   `SILENCE_NS`, which ends replies everywhere;
 * the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 
-An endpoint's own pauses are those inside the replies of its run that nobody spoke over. They are known for as
-long as at least `LEAST_REPLIES` of these lasted.
+An endpoint's own pauses are those inside the replies of its run that nobody spoke over, and that are not the
+possible rest of one (within `SILENCE_NS`). They are known for as long as at least `LEAST_REPLIES` of these
+lasted.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ LEAST_REPLIES = 3
 SILENCE_NS = 1_500_000_000
 """A longer pause after words of the user ends a reply: the session's own limit (`TurnLimits.silence_s`)."""
 _FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
+_WORD_GAP_NS = 250_000_000  # between the words of one reply
+_RARE = 10  # of so many replies, one may have a pause that is a stall
 
 
 class _Pause(Enum):
@@ -64,7 +67,7 @@ class OwnReplies:
 
     Args:
         lengths_ns: Length of each of its replies, from first to last sound.
-        longest_pause_ns: The longest pause in any of them.
+        longest_pause_ns: The longest pause in any of them, leaving out one reply in ten: a stall is no habit.
         answers_ns: Time from the user's last sample to each answer.
     """
 
@@ -75,7 +78,7 @@ class OwnReplies:
     @property
     def pause_limit_ns(self) -> int:
         """The longest pause that may be the endpoint's own."""
-        return min(max(BREATH_NS, round(MARGIN * self.longest_pause_ns)), SILENCE_NS)
+        return min(max(_WORD_GAP_NS, round(MARGIN * self.longest_pause_ns)), SILENCE_NS)
 
     def knows_pauses(self, after_ns: int) -> bool:
         """Return whether enough replies lasted longer than `after_ns` to know their pauses until then."""
@@ -96,16 +99,22 @@ def own_replies(conversations: Sequence[Conversation]) -> OwnReplies:
     pauses_ns: list[int] = []
     answers_ns: list[int] = []
     for conversation in conversations:
+        spoken_over_ns = None  # until when a reply sounded that somebody spoke over
         for speech in conversation.agent:
             if not speech.sounds:
                 continue
             start_ns, end_ns = speech.sounds[0].start_ns, speech.sounds[-1].end_ns
-            if any(each.start_ns < end_ns and start_ns < each.end_ns for each in conversation.user):
+            rest = spoken_over_ns is not None and start_ns - spoken_over_ns <= SILENCE_NS
+            if rest or any(each.start_ns < end_ns and start_ns < each.end_ns for each in conversation.user):
+                spoken_over_ns = end_ns
                 continue
             lengths_ns.append(end_ns - start_ns)
-            pauses_ns += [after.start_ns - before.end_ns for before, after in pairwise(speech.sounds)]
+            within = (after.start_ns - before.end_ns for before, after in pairwise(speech.sounds))
+            pauses_ns.append(max(within, default=0))
         answers_ns += _answers_ns(conversation)
-    return OwnReplies(tuple(lengths_ns), max(pauses_ns, default=0), tuple(answers_ns))
+    pauses_ns.sort()
+    longest_ns = pauses_ns[-1 - len(pauses_ns) // _RARE] if pauses_ns else 0
+    return OwnReplies(tuple(lengths_ns), longest_ns, tuple(answers_ns))
 
 
 def _answers_ns(conversation: Conversation) -> list[int]:
@@ -190,10 +199,11 @@ def _judged(
     if not interrupts:  # the endpoint began while the user spoke, such as with a backchannel
         return (_Pause.OWN if not divided and pause_ns <= BREATH_NS else _Pause.END), ""
     if all(before_ns >= max(each.start_ns + _FOLLOWS_NS, each.end_ns) for each in interrupts):
-        return (_Pause.OWN if not divided or pause_ns <= own.pause_limit_ns else _Pause.END), ""
+        ends = divided and pause_ns > max(BREATH_NS, own.pause_limit_ns)
+        return (_Pause.END if ends else _Pause.OWN), ""
     if any(each.kind is SpeechKind.TURN and after.start_ns < each.end_ns for each in interrupts):
         return _Pause.OWN, ""
-    if pause_ns <= BREATH_NS:
+    if pause_ns <= _WORD_GAP_NS:
         return _Pause.OWN, ""
     known = own.knows_pauses(before_ns - began_ns)
     if pause_ns > (own.pause_limit_ns if known else SILENCE_NS):

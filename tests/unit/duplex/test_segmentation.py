@@ -86,4 +86,30 @@ def test_pauses_are_known_for_as_long_as_three_replies_lasted() -> None:
     own = OwnReplies(lengths_ns=(1000 * MS, 2000 * MS, 3000 * MS, 4000 * MS))
     assert own.knows_pauses(1999 * MS)
     assert not own.knows_pauses(2000 * MS)
-    assert own.pause_limit_ns == 500 * MS
+    assert own.pause_limit_ns == 250 * MS
+
+
+@pytest.mark.parametrize(
+    ("resumes_ms", "found"),
+    [(3440, [[(2000, 3200), (3440, 9000)]]), (3650, [[(2000, 3200)], [(3650, 9000)]])],
+)
+def test_an_endpoint_that_never_pauses_ends_its_reply_with_a_short_silence(
+    resumes_ms: int, found: list[list[tuple[int, int]]]
+) -> None:
+    own = OwnReplies(lengths_ns=(9_000 * MS,) * 3, longest_pause_ns=120 * MS, answers_ns=(200 * MS,) * 3)
+    conversation = stream([ASKED, HUM], replies((2000, 3200), (resumes_ms, 9000)))
+    assert sounds(segmented(conversation, own)) == found
+
+
+def test_a_stall_in_one_reply_of_ten_is_no_pause_of_its_own() -> None:
+    plain = stream([ASKED], replies((1500, 3000), (3300, 5000)))
+    stalled = stream([ASKED], replies((1500, 3000), (4200, 5000)))
+    assert own_replies([stalled, *[plain] * 8]).longest_pause_ns == 1200 * MS
+    assert own_replies([stalled, *[plain] * 9]).longest_pause_ns == 300 * MS
+
+
+def test_the_rest_of_a_reply_that_was_spoken_over_shows_no_pauses() -> None:
+    halves = stream([ASKED, HUM], replies((2000, 3600)), replies((4400, 9000)))
+    assert own_replies([halves]).lengths_ns == ()
+    later = stream([ASKED, HUM], replies((2000, 3600)), replies((5200, 9000)))
+    assert own_replies([later]).lengths_ns == (3800 * MS,)

@@ -103,15 +103,15 @@ def test_an_interruption_that_begins_in_a_pause_of_the_reply_is_void(
         (1, 2500, 4400, Outcome.FELL_SILENT),  # silence of 1.9 s ends any reply
         (1, 2500, 3950, Outcome.UNKNOWN),
         (1, 3100, 3950, Outcome.UNKNOWN),
-        (2, 2500, 3950, Outcome.FELL_SILENT),  # longer than any pause of its own
-        (2, 3100, 3950, Outcome.KEPT_TALKING),  # too soon after the user for an answer
+        (3, 2500, 3950, Outcome.FELL_SILENT),  # longer than any pause of its own
+        (3, 3100, 3950, Outcome.KEPT_TALKING),  # too soon after the user for an answer
         (1, 3100, 3850, Outcome.KEPT_TALKING),  # before the user has finished
     ],
 )
 def test_what_cannot_be_learned_of_an_endpoint_is_unknown(
     tmp_path: Path, own: int, until_ms: float, next_ms: float, outcome: Outcome
 ) -> None:
-    """The trial itself has one more answer and one more reply that nobody interrupted."""
+    """The trial itself has one more answer; its second reply may be the rest of the first."""
     trial = played(tmp_path, [[(1500, until_ms)], [(next_ms, 7000)]], own=own)
     assert trial.outcome is outcome, trial.judgement.reason
     if outcome is Outcome.UNKNOWN:
