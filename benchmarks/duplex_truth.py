@@ -301,7 +301,7 @@ def compare(
     """Compare a trial with what the endpoint knows of its session."""
     where = f"{scenario.name}, {trial.name}"
     measured = trial.judgement.outcome
-    session_id = next((turn.session_id for turn in trial.turns if turn.session_id), None)
+    session_id = session_of(trial, utterances)
     mine = [turn for turn in turns if turn.session_id == session_id]
     heard = [utterance for utterance in utterances if utterance.session_id == session_id]
     if trial.conversation is None or len(heard) < len(trial.turns):
@@ -328,6 +328,22 @@ def compare(
                     f"{where}: {name} {measured_ns / 1e6:.1f} ms, true {true_ns / 1e6:.1f}, "
                     f"lag {trial.conversation.lag_ns / 1e6:.1f}"
                 )
+
+
+def session_of(trial: PlayedScenario, utterances: Sequence[TrueUtterance]) -> str | None:
+    """Return the session of a trial: the client's id, or the one that heard the user begin at these times."""
+    session_id = next((turn.session_id for turn in trial.turns if turn.session_id), None)
+    if session_id is not None or trial.conversation is None:
+        return session_id
+    onsets_ns: dict[str, list[int]] = {}
+    for heard in utterances:
+        onsets_ns.setdefault(heard.session_id, []).append(heard.onset_ns)
+    starts_ns = [said.start_ns for said in trial.conversation.user]
+
+    def apart(heard_ns: list[int]) -> int:
+        return sum(min(abs(onset_ns - start_ns) for onset_ns in heard_ns) for start_ns in starts_ns)
+
+    return min(onsets_ns, key=lambda each: apart(onsets_ns[each]), default=None)
 
 
 def true_outcome(

@@ -75,7 +75,7 @@ class TrueTurn:
         heard_from_ns: The first audible sample as heard: playout of the chunks at their send times with a
             buffer of zero depth; None for silence.
         heard_until_ns: The last audible sample as heard: of what was sent, less what the client dropped at
-            `stopped_ns`; None for silence.
+            `stopped_ns` unless it is a track; None for silence.
         ended_ns: The end of the response was announced; None if it never was.
         status: How it ended.
         reason: Why it was cut off or failed.
@@ -324,7 +324,8 @@ def _onset_heard_ns(turn: _OpenTurn) -> int | None:
 def _heard_until_ns(turn: _OpenTurn) -> int | None:
     if turn.ends is None or not turn.samples:
         return None
-    playout = _played(turn, turn.stopped_ns)
+    # On a track nothing that was sent waits to be played: the packet before the stop is heard.
+    playout = _played(turn, None if turn.paced else turn.stopped_ns)
     ends = np.flatnonzero(turn.ends[: playout.end_sample])
     return playout.heard_ns(int(ends[-1])) if len(ends) else None
 
