@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.cue_sensitivity import Measure, Reply, cue_sensitivity
 from live_eval.analysis.cue_sensitivity.effects import ScriptEffect, scripts_of
+from live_eval.analysis.statistics import Estimate
 from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
@@ -180,17 +181,24 @@ def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None
     assert found.overall.estimate.value == pytest.approx(pitch / words, rel=0.1), "12 pairs are drawn of each"
 
 
-def test_only_the_last_version_of_a_judge_counts(tmp_path: Path) -> None:
+def test_one_version_of_a_judge_counts_the_last_that_is_complete(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", deaf)
     with RunReader.open(path) as run:
         turns = [turn.turn_id for turn in run.turns() if turn.captured]
+
+    def estimate() -> Estimate:
+        with RunReader.open(path) as run, ScoreReader.open(path) as read:
+            return cue_sensitivity(run, read).measures["prosody"].estimate
+
+    first = estimate()
+    assert first.value is not None
     features = dict.fromkeys(("pitch_hz", "pitch_range", "level", "rate", "pauses"), 1.0)
     with ScoreStore.open(path) as scores:
-        # Another version has judged one turn so far; the one before it stays beside it.
         scores.put("prosody", "2", turns[0], Scored(features))
-    with RunReader.open(path) as run, ScoreReader.open(path) as read:
-        found = cue_sensitivity(run, read)
-    assert found.measures["prosody"].estimate.reason == "only 1 of 48 replies have scores of prosody"
+        assert estimate() == first
+        for turn in turns[1:]:
+            scores.put("prosody", "2", turn, Scored(features))
+    assert estimate() != first  # which finds no two alike replies apart
 
 
 def test_a_measure_with_too_few_scores_draws_no_conclusion(tmp_path: Path) -> None:
