@@ -181,7 +181,7 @@ def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None
     assert found.overall.estimate.value == pytest.approx(pitch / words, rel=0.1), "12 pairs are drawn of each"
 
 
-def test_one_version_of_a_judge_counts_the_last_that_is_complete(tmp_path: Path) -> None:
+def test_a_version_of_a_judge_that_is_not_complete_does_not_count(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", deaf)
     with RunReader.open(path) as run:
         turns = [turn.turn_id for turn in run.turns() if turn.captured]
@@ -191,14 +191,11 @@ def test_one_version_of_a_judge_counts_the_last_that_is_complete(tmp_path: Path)
             return cue_sensitivity(run, read).measures["prosody"].estimate
 
     first = estimate()
-    assert first.value is not None
+    assert first.n == 8
     features = dict.fromkeys(("pitch_hz", "pitch_range", "level", "rate", "pauses"), 1.0)
     with ScoreStore.open(path) as scores:
         scores.put("prosody", "2", turns[0], Scored(features))
-        assert estimate() == first
-        for turn in turns[1:]:
-            scores.put("prosody", "2", turn, Scored(features))
-    assert estimate() != first  # which finds no two alike replies apart
+    assert estimate() == first
 
 
 def test_a_measure_with_too_few_scores_draws_no_conclusion(tmp_path: Path) -> None:
