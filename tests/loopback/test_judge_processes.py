@@ -46,14 +46,11 @@ def scores(run: Path) -> dict[tuple[str, str], object]:
         return {(row.judge, row.turn_id): (row.status, row.values, row.detail) for row in stored.read()}
 
 
-def children() -> list[int]:
-    """Return the processes of judges that this process has."""
-    listed = subprocess.run(
-        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(os.getpid())],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def children(parent: int | None = None) -> list[int]:
+    """Return the processes of judges that a process has, by default this one."""
+    of = str(os.getpid() if parent is None else parent)
+    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", of]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if "judge_process" in line]
 
 
@@ -119,16 +116,8 @@ def test_the_block_ends_a_process_that_hangs() -> None:
 def test_ctrl_c_ends_a_scoring_and_its_processes(run: Path) -> None:
     command = [sys.executable, "-m", "live_eval", "score", str(run), "--again", "--jobs", "2"]
     scoring = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    workers = Path(f"/proc/{scoring.pid}/task")
-
-    def started() -> list[int]:
-        found: list[int] = []
-        for task in workers.iterdir():
-            found += map(int, (task / "children").read_text().split())
-        return found
-
-    until(started)
-    stopped = started()
+    until(lambda: children(scoring.pid))
+    stopped = children(scoring.pid)
     for worker in stopped:
         os.kill(worker, signal.SIGSTOP)  # none answers any more
     scoring.send_signal(signal.SIGINT)
