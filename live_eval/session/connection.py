@@ -73,6 +73,7 @@ class Connection:
         clock: The session's clock.
         connect_s: Seconds to wait for a connection.
         timeline: To which everything is reported that happens.
+        loaded: The first of these connections, if it was made before.
     """
 
     def __init__(
@@ -82,9 +83,11 @@ class Connection:
         clock: Clock,
         connect_s: float,
         timeline: Timeline,
+        loaded: Transport | None = None,
     ) -> None:
         self._dialect = dialect
         self._new_transport = transport
+        self._loaded = loaded
         self._first: Transport | None = None
         self._used: list[Transport] = []  # in the turn under way
         self._reopening = False  # the dialect may keep frames until its new connection takes them
@@ -137,7 +140,7 @@ class Connection:
         Raises:
             ConnectError: It could not be opened.
         """
-        self._first = transport = self._new_transport(self._clock)
+        self._first = transport = self._loaded or self._new_transport(self._clock)
         self._transport, self._used = transport, [transport]
         await transport.connect(dial, self._connect_s)
         self._use(transport)

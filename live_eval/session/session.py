@@ -217,8 +217,9 @@ class Session:
         if self._around is not None:
             speaker = self._surroundings = self._around(speaker)
         timeline = self._timeline = Timeline(self._wire, self._new_state, listens=speaker.listens)
+        loaded, self._loaded = self._loaded, None
         self._connection = Connection(
-            self._dialect, self._next_transport, clock, self._limits.connect_s, timeline
+            self._dialect, self._new_transport, clock, self._limits.connect_s, timeline, loaded
         )
         sent = None
         try:
@@ -259,10 +260,6 @@ class Session:
                 self._loaded = self._new_transport(self._clock)
                 if isinstance(self._loaded, LoadsAhead):
                     await self._loaded.load(self._dialect.dial())
-
-    def _next_transport(self, clock: Clock) -> Transport:
-        transport, self._loaded = self._loaded, None
-        return transport or self._new_transport(clock)
 
     @property
     def failure(self) -> Failure | None:

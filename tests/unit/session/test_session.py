@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+import gc
+import weakref
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -96,6 +98,13 @@ class ToyDialect:
 
 Heard = list[tuple[int, Message]]
 Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
 
 
 async def ears(peer: MemoryPeer, heard: Heard) -> None:
@@ -244,6 +253,23 @@ async def test_a_pause_of_the_process_does_no_harm_while_the_user_speaks() -> No
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert timed == {-1: False, 10: True, 200: False, 700: False, 800: True, 1_200: True}
+
+
+async def test_a_session_that_is_over_leaves_nothing_to_the_collector_of_garbage(
+    uncollected: None,
+) -> None:
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    heard: Heard = []
+    session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard))]
+    await session.hold(TURN)
+    gone = weakref.ref(session)
+    del session
+    assert gone() is None
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def committed(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
