@@ -131,6 +131,7 @@ class OutageGate:
         self._under_way: list[int] = []  # when the sessions were dialled whose attempt has not ended
         self._reached_ns: int | None = clock.now_ns() if reached else None  # dialled then, or later
         self._missed: list[int] = []  # when the sessions were dialled that failed in a row
+        self._suspected_ns = 0  # when these were enough for an outage
         self._refusal: Failure | None = None  # why the last of them failed
         self._outage: Outage | None = None
         self._last: Outage | None = None  # of those that are over
@@ -190,6 +191,8 @@ class OutageGate:
         """
         if entered_ns in self._under_way:
             self._under_way.remove(entered_ns)
+        if failure is None:  # it was alive to its end: the close of its connection, just now
+            heard_ns = self._clock.now_ns()
         if heard_ns is not None:
             self._take_heard(heard_ns)
         probe = entered_ns == self._probe_ns
@@ -245,6 +248,8 @@ class OutageGate:
         if not self._watches or self.opened_since(entered_ns + 1):
             return self._doubt
         self._missed = sorted([*self._missed, entered_ns])
+        if len(self._missed) == MISSES_OF_OUTAGE:
+            self._suspected_ns = self._clock.now_ns()
         self._refusal = failure
         self._begin_outage()
         return Contact.DOUBT if self._outage is None else Contact.OUTAGE
@@ -264,8 +269,8 @@ class OutageGate:
 
     @property
     def _maybe_alive(self) -> bool:
-        """Whether a session that may be alive shows that others are refused because of the load."""
-        return self._counts_refusals and any(at_ns < self._missed[-1] for at_ns in self._under_way)
+        """Whether a session under way when the outage was suspected may show that the endpoint is there."""
+        return self._counts_refusals and any(at_ns <= self._suspected_ns for at_ns in self._under_way)
 
     def _take_lost(self, entered_ns: int) -> Contact:
         if self._outage is not None or (self._last is not None and entered_ns < self._last.began_ns):

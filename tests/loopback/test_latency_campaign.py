@@ -176,7 +176,7 @@ async def test_an_open_loop_keeps_when_each_session_was_due(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("arrivals", ["constant:20", pytest.param("closed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("arrivals", ["constant:20", "closed"])
 async def test_an_endpoint_that_sheds_load_fails_turns_and_moves_no_start(
     manifest: Path, tmp_path: Path, arrivals: str
 ) -> None:

@@ -206,6 +206,32 @@ async def test_refusals_count_while_a_session_is_alive() -> None:
     assert not endpoint.said
 
 
+async def test_refusals_count_while_a_session_is_alive_that_was_dialled_after_them() -> None:
+    endpoint = Endpoint(lambda _: False)
+    gate = OutageGate(
+        endpoint.clock, Backoff(0), 600, reached=True, announce=endpoint._announce, counts_refusals=True
+    )
+    refused, alive_ns = [], 0
+    for at_s in (1, 2, 3, 4):
+        await endpoint.clock.sleep_until(at_s * S)
+        entered_ns = await gate.enter()
+        assert entered_ns is not None
+        alive_ns = entered_ns
+        refused.append(entered_ns)
+    for entered_ns in refused[:3]:
+        assert gate.report(entered_ns, REFUSED) is Contact.DOUBT
+    assert gate.report(alive_ns, None, ready=True) is Contact.NO_DOUBT
+    assert not endpoint.said
+
+
+async def test_a_session_that_was_captured_was_alive_to_its_end() -> None:
+    endpoint = Endpoint(lambda _: False)
+    gate, alive_ns = await under_load(endpoint)
+    assert gate.report(alive_ns, None, ready=True, heard_ns=S // 2) is Contact.NO_DOUBT
+    assert gate.opened_since(3 * S)
+    assert not endpoint.said
+
+
 async def test_refusals_after_the_last_sign_of_life_are_an_outage() -> None:
     endpoint = Endpoint(lambda _: False)
     gate, alive_ns = await under_load(endpoint)
