@@ -115,9 +115,10 @@ class RunReader:
         self.path = path
         """The run's folder."""
         self._audio = path / AUDIO_FOLDER
+        self._file_name = str(path / RUN_FILE)
         self._db = db
         self._lost: dict[str, str] | None = None
-        with encoding.decoding(f"{path / RUN_FILE}: the run's own row"):
+        with encoding.decoding(f"{self._file_name}: the run's own row"):
             row = self._fetch("SELECT * FROM run")[0]
             self.manifest: Mapping[str, Any] = encoding.mapping(row["manifest"])
             """What the run is: versions, run file, endpoint settings, seed, machine."""
@@ -342,7 +343,7 @@ class RunReader:
         return rows[0]
 
     def _fetch(self, query: str, *values: str | int) -> list[sqlite3.Row]:
-        with encoding.decoding(f"{self.path / RUN_FILE}"):
+        with encoding.decoding(self._file_name):
             return self._db.execute(query, values).fetchall()
 
     def _file(self, name: str | None) -> Path | None:

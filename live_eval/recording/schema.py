@@ -478,22 +478,30 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 
     Known secrets are taken out of it here, too: runs recorded by earlier versions may hold them.
     """
-    columns = _columns(tuple(name for name, *_ in cursor.description))
-    for (name, kinds), value in zip(columns, values, strict=True):
-        if kinds is not None and not isinstance(value, kinds):
-            raise sqlite3.DataError(
-                f"column {name}: expected {kinds[0].__name__}, "
-                f"found {type(value).__name__} {str(value)[:40]!r}"
-            )
-    if SECRETS.suspects("\n".join([value for value in values if isinstance(value, str)])):
-        values = tuple(without_secrets(name, value) for (name, _), value in zip(columns, values, strict=True))
+    names, texts, wrong = _columns(cursor.description, tuple(map(type, values)))
+    if wrong is not None:
+        raise sqlite3.DataError(
+            f"column {names[wrong]}: expected {_declared()[names[wrong]][0].__name__}, "
+            f"found {type(values[wrong]).__name__} {str(values[wrong])[:40]!r}"
+        )
+    if SECRETS.suspects("\n".join([values[at] for at in texts])):
+        values = tuple(without_secrets(name, value) for name, value in zip(names, values, strict=True))
     return sqlite3.Row(cursor, values)
 
 
 @functools.lru_cache(maxsize=256)
-def _columns(names: tuple[str, ...]) -> tuple[tuple[str, tuple[type, ...] | None], ...]:
-    """Return columns with their declared types, None for what is not a column of ours."""
-    return tuple((name, _declared().get(name)) for name in names)
+def _columns(
+    description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
+) -> tuple[tuple[str, ...], tuple[int, ...], int | None]:
+    """Return the names of a row's columns, which are text, and the first whose type is not the declared one.
+
+    Args:
+        description: The cursor's; the rows of a query share it.
+        types: Those of the row's values.
+    """
+    names = tuple(name for name, *_ in description)
+    wrong = [at for at, name in enumerate(names) if types[at] not in _declared().get(name, types)]
+    return names, tuple(at for at, kind in enumerate(types) if kind is str), wrong[0] if wrong else None
 
 
 @functools.cache

@@ -97,6 +97,7 @@ class ScoreReader:
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
         self.path = path
         """The run's folder."""
+        self._file = str(path / SCORES_FILE)
         self._db = db
 
     @classmethod
@@ -169,7 +170,7 @@ class ScoreReader:
         for row in self._rows("SELECT * FROM scores ORDER BY id"):
             if judges is None or row["judge"] in judges:
                 with encoding.decoding(
-                    f"{self.path / SCORES_FILE}: the score of {row['judge']} for turn {row['turn_id']!r}"
+                    f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"
                 ):
                     score = ScoreRow(
                         judge=row["judge"],
@@ -192,7 +193,7 @@ class ScoreReader:
         rows = self._rows("SELECT * FROM audits ORDER BY wall_ns, judge, version")
         audits = []
         for row in rows:
-            with encoding.decoding(f"{self.path / SCORES_FILE}: the audit of {row['judge']}"):
+            with encoding.decoding(f"{self._file}: the audit of {row['judge']}"):
                 report = encoding.mapping(row["report"])
             audits.append(StoredAudit(row["judge"], row["version"], row["wall_ns"], report))
         return audits
@@ -204,11 +205,11 @@ class ScoreReader:
             question: A hash of everything the model was sent.
         """
         rows = self._rows("SELECT answer FROM answers WHERE question = ?", (question,))
-        with encoding.decoding(f"{self.path / SCORES_FILE}: an answer of a model"):
+        with encoding.decoding(f"{self._file}: an answer of a model"):
             return encoding.mapping(rows[0]["answer"]) if rows else None
 
     def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[sqlite3.Row]:
-        with encoding.decoding(f"{self.path / SCORES_FILE}"):
+        with encoding.decoding(self._file):
             return [] if self._db is None else self._db.execute(query, values).fetchall()
 
 
