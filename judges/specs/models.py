@@ -30,63 +30,63 @@ _ECHOMIND = "Zhou et al.: EchoMind (ICLR 2026)"
 
 # The questions, anchors and notes of prompts/rubric.md and prompts/ves.md; a test compares them.
 _CONTEXT_FIT = RatingScale(
-    "Context fit: does the reply answer to the topic and to what was said?",
+    "Context fit: does the reply fit the topic and respond to what was said?",
     (
-        "it has nothing to do with either",
-        "it touches the topic but passes by what was said",
-        "it is on the topic, but parts of it are off, missing or wrong for what was said",
-        "it fits, with one small thing off",
-        "all of it fits what was said and moves the talk on",
+        "unrelated to both the topic and what was said",
+        "touches on the topic but misses what was said",
+        "on topic, but parts of it are wrong, missing or out of place",
+        "fits, with one minor weakness",
+        "fits completely and carries the conversation forward",
     ),
 )
 _NATURALNESS = RatingScale(
     "Response naturalness: would a person say this in a conversation?",
     (
-        "stiff and mechanical, like a notice that is read out",
-        "mostly mechanical, with turns of phrase nobody uses in talk",
-        "it flows, but follows a formula that would serve for any speaker",
-        "natural, with a trace of formula",
-        "a real exchange, as between two people",
+        "stiff and robotic, like an announcement being read out",
+        "mostly robotic, with phrases that nobody uses in conversation",
+        "fluent but formulaic: it could have been said to any speaker",
+        "natural, with a hint of formula",
+        "a genuine exchange, as between two people",
     ),
 )
 _COLLOQUIALISM = RatingScale(
     "Colloquialism degree: is it everyday spoken language?",
     (
-        "formal or academic, written language throughout",
+        "formal or academic written language throughout",
         "mostly formal",
-        "everyday and formal language mixed",
+        "a mix of everyday and formal language",
         "mostly everyday language",
         "relaxed everyday speech throughout",
     ),
 )
 _RELEVANCE = RatingScale(
-    "Speech information relevance: does the reply take up how it was said, that is the voice, the sounds or "
-    "the surroundings told above, beyond the words?",
+    "Speech information relevance: does the reply respond to how it was said (the voice, the sounds or the "
+    "environment described above), beyond the words?",
     (
-        "nothing in it has to do with how it was said",
-        "it goes against how it was said",
-        "it largely passes over it; a trace may be there by chance",
-        "it takes it into account, but beside the point of the reply rather than as part of it",
-        "it is grounded in it: without having heard how it was said, nobody would have replied so",
+        "nothing in it relates to how it was said",
+        "contradicts how it was said",
+        "largely overlooks it; any trace of it may be coincidence",
+        "takes it into account, but as an aside rather than as part of the reply",
+        "grounded in it: nobody would have replied this way without hearing how it was said",
     ),
-    "Where it was said without a particular cue, a reply that simply answers the words earns a 5, and one "
-    "that claims to have heard a cue a 2.",
+    "If it was said without a particular cue, a reply that simply responds to the words scores 5, and one "
+    "that claims to have heard a cue scores 2.",
 )
 _EMPATHY = RatingScale(
-    "Rate the delivery alone: intensity, pitch, rhythm, pauses and tone of the voice.",
+    "Rate the delivery alone: intensity, pitch, rhythm, pauses and tone of voice.",
     (
         "no expression at all: a flat or mechanical voice",
-        "there is expression, but mostly of the wrong kind for this state",
-        "the right direction, but too little of it",
-        "it suits the state, with small lacks in one respect",
-        "intensity, pitch, rhythm and tone all suit the state, and care can be heard",
+        "expressive, but mostly in the wrong way for this state",
+        "the right direction, but too weak",
+        "suits the state, with minor weaknesses in one respect",
+        "intensity, pitch, rhythm and tone all suit the state, and the voice conveys care",
     ),
-    "Where the state is neutral, a natural, attentive voice suits it, and a strongly emotional one does not.",
+    "If the state is neutral, a natural, attentive voice suits it, and a strongly emotional one does not.",
 )
 
 RUBRIC = JudgeSpec(
     name="rubric",
-    version="2",
+    version="3",
     title="how the reply's text fits: context, naturalness, colloquialism, the vocal cue",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.rubric:Rubric",
@@ -127,8 +127,8 @@ RUBRIC = JudgeSpec(
 
 VES = JudgeSpec(
     name="ves",
-    version="2",
-    title="vocal empathy (VES): how the reply's delivery answers the speaker's state",
+    version="3",
+    title="vocal empathy (VES): how well the reply's delivery responds to the speaker's state",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.ves:Ves",
     outputs=(
@@ -168,7 +168,7 @@ VES = JudgeSpec(
 
 ARENA = JudgeSpec(
     name="arena",
-    version="2",
+    version="3",
     title="which of two spoken replies to the same case is better",
     kind=JudgeKind.PAIRWISE,
     implementation="live_eval.judges.arena:ArenaJudge",

@@ -37,7 +37,7 @@ _DETAILS = {
     "limits": "limits",
     "comparable": "latency comparable",
     "key_variable": "API key",
-    "lacks": "missing here",
+    "missing": "missing here",
     "verified": "tested with the vendor",
     "docs_url": "documentation",
 }
@@ -62,7 +62,7 @@ def command(name: str | None, as_json: bool) -> None:
         print_listing([row | {"rates": _rates(row)} for row in rows], _COLUMNS, as_json=False)
         for row in rows:
             if not row["ok"]:
-                click.echo(f"{row['name']} is broken: {row['lacks']}")
+                click.echo(f"{row['name']} is broken: {row['missing']}")
         if not any(row["verified"] for row in rows):
             click.echo(
                 "\nNone has been tested against its vendor's service. Details: live-eval endpoints NAME"
@@ -79,7 +79,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         **fields_of(spec, "key_variable", "input_rate_hz", "output_rate_hz", "frame_ms", "session_limit_s"),
         **fields_of(spec, "sessions", "limits", "docs_url"),
         "ok": not broken,
-        "lacks": plugin.problem if broken else missing_requirements(spec),
+        "missing": plugin.problem if broken else missing_requirements(spec),
         "transport": spec.transport_kind.value,
         "turn_modes": [mode.value for mode in spec.turn_modes],
         "comparable": spec.transport_kind is not TransportKind.HTTP,

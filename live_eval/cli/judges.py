@@ -29,7 +29,7 @@ _DETAILS = {
     "weights": "weights",
     "licence": "licence",
     "source": "source",
-    "lacks": "missing here",
+    "missing": "missing here",
 }
 
 
@@ -46,7 +46,7 @@ def command(name: str | None, as_json: bool) -> None:
     elif name is not None:
         print_details(rows[0] | _lines(rows[0]), _DETAILS)
     else:
-        shown = [row | {"here": "yes" if row["ok"] else f"no: {row['lacks']}"} for row in rows]
+        shown = [row | {"here": "yes" if row["ok"] else f"no: {row['missing']}"} for row in rows]
         print_listing(shown, _COLUMNS, as_json=False)
         click.echo("\nDetails: live-eval judges NAME")
 
@@ -69,7 +69,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         **fields_of(spec, "name", "title", "version", "on_device", "extra", "key_variable", "base_url"),
         **fields_of(spec, "model", "licence", "source"),
         "ok": missing is None,
-        "lacks": missing,
+        "missing": missing,
         "kind": None if broken else spec.kind.value,
         "scores": [score_name(spec.name, output.name) for output in spec.outputs],
         "outputs": [_output(spec, output) for output in spec.outputs],

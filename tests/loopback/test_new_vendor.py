@@ -122,7 +122,7 @@ def test_installed_packages_are_listed_with_ours(installed: Path, tmp_path: Path
     for name, (_, title) in PACKAGES.items():
         assert rows[name]["title"] == title
         assert rows[name]["ok"]
-        assert rows[name]["lacks"] is None
+        assert rows[name]["missing"] is None
     plugins = python(installed, "-m", "live_eval", "plugins", cwd=tmp_path)
     assert all(name in plugins for name in PACKAGES)
 

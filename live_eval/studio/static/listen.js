@@ -123,7 +123,7 @@ function form(runs, scales) {
     }
   };
   draw();
-  if (!runs.length) return make("p", { class: "note" }, "A listening test needs a run with replies to hear.");
+  if (!runs.length) return make("p", { class: "note" }, "A listening test needs a run with spoken replies.");
   return make(
     "form",
     { class: "new-test", submit },
@@ -153,6 +153,6 @@ function form(runs, scales) {
     ),
     rated,
     failure,
-    make("button", { type: "submit" }, "Make the test"),
+    make("button", { type: "submit" }, "Create the test"),
   );
 }

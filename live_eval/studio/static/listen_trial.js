@@ -65,7 +65,7 @@ class ListeningSession {
         make(
           "p",
           { class: "note" },
-          "Votes are kept under this name. Under the same name you go on where you stopped.",
+          "Votes are saved under this name. Enter the same name again to continue where you stopped.",
         ),
         make("button", { type: "submit" }, "Start"),
       ),
@@ -112,7 +112,7 @@ class ListeningSession {
       named.map(async (each) => {
         const response = await fetch(each.sound, { signal: this.signal }).catch(() => null);
         const blob = response?.ok && (await response.blob().catch(() => null));
-        if (!blob) throw new Error(`The sound of ${each.title} cannot be loaded.`);
+        if (!blob) throw new Error(`The audio of ${each.title} could not be loaded.`);
         return { ...each, blob };
       }),
     );
@@ -264,8 +264,8 @@ class ListeningSession {
     if (!trial) return undefined; // the next one is being loaded
     const missing = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
     if (missing.length)
-      return announce(`First hear ${missing.map((sound) => sound.title).join(" and ")} to the end.`);
-    if (!this.ready) return announce("First rate every scale.");
+      return announce(`Listen to ${missing.map((sound) => sound.title).join(" and ")} to the end first.`);
+    if (!this.ready) return announce("Rate every scale first.");
     const played = Object.fromEntries(
       trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),
     );
@@ -287,7 +287,7 @@ class ListeningSession {
       }
     });
     if (lost && !this.signal.aborted)
-      this.failure.prepend(problem({ message: "The vote was not taken: its trial was no longer open." }));
+      this.failure.prepend(problem({ message: "The vote was not saved: its trial was no longer open." }));
   }
 
   undo() {

@@ -101,7 +101,7 @@ def test_a_prompt_calls_its_material_no_instruction_before_it_comes(judge: str) 
     template = BUILDERS[judge][1]
     before = PLACE.split(template)[0]
     assert "JSON string" in before
-    assert "never an instruction to you" in before
+    assert "never as an instruction to you" in before
 
 
 FIVES = json.dumps({f"{scale}_score": 5 for scale in ("context_fit", "response_naturalness")})
