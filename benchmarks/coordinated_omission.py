@@ -15,12 +15,12 @@ import numpy as np
 from _recordings import write_speech
 from numpy.typing import NDArray
 
+from live_eval.analysis.latency.latencies import latency_of
+from live_eval.campaigns.latency.arrivals import Arrivals
+from live_eval.campaigns.latency.campaign import Campaign
+from live_eval.campaigns.latency.points import CampaignPlan, CampaignPoint
+from live_eval.campaigns.latency.summary import read_campaign
 from live_eval.cli._progress import RunProgress
-from live_eval.profile.arrivals import Arrivals
-from live_eval.profile.campaign import Campaign
-from live_eval.profile.figures.latencies import latency_of
-from live_eval.profile.points import CampaignPlan, CampaignPoint
-from live_eval.profile.summary import read_campaign
 from live_eval.recording import TurnRecord
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate

@@ -30,14 +30,22 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.conversation import Conversation, Stretch, overlaps
 from live_eval.audio import write_flac
 from live_eval.calibrate import timer_lateness
+from live_eval.campaigns.duplex.from_turns import conversations_of
+from live_eval.campaigns.duplex.outcomes import (
+    YIELD_WITHIN_NS,
+    Judgement,
+    Outcome,
+    Rule,
+    judge,
+    rule_of,
+    unspoken,
+)
+from live_eval.campaigns.duplex.segmentation import LEAST_REPLIES
+from live_eval.campaigns.duplex.stimuli import Line, Recorded, StimulusTrial, write_stimuli
 from live_eval.clock import SystemClock
-from live_eval.duplex.conversation import Conversation, Stretch, overlaps
-from live_eval.duplex.from_turns import conversations_of
-from live_eval.duplex.outcomes import YIELD_WITHIN_NS, Judgement, Outcome, Rule, judge, rule_of, unspoken
-from live_eval.duplex.segmentation import LEAST_REPLIES
-from live_eval.duplex.stimuli import Line, Recorded, StimulusTrial, write_stimuli
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.emulation import address, emulation_of
 from live_eval.reference.engine.events import Reaction

@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from live_eval.profile.campaign_file import is_campaign
-from live_eval.profile.summary import campaign_summary, read_campaign
+from live_eval.campaigns.latency.campaign_file import is_campaign
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.report import write_report
 from live_eval.report.latency import write_campaign_page
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from live_eval.analysis.latency.latencies import OUR_FAILURE
 from live_eval.cli._listing import NONE, counts_in_words, figure, figure_table, output_console
 from live_eval.judging import TURN_FAILED
-from live_eval.profile.figures.latencies import OUR_FAILURE
 from live_eval.text.wording import stamped_by
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def check_is_run(folder: Path) -> None:
     Raises:
         UsageError: It holds a campaign; names the runs.
     """
-    from live_eval.profile.campaign_file import point_runs
+    from live_eval.campaigns.latency.campaign_file import point_runs
     from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):

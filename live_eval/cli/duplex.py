@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
+from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.campaigns.duplex.probes import OWN, PROBES
+from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli import FAILED, INTERRUPTED, _options
 from live_eval.cli._duplex import print_comparison, print_duplex
 from live_eval.cli._flags import overlay, table_options
 from live_eval.cli._listing import print_listing
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._recipients import print_key
-from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
-from live_eval.duplex.probes import OWN, PROBES
-from live_eval.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import UsageError
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 
 import click
 
+from live_eval.campaigns.latency.arrivals import Arrivals
+from live_eval.campaigns.latency.assertions import CheckedAssertion, check_campaign, parse_assertion
+from live_eval.campaigns.latency.campaign import Campaign, CampaignOutcome
+from live_eval.campaigns.latency.points import CampaignPlan, CampaignPoint, SessionKind
+from live_eval.campaigns.latency.summary import CampaignRecord, campaign_summary, read_campaign
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
 from live_eval.cli._flags import overlay, parse_pairs, table_options
 from live_eval.cli._latency import print_campaign
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._recipients import print_key
 from live_eval.errors import UsageError
-from live_eval.profile.arrivals import Arrivals
-from live_eval.profile.assertions import CheckedAssertion, check_campaign, parse_assertion
-from live_eval.profile.campaign import Campaign, CampaignOutcome
-from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
-from live_eval.profile.summary import CampaignRecord, campaign_summary, read_campaign
 from live_eval.run.run_file import validate
 from live_eval.run.stop_signals import StopSignals
 from live_eval.scoring.llm.budget import Price

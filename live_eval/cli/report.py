@@ -74,7 +74,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
     Raises:
         UsageError: Another format or another place is asked for.
     """
-    from live_eval.profile.summary import campaign_summary, read_campaign
+    from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
     from live_eval.report.latency import CAMPAIGN_PAGE, write_campaign_page
 
     if form not in (None, "html") or output is not None:
@@ -92,7 +92,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
     Raises:
         UsageError: Another format or another place is asked for, or there are more than two.
     """
-    from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
+    from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
     from live_eval.report.duplex import DUPLEX_PAGE, write_comparison_page, write_duplex_page
 
     one = len(folders) == 1

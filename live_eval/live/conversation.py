@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.analysis.latency.waterfall import waterfall_of
 from live_eval.clock import Clock, SystemClock
 from live_eval.dialect import InputTranscript, ReplyText, StreamText
 from live_eval.errors import FailureKind, LiveEvalError, StoreError
@@ -45,7 +46,6 @@ from live_eval.live.updates import (
     Update,
     Xruns,
 )
-from live_eval.profile.figures.waterfall import waterfall_of
 from live_eval.recording import RunWriter
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord
 from live_eval.registry import load as load_object

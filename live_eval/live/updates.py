@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from live_eval.profile.figures.waterfall import REPLY_PARTS
+from live_eval.analysis.latency.waterfall import REPLY_PARTS
 from live_eval.recording import TurnRecord
 from live_eval.types import Failure
 

@@ -75,7 +75,7 @@ CAMPAIGN_FORMS = {
         re.compile(r"manifest\.jsonl"),
     ),
 }
-"""What campaigns make to play, by folder: `profile.inputs` the one, `duplex.stimuli` the other."""
+"""Recordings that campaigns make, by folder: by `campaigns.latency.inputs` and `campaigns.duplex.stimuli`."""
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:

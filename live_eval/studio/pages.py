@@ -16,9 +16,9 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.duplex.summary import duplex_summary, read_duplex
+from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.errors import UsageError
-from live_eval.profile.summary import campaign_summary, read_campaign
 from live_eval.report import write_report
 from live_eval.report.duplex import DUPLEX_PAGE, write_duplex_page
 from live_eval.report.duplex.sounds import SOUNDS

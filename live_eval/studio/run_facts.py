@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from live_eval.campaigns.latency.campaign_file import read_campaign_file
 from live_eval.errors import SchemaVersionError, StoreError
-from live_eval.profile.campaign_file import read_campaign_file
 from live_eval.recording import RunReader, is_being_written, part_of, text_of
 from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
 from live_eval.studio.library import ListedFolder

@@ -10,8 +10,8 @@ from aiohttp import web
 
 from live_eval.analysis.summary import summarise
 from live_eval.analysis.task_levels import relate_levels
-from live_eval.duplex.summary import duplex_summary, read_duplex
-from live_eval.profile.summary import campaign_summary, read_campaign
+from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.studio.answers import answer
 from live_eval.studio.library import Library

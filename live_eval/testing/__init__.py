@@ -1,9 +1,8 @@
-"""Test tools: a fake clock, in-memory connections, conformance suites, durations to compare."""
+"""Test tools: a fake clock, in-memory connections, conformance suites."""
 
 from live_eval.cassettes import Cassette, read_cassette
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.dialects import ConformanceError, check_dialect, play_cassette
-from live_eval.testing.durations import Duration, ms
 from live_eval.testing.judges import check_judge
 from live_eval.testing.situations import Situation, situations_in
 from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
@@ -11,7 +10,6 @@ from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memor
 __all__ = [
     "Cassette",
     "ConformanceError",
-    "Duration",
     "FakeClock",
     "Link",
     "MemoryPeer",
@@ -20,7 +18,6 @@ __all__ = [
     "check_dialect",
     "check_judge",
     "memory_pair",
-    "ms",
     "play_cassette",
     "read_cassette",
     "situations_in",

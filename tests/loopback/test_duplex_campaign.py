@@ -13,10 +13,10 @@ import pytest_asyncio
 import soundfile
 from click.testing import CliRunner
 
+from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
+from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION
+from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli.duplex import command
-from live_eval.duplex.campaign import DuplexCampaign, DuplexOutcome, DuplexPlan
-from live_eval.duplex.stimuli import STIMULI_VERSION
-from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import StoreError, UsageError
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
@@ -238,7 +238,7 @@ async def test_a_run_with_missing_turns_does_not_end(
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:
         return replace(await play(*args, **kwargs), missing=1)
 
-    monkeypatch.setattr("live_eval.duplex.campaign.play", forgetful)
+    monkeypatch.setattr("live_eval.campaigns.duplex.campaign.play", forgetful)
     ended = await held(f"{endpoint}?stop_ms=100&reply_ms=2000", manifest, tmp_path / "c")
     assert ended.stopped == "1 turn not recorded"
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(tmp_path / "c")))

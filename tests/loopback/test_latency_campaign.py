@@ -24,14 +24,14 @@ from click.testing import CliRunner
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
+from live_eval.campaigns.latency.arrivals import Arrivals
+from live_eval.campaigns.latency.campaign import Campaign, CampaignOutcome
+from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE
+from live_eval.campaigns.latency.points import CampaignPlan, CampaignPoint, SessionKind
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
 from live_eval.cli import FAILED
 from live_eval.cli.latency import command
 from live_eval.errors import FailureKind, StoreError, UsageError
-from live_eval.profile.arrivals import Arrivals
-from live_eval.profile.campaign import Campaign, CampaignOutcome
-from live_eval.profile.campaign_file import CAMPAIGN_FILE
-from live_eval.profile.points import CampaignPlan, CampaignPoint, SessionKind
-from live_eval.profile.summary import campaign_summary, read_campaign, summary_schema
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.calibrations import FILE_VARIABLE, KeptCalibration, keep
 from live_eval.reference.engine.signals import calibration_speech
@@ -296,7 +296,7 @@ async def test_an_endpoint_that_sends_only_silence_has_no_audible_reply(
 def test_the_command_prints_figures_and_checks_assertions(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, status: int
 ) -> None:
-    monkeypatch.setattr("live_eval.profile.summary.available", lambda: "no recogniser in this test")
+    monkeypatch.setattr("live_eval.campaigns.latency.summary.available", lambda: "no recogniser in this test")
     monkeypatch.setenv(FILE_VARIABLE, str(tmp_path / "calibrations.json"))
     for processes in range(3):
         keep(CALIBRATION.model_copy(update={"processes": processes}))
@@ -376,9 +376,9 @@ def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(tmp_path: Path
 async def test_a_load_that_cannot_be_held_stops_the_campaign_in_mid_point(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_eval.profile.watch.LAG_BOUND_NS", -1)
-    monkeypatch.setattr("live_eval.profile.watch._LEAST_TURNS", 2)
-    monkeypatch.setattr("live_eval.profile.watch._LEAST_LATE_SECONDS", 1)
+    monkeypatch.setattr("live_eval.campaigns.latency.watch.LAG_BOUND_NS", -1)
+    monkeypatch.setattr("live_eval.campaigns.latency.watch._LEAST_TURNS", 2)
+    monkeypatch.setattr("live_eval.campaigns.latency.watch._LEAST_LATE_SECONDS", 1)
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     outcome = await held(tmp_path / "c", config=settings, turns=50, concurrency=(1, 2))
     assert "this machine cannot hold 1 session at a time" in outcome.stopped
@@ -479,7 +479,7 @@ async def test_a_point_with_missing_turns_does_not_end(
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     plan: dict[str, Any] = {"config": settings, "turns": 2, "concurrency": (1, 2)}
     with monkeypatch.context() as patch:
-        patch.setattr("live_eval.profile.campaign.play", forgetful)
+        patch.setattr("live_eval.campaigns.latency.campaign.play", forgetful)
         outcome = await held(tmp_path / "c", **plan)
     assert outcome.stopped == "1 turn of c1 not recorded: the campaign stops here"
     assert not json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]

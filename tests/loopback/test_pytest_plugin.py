@@ -14,7 +14,7 @@ import soundfile
 from filelock import FileLock
 from websockets.asyncio.server import ServerConnection, serve
 
-from live_eval.profile.endpoint_tester import EndpointTester
+from live_eval.pytest_plugin.endpoint_tester import EndpointTester
 from live_eval.recording import RunReader
 from live_eval.reference.engine.signals import calibration_speech
 from tests.support.documentation import DOCS, blocks
@@ -29,7 +29,7 @@ METADATA = (
 )
 FAILING = """
 import asyncio
-from live_eval.testing import ms
+from live_eval.pytest_plugin import ms
 
 def test_too_slow(live_eval):
     assert live_eval.play("question.flac").voice_to_voice < ms(50)

@@ -11,9 +11,9 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.conversation import Conversation
 from live_eval.audio import read_audio
-from live_eval.duplex.conversation import Conversation
-from live_eval.duplex.from_turns import both_sides_of, conversation_of, heard_sounds
+from live_eval.campaigns.duplex.from_turns import both_sides_of, conversation_of, heard_sounds
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.settings import Cadence

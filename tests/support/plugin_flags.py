@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from live_eval.profile import pytest_plugin
+from live_eval.pytest_plugin import plugin
 
 
 def plugin_flags() -> set[str]:
     """Return the flags in the plugin's source: pytest itself knows them only once it has begun."""
-    return set(re.findall(r'"(--live-eval-[a-z-]+)"', Path(pytest_plugin.__file__).read_text("utf-8")))
+    return set(re.findall(r'"(--live-eval-[a-z-]+)"', Path(plugin.__file__).read_text("utf-8")))

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
-from live_eval.duplex.metrics.tau2 import TICK_NS
+from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.analysis.turn_taking.tau2 import TICK_NS
 from live_eval.types import SpeechKind
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "tau2-fixture"

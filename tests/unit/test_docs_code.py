@@ -19,13 +19,13 @@ import pytest
 import soundfile
 import yaml
 
+from live_eval.campaigns.duplex.probes import Trial, probes_for, trials_of
+from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import main
 from live_eval.cli._duplex import print_duplex
 from live_eval.cli.duplex import command as duplex_command
 from live_eval.data import load
 from live_eval.dialect import ClientSpec
-from live_eval.duplex.probes import Trial, probes_for, trials_of
-from live_eval.duplex.summary import duplex_summary, read_duplex
 from live_eval.judging import JudgeSpec, Scored
 from live_eval.recording import ScoreStore, TurnRecord
 from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
@@ -286,3 +286,13 @@ def test_every_layer_is_in_the_design() -> None:
     ]
     table = re.findall(r"^\| [\w ]+ \| (`.+?`) \|", (DOCS / "design.md").read_text("utf-8"), re.MULTILINE)
     assert [re.findall(r"`(\w+)`", row) for row in table] == layers
+
+
+def test_every_room_is_in_the_list_of_contributing() -> None:
+    rooms = {
+        path.parent.name
+        for path in (ROOT / "live_eval").glob("*/__init__.py")
+        if not path.parent.is_symlink()
+    }
+    listed = re.findall(r"^  (\w+)/ ", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    assert set(listed) == rooms

@@ -1,4 +1,4 @@
-from live_eval.testing import ms
+from live_eval.pytest_plugin import ms
 
 
 def test_it_answers_soon_enough(live_eval):

@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 from live_eval import __version__
 from live_eval.analysis.statistics import quantile
-from live_eval.duplex.campaign import CLEAN
-from live_eval.duplex.from_turns import both_sides_of
-from live_eval.duplex.outcomes import Outcome
-from live_eval.duplex.probes import PROBES
-from live_eval.duplex.summary import DuplexRecord, duplex_summary
-from live_eval.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.campaign import CLEAN
+from live_eval.campaigns.duplex.from_turns import both_sides_of
+from live_eval.campaigns.duplex.outcomes import Outcome
+from live_eval.campaigns.duplex.probes import PROBES
+from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
+from live_eval.campaigns.duplex.trials import PlayedTrial
 from live_eval.recording import RunReader
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table
@@ -79,7 +79,7 @@ def write_duplex_page(campaign: DuplexRecord, summary: Mapping[str, Any], place:
 
     Args:
         campaign: The campaign.
-        summary: Its figures, as `live_eval.duplex.summary.duplex_summary` returns them.
+        summary: Its figures, as `live_eval.campaigns.duplex.summary.duplex_summary` returns them.
         place: Another folder for the page and its sound. Then nothing is written into the campaign's, and
             there are no reports.
 
@@ -108,7 +108,7 @@ def write_comparison_page(
     Args:
         page: The page. It plays the sound in the campaigns' folders, which it links to.
         campaigns: The two campaigns.
-        comparison: Their differences, as `live_eval.duplex.summary.compare_campaigns` returns them.
+        comparison: Their differences, as `live_eval.campaigns.duplex.summary.compare_campaigns` returns them.
 
     Returns:
         The page.

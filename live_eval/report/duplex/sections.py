@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.duplex.outcomes import DURATIONS, Rule
-from live_eval.duplex.probes import PROBES
+from live_eval.campaigns.duplex.outcomes import DURATIONS, Rule
+from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.report.bars import BarChart
 from live_eval.report.duplex.charts import duration_chart, outcome_chart, timeline_legend, timelines
 from live_eval.report.duplex.sides import Side, conditions_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from live_eval.duplex.outcomes import Outcome
-from live_eval.duplex.probes import PROBES, SENTINEL
+from live_eval.campaigns.duplex.outcomes import Outcome
+from live_eval.campaigns.duplex.probes import PROBES, SENTINEL
 from live_eval.report.duplex.trials import TrialView
 from live_eval.report.tables import Cell
 

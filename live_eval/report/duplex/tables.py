@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.duplex.metrics import DEFINITIONS, SOURCES, Definition
+from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, Definition
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.duplex.sides import Side
 from live_eval.report.duplex.words import DURATION_TITLES, spelt
@@ -190,7 +190,8 @@ def metric_rows(sides: Sequence[Side], metrics: Sequence[Mapping[str, Any]]) -> 
 
     Args:
         sides: The sides.
-        metrics: For each side its figures by name, as `live_eval.duplex.metrics.Figure.as_json` returns them.
+        metrics: For each side its metrics by name, as `Figure.as_json` of `live_eval.analysis.turn_taking`
+            returns them.
     """
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():

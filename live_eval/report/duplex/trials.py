@@ -11,10 +11,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, overlaps
 from live_eval.audio.peaks import peaks
-from live_eval.duplex.conversation import AgentSpeech, Conversation, Stretch, overlaps
-from live_eval.duplex.outcomes import Rule
-from live_eval.duplex.trials import PlayedTrial
+from live_eval.campaigns.duplex.outcomes import Rule
+from live_eval.campaigns.duplex.trials import PlayedTrial
 from live_eval.report.duplex.words import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
 from live_eval.report.pages import script_json
 from live_eval.report.tables import number

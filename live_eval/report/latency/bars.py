@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from live_eval.profile.figures.waterfall import REPLY_PARTS, waterfall_of
+from live_eval.analysis.latency.waterfall import REPLY_PARTS, waterfall_of
 from live_eval.report.bars import Bar, BarChart, BarRow, Mark, bar
 from live_eval.report.charts import Axis
 from live_eval.report.latency.points import PointView, load_in_words, turn_at

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval import __version__
-from live_eval.profile.summary import CampaignRecord
+from live_eval.campaigns.latency.summary import CampaignRecord
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table

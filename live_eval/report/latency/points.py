@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from live_eval.profile.figures.latencies import latency_values
-from live_eval.profile.summary import PointRecord
+from live_eval.analysis.latency.latencies import latency_values
+from live_eval.campaigns.latency.summary import PointRecord
 from live_eval.text.wording import counted
 
 __all__ = ["RUN_PAGE", "PointView", "detector_in_words", "load_in_words"]

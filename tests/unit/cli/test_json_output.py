@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import cli
-from live_eval.duplex.summary import duplex_summary, read_duplex
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.recording.calibrations import KeptCalibration
 from live_eval.testing.records import spoken_turn

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign
 from live_eval.cli import cli
 from live_eval.cli._latency import print_campaign
 from live_eval.errors import FailureKind, UsageError
-from live_eval.profile.summary import campaign_summary, read_campaign
 from live_eval.recording import TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure

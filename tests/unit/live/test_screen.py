@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from live_eval.analysis.latency.waterfall import waterfall_of
 from live_eval.errors import FailureKind
 from live_eval.live.lines import Lines, in_words
 from live_eval.live.screen import LiveScreen
@@ -23,7 +24,6 @@ from live_eval.live.updates import (
     Update,
     Xruns,
 )
-from live_eval.profile.figures.waterfall import waterfall_of
 from live_eval.testing.records import spoken_turn
 from live_eval.timing import Latency
 from live_eval.types import Case, Failure, Variant

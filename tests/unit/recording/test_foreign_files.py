@@ -12,7 +12,7 @@ import pytest
 from live_eval.text.files import atomic_write, open_regular, read_regular
 
 PACKAGE = Path(__file__).parents[3] / "live_eval"
-ROOMS = ("analysis", "cassettes", "duplex", "export", "profile", "recording", "report", "studio")
+ROOMS = ("analysis", "campaigns", "cassettes", "export", "pytest_plugin", "recording", "report", "studio")
 OPENERS = {
     "open",  # of a path, or the built-in
     "fdopen",
@@ -25,13 +25,13 @@ OPENERS = {
 }
 CHECKED = {
     "analysis/arena/results.py": "the temporary file of atomic_write, at a path of the user",
+    "campaigns/duplex/stimuli.py": "a manifest, in a folder that `check_new` found new",
+    "campaigns/latency/inputs.py": "a manifest, in a folder that `check_new` found new",
+    "campaigns/latency/summary.py": "a file of this package",
+    "campaigns/latency/words.py": "the temporary file of atomic_write",
     "cassettes/format.py": "the temporary file of atomic_write",
-    "duplex/stimuli.py": "a manifest, in a folder that `check_new` found new",
     "export/hugging_face.py": "a file of `is_own_file`, and one in a new folder",
-    "profile/endpoint_tester.py": "a manifest in a temporary folder",
-    "profile/inputs.py": "a manifest, in a folder that `check_new` found new",
-    "profile/summary.py": "a file of this package",
-    "profile/words.py": "the temporary file of atomic_write",
+    "pytest_plugin/endpoint_tester.py": "a manifest in a temporary folder",
     "recording/_files.py": "a file of `own_file`",
     "recording/_lock.py": "a lock of `_check_kind`, without following links",
     "recording/campaign_documents.py": "the temporary file of atomic_write",

@@ -13,9 +13,9 @@ import pytest
 import soundfile
 from click.testing import CliRunner
 
+from live_eval.campaigns.duplex.outcomes import DURATIONS, Outcome, Rule
+from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.cli import cli
-from live_eval.duplex.outcomes import DURATIONS, Outcome, Rule
-from live_eval.duplex.summary import compare_campaigns, duplex_summary, read_duplex
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.report.duplex import write_comparison_page, write_duplex_page
 from live_eval.report.duplex.trials import telling

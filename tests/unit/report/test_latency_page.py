@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from click.testing import CliRunner
 
+from live_eval.campaigns.latency.summary import PointRecord, campaign_summary, point_figures, read_campaign
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, StoreError, UsageError
-from live_eval.profile.summary import PointRecord, campaign_summary, point_figures, read_campaign
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
@@ -207,7 +207,7 @@ def test_a_campaign_that_broke_off_has_a_page(tmp_path: Path) -> None:
 
 
 def test_report_writes_the_pages_of_a_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.profile.summary.available", lambda: "no recogniser in this test")
+    monkeypatch.setattr("live_eval.campaigns.latency.summary.available", lambda: "no recogniser in this test")
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES[:2]))])
     result = CliRunner().invoke(cli, ["report", str(folder)])
     assert result.exit_code == 0, result.output

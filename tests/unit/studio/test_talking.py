@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from live_eval.analysis.latency.waterfall import waterfall_of
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import FailureKind
@@ -26,7 +27,6 @@ from live_eval.live.updates import (
     TurnKept,
     Xruns,
 )
-from live_eval.profile.figures.waterfall import waterfall_of
 from live_eval.reference.server.output_buffer import InputPacket
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
 from live_eval.studio.talking.messages import as_json

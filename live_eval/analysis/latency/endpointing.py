@@ -1,0 +1,84 @@
+"""The endpointing cost: how much later an endpoint answers when its own detector has to end the turn.
+
+The same recordings are played with the endpoint's detector and with a manual commit after the last frame, and
+paired by case and repetition. A manual turn knows from the data where the turn ends; the difference is what
+not knowing costs. The recording may go on after the speech: what the commit waits for beyond the frame that
+holds the end of speech is subtracted from the manual turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from live_eval.analysis.latency.latencies import latency_values, resampling_units
+from live_eval.analysis.statistics import estimate_mean, interval_json, quantile, rounded
+from live_eval.recording import TurnRecord
+
+__all__ = ["COSTED", "endpointing_cost"]
+
+COSTED = ("voice_to_voice", "first_byte", "endpointing")
+"""The latencies whose cost is given, the headline first."""
+
+
+def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return what a setting of the endpoint's detector costs.
+
+    Args:
+        detector: Turns that the endpoint's detector ended.
+        manual: The same cases with a manual commit.
+
+    Returns:
+        The figures of `COSTED`, each with the number of pairs ``n``, the medians ``detector_ms`` and
+        ``manual_ms`` over the pairs, the mean ``difference_ms`` with its ``interval_ms``, the ``reason``
+        where one is missing, and all of this ``without_flagged`` turns. Those of ``voice_to_voice`` stand at
+        the top, all under ``metrics``. And the responses that the detector began too early (``premature``),
+        and the turns that only one side has (``unpaired``). Manual values are less their wait.
+    """
+    figures = {name: _cost(name, detector, manual) for name in COSTED}
+    sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]
+    return {
+        **figures[COSTED[0]],
+        "metrics": figures,
+        "premature": sum(turn.timing.premature for turn in detector if turn.captured),
+        "unpaired": len(sides[0].keys() ^ sides[1].keys()),
+    }
+
+
+def _cost(name: str, detector: Sequence[TurnRecord], manual: Sequence[TurnRecord]) -> dict[str, Any]:
+    tails = {turn.turn_id: _tail_ms(turn) for turn in manual}
+    ours = {key: value - tails[key] for key, value in latency_values(name, manual).items()}
+    theirs = latency_values(name, detector)
+    pairs = [turn for turn in detector if turn.turn_id in ours and turn.turn_id in theirs]
+    late = {turn.turn_id for turn in (*detector, *manual) if turn.timing.flagged}
+    clear = [turn for turn in pairs if turn.turn_id not in late]
+    return {**_paired(pairs, ours, theirs), "without_flagged": _paired(clear, ours, theirs)}
+
+
+def _tail_ms(turn: TurnRecord) -> float:
+    """Return how long the commit waited beyond the frame that holds the end of speech; 0 where unknown."""
+    trace = turn.trace
+    if trace.user_done_ns is None or trace.voice_end_ns is None:
+        return 0.0
+    due = trace.frame_deadline_ns
+    holds = due[due >= trace.voice_end_ns]
+    held_ns = int(holds[0]) if len(holds) else trace.user_done_ns
+    return max(0, trace.user_done_ns - held_ns) / 1e6
+
+
+def _paired(
+    pairs: Sequence[TurnRecord], ours: Mapping[str, float], theirs: Mapping[str, float]
+) -> dict[str, Any]:
+    befores = [ours[turn.turn_id] for turn in pairs]
+    afters = [theirs[turn.turn_id] for turn in pairs]
+    differences = [after - before for before, after in zip(befores, afters, strict=True)]
+    units = resampling_units(pairs)
+    difference = estimate_mean(differences, units.of_turns, drawn_as=units.drawn_as)
+    return {
+        "n": difference.n,
+        "detector_ms": rounded(quantile(afters, 0.5), 3),
+        "manual_ms": rounded(quantile(befores, 0.5), 3),
+        "difference_ms": rounded(difference.value, 3),
+        "interval_ms": interval_json(difference.interval, 3),
+        "reason": difference.reason,
+    }

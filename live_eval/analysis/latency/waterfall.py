@@ -1,0 +1,116 @@
+"""Where the time of a turn goes: contributions that add up to the total exactly.
+
+A turn is waited for twice: until the session is ready, and from the end of the user's speech until the reply
+is there. Between the two the user speaks, which costs nobody's patience. Each contribution is what a step
+adds beyond the steps before it, so that steps that overlap (a transcript that arrives before the first audio)
+count once. Pipecat's latency breakdowns add up in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from live_eval.analysis.latency.latencies import latency_of
+from live_eval.analysis.statistics import rounded
+from live_eval.recording import TurnRecord
+
+__all__ = ["REPLY_PARTS", "waterfall", "waterfall_of", "waterfall_total"]
+
+REPLY_PARTS = {
+    "endpointing": "endpointing",
+    "first_byte": "first_byte",
+    "first_audible": "voice_to_voice",
+    "transcript": "transcript",
+    "complete": "complete",
+}
+"""The steps of the reply in their order, and the latency by which each has ended."""
+
+_SESSION = "session"
+_ALONGSIDE = "first_rtp"  # a media track's first packet comes while other steps go on, or after them
+
+
+def waterfall_of(turn: TurnRecord) -> dict[str, int] | None:
+    """Return the contributions of a turn in nanoseconds, by step, in their order.
+
+    First the steps of the connection's setup, by the transport's names (``dns``, ``tcp``, ``tls``, …), then
+    ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A turn in a session that an
+    earlier one opened has no setup. The first step of the reply may be negative: the endpoint may be early.
+
+    Returns:
+        The contributions; None for a turn that failed, or whose end of speech is uncertain.
+    """
+    if not turn.captured or turn.timing.uncertain or turn.trace.voice_end_ns is None:
+        return None
+    return {**_setup(turn), **_reply(turn)}
+
+
+def _setup(turn: TurnRecord) -> dict[str, int]:
+    connect_ns = turn.timing.connect.ns
+    if connect_ns is None:
+        return {}
+    parts = {step: ns for step, ns in turn.trace.setup_ns.items() if step != _ALONGSIDE}
+    return {**parts, _SESSION: connect_ns - sum(parts.values())}
+
+
+def _reply(turn: TurnRecord) -> dict[str, int]:
+    parts: dict[str, int] = {}
+    reached_ns: int | None = None
+    for part, name in REPLY_PARTS.items():
+        at_ns = latency_of(turn, name).ns
+        if at_ns is None:
+            continue
+        parts[part] = at_ns if reached_ns is None else max(0, at_ns - reached_ns)
+        reached_ns = at_ns if reached_ns is None else max(reached_ns, at_ns)
+    return parts
+
+
+def waterfall(turns: Sequence[TurnRecord]) -> list[dict[str, Any]]:
+    """Return the contributions over the turns of a point.
+
+    A step that a turn does not have contributes nothing to it. So the means add up to the mean total; medians
+    do not add up, and stand next to them.
+
+    Returns:
+        For each step ``part``, ``median_ms``, ``mean_ms`` and ``share`` of the mean total.
+    """
+    each = [parts for turn in turns if (parts := waterfall_of(turn)) is not None]
+    if not each:
+        return []
+    names = _in_order(each)
+    table = np.asarray([[parts.get(name, 0) for name in names] for parts in each], np.float64) / 1e6
+    means, medians = table.mean(axis=0), np.median(table, axis=0)
+    total = float(means.sum())
+    return [
+        {
+            "part": name,
+            "median_ms": rounded(float(median), 3),
+            "mean_ms": rounded(float(mean), 3),
+            "share": rounded(float(mean) / total, 6) if total else None,
+        }
+        for name, median, mean in zip(names, medians, means, strict=True)
+    ]
+
+
+def waterfall_total(turns: Sequence[TurnRecord]) -> dict[str, Any]:
+    """Return the total that the contributions of `waterfall` add up to.
+
+    Returns:
+        The number ``n`` of turns that have one, its ``mean_ms``, to which the mean contributions add up, and
+        its ``median_ms``, to which their medians do not.
+    """
+    totals = [sum(parts.values()) / 1e6 for turn in turns if (parts := waterfall_of(turn)) is not None]
+    return {
+        "n": len(totals),
+        "mean_ms": rounded(float(np.mean(totals)), 3) if totals else None,
+        "median_ms": rounded(float(np.median(totals)), 3) if totals else None,
+    }
+
+
+def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the steps of all turns: those of the setup in the order in which they appear, then the rest."""
+    present = dict.fromkeys(name for parts in each for name in parts)
+    setup = [name for name in present if name not in (_SESSION, *REPLY_PARTS)]
+    return [*setup, *(name for name in (_SESSION, *REPLY_PARTS) if name in present)]

@@ -1,0 +1,183 @@
+"""ServiceNow eva's turn-taking score.
+
+Source: ServiceNow eva 997ae97, ``docs/metrics/turn_taking.md`` and
+``src/eva/metrics/experience/turn_taking.py``. Each turn of the user scores 0 to 1: by how long the agent
+goes on where the user interrupts it; by overlap, number of segments and latency where it interrupts the
+user; else by latency. A conversation's score is the mean over its turns. A greeting before the user's
+first turn is no turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from live_eval.analysis.turn_taking.conversation import Conversation
+from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
+from live_eval.analysis.turn_taking.segments import UserTurn, agent_segments, user_turns
+
+__all__ = [
+    "DEFINITIONS",
+    "SOURCE",
+    "count_score",
+    "figures",
+    "latency_score",
+    "overlap_score",
+    "yield_score",
+]
+
+SOURCE = "ServiceNow eva 997ae97, docs/metrics/turn_taking.md"
+
+_EARLY_MS = -500.0  # LATENCY_HARD_EARLY_MS
+_BEST_FROM_MS = 500.0  # LATENCY_SWEET_SPOT_LOW_MS
+_BEST_TO_MS, _BEST_TO_TOOL_MS = 2_000.0, 3_000.0  # LATENCY_SWEET_SPOT_HIGH_MS
+_LATE_MS, _LATE_TOOL_MS = 3_500.0, 5_000.0  # LATENCY_HARD_LATE_MS
+_HARD_MS = 2_000.0  # OVERLAP_HARD_MS, YIELD_HARD_MS
+_MOST = 0.5  # AGENT_INTERRUPT_MAX_SCORE
+_HARD_COUNT = 3  # INTERRUPT_COUNT_HARD
+
+_NATURAL = "a reply that ends by itself within 2 s after the user began is no yield"
+
+DEFINITIONS = (
+    Definition(
+        name="eva.turn_taking",
+        means="mean score of the user's turns, 0 to 1; 0 for a conversation whose last turn is not answered",
+        better="higher",
+        corrects=f"{_NATURAL}: the answer's latency decides; an unanswered turn scores 0 wherever it is, and "
+        "only that turn does",
+    ),
+    Definition(
+        name="eva.user_interruption.mean_yield_ms",
+        means="mean time from the user's start over the agent to the end of the agent's audio",
+        unit="ms",
+        better="lower",
+        corrects=f"{_NATURAL}; unanswered turns count",
+    ),
+    Definition(
+        name="eva.user_interruption.mean_yield_score",
+        means="mean of 1 − yield / 2,000 ms, at least 0",
+        better="higher",
+        corrects=f"{_NATURAL}; unanswered turns count",
+    ),
+)
+
+
+class _Score(NamedTuple):
+    """A turn's score, and where the user interrupts, the yield and whether it is natural."""
+
+    score: float
+    yield_ms: float | None
+    natural: bool
+
+
+def latency_score(latency_ms: float, *, with_tool: bool = False) -> float:
+    """Return the score of a latency: 0 up to −500 ms, 1 from 500 to 2,000, 0 from 3,500; linear in between.
+
+    Args:
+        latency_ms: From the end of the user's turn to the agent's first audio.
+        with_tool: Whether the agent used a tool: then 1 to 3,000 ms, and 0 from 5,000.
+
+    >>> latency_score(200), latency_score(2750), latency_score(4000, with_tool=True)
+    (0.7, 0.5, 0.5)
+    """
+    best_to, late = (_BEST_TO_TOOL_MS, _LATE_TOOL_MS) if with_tool else (_BEST_TO_MS, _LATE_MS)
+    if latency_ms < _BEST_FROM_MS:
+        return max(0.0, (latency_ms - _EARLY_MS) / (_BEST_FROM_MS - _EARLY_MS))
+    return min(1.0, max(0.0, (late - latency_ms) / (late - best_to)))
+
+
+def overlap_score(overlap_ms: float) -> float:
+    """Return the score of the time that both speak where the agent interrupts: 0.5 to 0 at 2,000 ms.
+
+    >>> overlap_score(500)
+    0.375
+    """
+    return max(0.0, _MOST * (1 - overlap_ms / _HARD_MS))
+
+
+def count_score(segments: int) -> float:
+    """Return the score of the number of the agent's segments over one turn: 0.5 for one, 0 for three.
+
+    >>> count_score(2)
+    0.25
+    """
+    return max(0.0, _MOST * (1 - (segments - 1) / (_HARD_COUNT - 1)))
+
+
+def yield_score(yield_ms: float) -> float:
+    """Return the score of how long the agent keeps talking over the user: 1 to 0 at 2,000 ms.
+
+    >>> yield_score(600)
+    0.7
+    """
+    return max(0.0, 1 - yield_ms / _HARD_MS)
+
+
+def figures(conversations: Sequence[Conversation], *, with_tool: bool = False) -> dict[str, Figure]:
+    """Return the source's figures over a set of conversations, by name.
+
+    Args:
+        conversations: The conversations.
+        with_tool: Whether the agent used a tool in every turn, which allows it more time.
+    """
+    defined: list[float] = []
+    corrected: list[float] = []
+    yields_ms: list[float] = []
+    yields_corrected_ms: list[float] = []
+    natural = unanswered = 0
+    for conversation in conversations:
+        turns = user_turns(conversation, agent_segments(conversation))
+        if not turns:
+            continue
+        scores = [_score(turn, with_tool=with_tool) for turn in turns]
+        answered = [score for turn, score in zip(turns, scores, strict=True) if turn.agent]
+        defined.append(fmean(each.score for each in answered) if turns[-1].agent else 0.0)
+        yields_ms += [each.yield_ms for each in answered if each.yield_ms is not None]
+        natural += sum(each.natural for each in scores)
+        unanswered += len(turns) - len(answered)
+        corrected.append(
+            fmean(
+                _corrected(turn, score, with_tool=with_tool)
+                for turn, score in zip(turns, scores, strict=True)
+            )
+        )
+        yields_corrected_ms += [e.yield_ms for e in scores if e.yield_ms is not None and not e.natural]
+    ended = f"natural ends that the source counts as yields: {natural}" if natural else ""
+    missed = f"unanswered turns: {unanswered}" if unanswered else ""
+    scored = [[yield_score(each) for each in ms] for ms in (yields_ms, yields_corrected_ms)]
+    return {
+        "turn_taking": mean_figure(
+            defined, corrected, missing="no turn", why="; ".join(filter(None, (ended, missed)))
+        ),
+        "user_interruption.mean_yield_ms": mean_figure(
+            yields_ms, yields_corrected_ms, missing="no interruption", why=ended
+        ),
+        "user_interruption.mean_yield_score": mean_figure(*scored, missing="no interruption", why=ended),
+    }
+
+
+def _corrected(turn: UserTurn, score: _Score, *, with_tool: bool) -> float:
+    if not turn.agent:
+        return 0.0
+    if score.natural:
+        return _score(turn._replace(over=None), with_tool=with_tool).score
+    return score.score
+
+
+def _score(turn: UserTurn, *, with_tool: bool) -> _Score:
+    """Return a turn's score as the source computes it."""
+    end_ns = turn.speech.end_ns
+    yield_ms = None if turn.over is None else (turn.over.end_ns - turn.speech.start_ns) / 1e6
+    natural = yield_ms is not None and yield_ms < _HARD_MS and turn.over is not None and turn.over.natural_end
+    scores = [] if yield_ms is None else [yield_score(yield_ms)]
+    during = [each for each in turn.agent if each.start_ns < end_ns]
+    if during:
+        overlap_ns = sum(min(each.end_ns, end_ns) - each.start_ns for each in during)
+        scores += [overlap_score(overlap_ns / 1e6), count_score(len(during))]
+        settled = [each.start_ns for each in turn.agent if each.start_ns > end_ns]
+        if settled and not any(each.end_ns > end_ns for each in during):
+            scores.append(latency_score((settled[0] - end_ns) / 1e6, with_tool=with_tool))
+    elif not scores and turn.agent:
+        scores.append(latency_score((turn.agent[0].start_ns - end_ns) / 1e6, with_tool=with_tool))
+    return _Score(min(scores, default=0.0), yield_ms, natural)

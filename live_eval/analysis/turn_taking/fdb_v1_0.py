@@ -1,0 +1,318 @@
+"""Full-Duplex-Bench v1: takeover rate (TOR), latency and backchannels.
+
+Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``,
+``eval_smooth_turn_taking.py``, ``eval_user_interruption.py``, ``eval_backchannel.py``, and
+``v1_v1.5/get_transcript/asr.py``. The source takes words and their times from a recogniser. Here the
+audible sound gives the times, and a response's words are spread evenly over its sound; where a response
+has no transcript, duration alone decides.
+
+One sample of the source is one turn of the user here. A turn that begins while the agent speaks is a user
+interruption; any other is a sample of smooth turn-taking and of backchannels, and with pauses in it, also
+of pause handling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch
+from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
+from live_eval.analysis.turn_taking.segments import (
+    AgentSegment,
+    UserTurn,
+    agent_segments,
+    answer_to,
+    user_turns,
+)
+
+__all__ = [
+    "DEFINITIONS",
+    "SOURCE",
+    "backchannel_jsd",
+    "figures",
+    "is_backchannel",
+    "takes_turn",
+    "words_within",
+]
+
+SOURCE = "Full-Duplex-Bench d7336bd, v1_v1.5/evaluation/eval_*.py"
+
+_TURN_NS = 1_000_000_000  # turn_duration_threshold
+_TURN_WORDS = 3  # turn_num_words_threshold
+_LONGEST_BACKCHANNEL_NS = 3_000_000_000  # time_threshold
+_BACKCHANNEL_WORDS = 2
+_WINDOW_NS = 200_000_000  # window_size
+_EPSILON = 1e-10
+
+_NEW_REPLY = "only a reply that begins after the user counts, not the rest of the interrupted one"
+_ANSWER = "speech that ends before the user does is no answer"
+
+DEFINITIONS = (
+    Definition(
+        name="fdb_v1.0.pause_handling.TOR",
+        means="share of turns with pauses that the agent takes over before they end",
+        better="lower",
+        corrects="a reply that was created before the end of the turn counts, also where it is heard later",
+    ),
+    Definition(
+        name="fdb_v1.0.smooth_turn_taking.TOR",
+        means="share of turns that the agent takes over",
+        better="higher",
+    ),
+    Definition(
+        name="fdb_v1.0.smooth_turn_taking.latency",
+        means="mean time from the end of the turn to the agent's first sound, where it takes over",
+        unit="s",
+        better="lower",
+        corrects=f"{_ANSWER}; negative latencies stay negative (the source makes them 0)",
+    ),
+    Definition(
+        name="fdb_v1.0.user_interruption.TOR",
+        means="share of interruptions after which the agent takes the turn",
+        better="higher",
+        corrects=f"{_NEW_REPLY}, so never stopping is no success",
+    ),
+    Definition(
+        name="fdb_v1.0.user_interruption.latency",
+        means="mean time from the end of the interruption to the agent's first sound, where it takes over",
+        unit="s",
+        better="lower",
+        corrects=f"{_NEW_REPLY}; {_ANSWER}; negative latencies stay negative",
+    ),
+    Definition(
+        name="fdb_v1.0.backchannel.TOR",
+        means="share of turns during which the agent takes over instead of following along",
+        better="lower",
+        corrects="any segment that takes over counts (in the source the last one decides)",
+    ),
+    Definition(
+        name="fdb_v1.0.backchannel.frequency",
+        means="mean number of backchannels a second of the user's turns",
+        unit="1/s",
+        better="higher",
+        corrects="only backchannels count (the source counts every segment before one of more than 3 s)",
+    ),
+    Definition(
+        name="fdb_v1.0.backchannel.JSD",
+        means="mean distance of the backchannels' times from people's; needs the reference distributions",
+        better="lower",
+        corrects="the divergence, base 2, of 0 to 1, rather than its root in nats, and only of backchannels",
+    ),
+)
+
+
+@dataclass(slots=True)
+class _Values:
+    """The samples' values."""
+
+    pause_tor: list[bool] = field(default_factory=list)
+    turn_tor: list[bool] = field(default_factory=list)
+    turn_latency: list[float] = field(default_factory=list)
+    interruption_tor: list[bool] = field(default_factory=list)
+    interruption_latency: list[float] = field(default_factory=list)
+    backchannel_tor: list[bool] = field(default_factory=list)
+    frequency: list[float] = field(default_factory=list)
+    jsd: list[float] = field(default_factory=list)
+
+
+def takes_turn(duration_ns: int, words: int) -> bool:
+    """Return whether what the agent says takes the turn (TOR 1).
+
+    Args:
+        duration_ns: From its first sound to its last; 0 if it says nothing.
+        words: How many words it says; 0 if unknown.
+
+    >>> takes_turn(900_000_000, 3), takes_turn(900_000_000, 4), takes_turn(1_000_000_000, 1)
+    (False, True, True)
+    """
+    return duration_ns >= _TURN_NS or words > _TURN_WORDS
+
+
+def is_backchannel(duration_ns: int, words: int) -> bool:
+    """Return whether a segment of the agent's is a backchannel.
+
+    >>> is_backchannel(900_000_000, 2), is_backchannel(900_000_000, 3), is_backchannel(1_000_000_000, 1)
+    (True, False, False)
+    """
+    return duration_ns < _TURN_NS and words <= _BACKCHANNEL_WORDS
+
+
+def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
+    """Return how many of a response's words lie in a stretch of time, spread evenly over its sound."""
+    total = sum(end - start for start, end in response.sounds)
+    inside = sum(max(0, min(end, end_ns) - max(start, start_ns)) for start, end in response.sounds)
+    return round(len(response.text.split()) * inside / total) if total else 0
+
+
+def backchannel_jsd(
+    backchannels: Sequence[Stretch], start_ns: int, end_ns: int, reference: Sequence[float]
+) -> float:
+    """Return the Jensen–Shannon distance of the backchannels' times from a reference, in nats; 1 without any.
+
+    Args:
+        backchannels: When the agent says them.
+        start_ns: Start of the user's turn.
+        end_ns: End of the user's turn.
+        reference: How often people say one, over equal parts of the turn; stretched to windows of 200 ms.
+    """
+    if not backchannels:
+        return 1.0
+    import numpy as np
+    from scipy.spatial.distance import jensenshannon
+
+    counts = np.full((end_ns - start_ns) // _WINDOW_NS + 1, _EPSILON)
+    for start, end in backchannels:
+        counts[(start - start_ns) // _WINDOW_NS : (end - start_ns) // _WINDOW_NS + 1] += 1
+    places = np.linspace(0, 1, len(counts))
+    stretched = np.interp(places, np.linspace(0, 1, len(reference)), reference)
+    return float(jensenshannon(counts, stretched))
+
+
+def figures(
+    conversations: Sequence[Conversation], references: Mapping[str, Sequence[float]] | None = None
+) -> dict[str, Figure]:
+    """Return the source's figures over a set of conversations.
+
+    Args:
+        conversations: The conversations.
+        references: For each case, how often people say a backchannel over equal parts of it, for the JSD.
+
+    Returns:
+        The figures by name: latencies in seconds, the frequency per second.
+    """
+    defined, corrected = _Values(), _Values()
+    for conversation in conversations:
+        for turn in user_turns(conversation, agent_segments(conversation)):
+            if turn.over is not None:
+                _add_interruption(turn, conversation, defined, corrected)
+                continue
+            if turn.speech.pauses:
+                _add_pauses(turn, conversation, defined, corrected)
+            _add_turn(turn, defined, corrected)
+            _add_backchannels(turn, conversation, references or {}, defined, corrected)
+    early = sum(latency < 0 for latency in corrected.turn_latency)
+    kept = sum(defined.interruption_tor) - sum(corrected.interruption_tor)
+    kept_on = f"taken over by the interrupted reply alone: {kept}" if kept else ""
+    return {
+        "pause_handling.TOR": mean_figure(
+            defined.pause_tor, corrected.pause_tor, missing="no turn with pauses"
+        ),
+        "smooth_turn_taking.TOR": mean_figure(defined.turn_tor, corrected.turn_tor, missing="no turn"),
+        "smooth_turn_taking.latency": mean_figure(
+            defined.turn_latency,
+            corrected.turn_latency,
+            missing="no turn taken over",
+            why=f"negative latencies that the source makes 0: {early}" if early else "",
+        ),
+        "user_interruption.TOR": mean_figure(
+            defined.interruption_tor, corrected.interruption_tor, missing="no interruption", why=kept_on
+        ),
+        "user_interruption.latency": mean_figure(
+            defined.interruption_latency,
+            corrected.interruption_latency,
+            missing="no interruption taken over",
+            why=kept_on,
+        ),
+        "backchannel.TOR": mean_figure(defined.backchannel_tor, corrected.backchannel_tor, missing="no turn"),
+        "backchannel.frequency": mean_figure(defined.frequency, corrected.frequency, missing="no turn"),
+        "backchannel.JSD": mean_figure(
+            defined.jsd, corrected.jsd, missing="no reference distribution of people's backchannels"
+        ),
+    }
+
+
+def _add_pauses(turn: UserTurn, conversation: Conversation, defined: _Values, corrected: _Values) -> None:
+    end_ns = turn.speech.end_ns
+    heard = _takes(each for each in turn.agent if each.start_ns < end_ns)
+    created = any(
+        response.sounds
+        and response.created_ns is not None
+        and turn.speech.start_ns <= response.created_ns < end_ns
+        for response in conversation.agent
+    )
+    defined.pause_tor.append(heard)
+    corrected.pause_tor.append(heard or created)
+
+
+def _add_turn(turn: UserTurn, defined: _Values, corrected: _Values) -> None:
+    takes = _takes(turn.agent)
+    defined.turn_tor.append(takes)
+    corrected.turn_tor.append(takes)
+    if not takes:
+        return
+    end_ns, answer = turn.speech.end_ns, answer_to(turn)
+    defined.turn_latency.append(max(0, turn.agent[0].start_ns - end_ns) / 1e9)
+    if answer is not None:
+        corrected.turn_latency.append((answer.start_ns - end_ns) / 1e9)
+
+
+def _add_interruption(
+    turn: UserTurn, conversation: Conversation, defined: _Values, corrected: _Values
+) -> None:
+    end_ns = turn.speech.end_ns
+    until_ns = conversation.end_ns if turn.last else turn.until_ns
+    # The source's recogniser hears the output only from the end of the interruption on.
+    after = [
+        (max(start, end_ns), min(end, until_ns), response)
+        for response in conversation.agent
+        for start, end in response.sounds
+        if end > end_ns and start < until_ns
+    ]
+    words = sum(words_within(response, start, end) for start, end, response in after)
+    first = min((start for start, _, _ in after), default=0)
+    takes = bool(after) and takes_turn(max(end for _, end, _ in after) - first, words)
+    defined.interruption_tor.append(takes)
+    if takes:
+        defined.interruption_latency.append((first - end_ns) / 1e9)
+    new = [each for each in turn.agent if turn.over is None or each.response is not turn.over.response]
+    corrected.interruption_tor.append(_takes(new))
+    answer = answer_to(turn)
+    if corrected.interruption_tor[-1] and answer is not None:
+        corrected.interruption_latency.append((answer.start_ns - end_ns) / 1e9)
+
+
+def _add_backchannels(
+    turn: UserTurn,
+    conversation: Conversation,
+    references: Mapping[str, Sequence[float]],
+    defined: _Values,
+    corrected: _Values,
+) -> None:
+    start_ns, end_ns = turn.speech.start_ns, turn.speech.end_ns
+    segments = sorted(
+        (sound, words_within(response, *sound))
+        for response in conversation.agent
+        for sound in response.sounds
+        if start_ns <= sound.start_ns < end_ns
+    )
+    takes, counted, backchannels = False, [], []
+    for sound, words in segments:
+        if sound.end_ns - sound.start_ns > _LONGEST_BACKCHANNEL_NS:
+            takes = True
+            break
+        takes = not is_backchannel(sound.end_ns - sound.start_ns, words)
+        counted.append(sound)
+    backchannels = [
+        sound for sound, words in segments if is_backchannel(sound.end_ns - sound.start_ns, words)
+    ]
+    defined.backchannel_tor.append(takes)
+    corrected.backchannel_tor.append(len(backchannels) < len(segments))
+    seconds = (end_ns - start_ns) / 1e9
+    defined.frequency.append(len(counted) / seconds)
+    corrected.frequency.append(len(backchannels) / seconds)
+    reference = references.get(turn.speech.case_id)
+    if reference is not None:
+        defined.jsd.append(backchannel_jsd(counted, start_ns, end_ns, reference))
+        distance = backchannel_jsd(backchannels, start_ns, end_ns, reference)
+        corrected.jsd.append(distance**2 / math.log(2) if backchannels else 1.0)
+
+
+def _takes(segments: Iterable[AgentSegment]) -> bool:
+    """Return whether segments together take the turn."""
+    all_ = list(segments)
+    if not all_:
+        return False
+    words = sum(words_within(each.response, each.start_ns, each.end_ns) for each in all_)
+    return takes_turn(max(each.end_ns for each in all_) - all_[0].start_ns, words)

@@ -1,0 +1,149 @@
+"""Full-Duplex-Bench v1.5: how long the agent keeps talking over the user, and how soon it answers.
+
+Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source takes both sides'
+segments from Silero VAD and joins the user's at gaps of up to 0.6 s and the model's at up to 0.5 s; here
+they are the exact and the audible sound. Its classes of behaviour (RESPOND, RESUME, UNCERTAIN_HANDLING,
+UNKNOWN) come from a language model and have no figure here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from live_eval.analysis.turn_taking.conversation import Conversation, Stretch
+from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
+from live_eval.analysis.turn_taking.segments import agent_segments, answer_to, user_turns
+
+__all__ = [
+    "DEFINITIONS",
+    "MODEL_GAP_NS",
+    "SOURCE",
+    "USER_GAP_NS",
+    "figures",
+    "joined",
+    "overlaps",
+    "response_gaps",
+]
+
+SOURCE = "Full-Duplex-Bench d7336bd, v1_v1.5/evaluation/get_timing.py"
+USER_GAP_NS = 600_000_000
+"""The user's segments are joined at gaps up to this long."""
+MODEL_GAP_NS = 500_000_000
+"""The model's segments are joined at gaps up to this long."""
+
+_STOP_NS = 2_000_000_000  # stopping this late is not stopping: cekura-bench, service/metrics.py
+
+DEFINITIONS = (
+    Definition(
+        name="fdb_v1.5.stop_latency",
+        means="mean length of the overlaps of the user and the agent",
+        unit="s",
+        better="lower",
+        corrects="from the user's start until the agent stops, over interruptions that stop it within 2 s or "
+        "before the user has finished; left out are those that never do (in the source they count with the "
+        "utterance's length), natural ends and speech that expects no answer",
+    ),
+    Definition(
+        name="fdb_v1.5.response_latency",
+        means="mean time from the end of the user's speech to the next start of the agent",
+        unit="s",
+        better="lower",
+        corrects="over turns that expect an answer; a reply that begins before the user has finished and "
+        "goes on counts, with a negative latency",
+    ),
+)
+
+
+def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
+    """Return stretches in order, joined where the gap is at most `gap_ns`."""
+    found: list[Stretch] = []
+    for start, end in sorted(stretches):
+        if found and start - found[-1].end_ns <= gap_ns:
+            found[-1] = Stretch(found[-1].start_ns, max(found[-1].end_ns, end))
+        else:
+            found.append(Stretch(start, end))
+    return found
+
+
+def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
+    """Return the overlaps of two tracks (``latency_stop_list``); the shortest of those that end together.
+
+    Args:
+        user: The user's segments, joined.
+        model: The model's segments, joined.
+    """
+    shortest: dict[int, Stretch] = {}
+    i = j = 0
+    while i < len(user) and j < len(model):
+        both = Stretch(max(user[i].start_ns, model[j].start_ns), min(user[i].end_ns, model[j].end_ns))
+        known = shortest.get(both.end_ns)
+        if both.end_ns > both.start_ns and (known is None or both.start_ns > known.start_ns):
+            shortest[both.end_ns] = both
+        if user[i].end_ns < model[j].end_ns:
+            i += 1
+        else:
+            j += 1
+    return sorted(shortest.values(), key=lambda each: each.end_ns)
+
+
+def response_gaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
+    """Return the gaps from the user's segments to the model's next (``latency_resp_list``).
+
+    Of several segments of the user before the same start of the model, the last counts.
+
+    Args:
+        user: The user's segments, joined.
+        model: The model's segments, joined.
+    """
+    gaps: dict[int, Stretch] = {}
+    for segment in user:
+        start_ns = next((each.start_ns for each in model if each.start_ns > segment.end_ns), None)
+        if start_ns is not None:
+            gaps[start_ns] = Stretch(segment.end_ns, start_ns)
+    return list(gaps.values())
+
+
+def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
+    """Return the source's two latencies over a set of conversations, in seconds, by name."""
+    stops, stops_corrected, responses, responses_corrected = [], [], [], []
+    never = natural = early = 0
+    for conversation in conversations:
+        user = joined((each for speech in conversation.user for each in speech.sounds), USER_GAP_NS)
+        model = joined((each for speech in conversation.agent for each in speech.sounds), MODEL_GAP_NS)
+        stops += [_seconds(each) for each in overlaps(user, model)]
+        responses += [_seconds(each) for each in response_gaps(user, model)]
+        for turn in user_turns(conversation, agent_segments(conversation)):
+            start_ns, end_ns = turn.speech.start_ns, turn.speech.end_ns
+            if turn.over is not None and turn.over.end_ns >= max(end_ns, start_ns + _STOP_NS):
+                never += 1
+            elif turn.over is not None and turn.over.natural_end:
+                natural += 1
+            elif turn.over is not None:
+                stops_corrected.append((turn.over.end_ns - start_ns) / 1e9)
+            reply = answer_to(turn)
+            if reply is not None:
+                responses_corrected.append((reply.start_ns - end_ns) / 1e9)
+                early += reply.start_ns <= end_ns
+    counts = [
+        f"{what}: {count}"
+        for what, count in (("never stopped, left out", never), ("natural ends left out", natural))
+        if count
+    ]
+    return {
+        "stop_latency": mean_figure(
+            stops,
+            stops_corrected,
+            missing="no overlap that the agent yields to",
+            why="; ".join(counts),
+        ),
+        "response_latency": mean_figure(
+            responses,
+            responses_corrected,
+            missing="no reply",
+            why=f"early replies that the source leaves out: {early}" if early else "",
+        ),
+    }
+
+
+def _seconds(stretch: Stretch) -> float:
+    return (stretch.end_ns - stretch.start_ns) / 1e9

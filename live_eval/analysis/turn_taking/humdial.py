@@ -1,0 +1,183 @@
+"""HumDial's full-duplex track: its weighting and its delays.
+
+Source: HumDial-FDBench (ASLP-lab) 566f50d, ``Full-Duplex_Interaction/evaluation/readme.txt`` and
+``interruption/compute_first_response_delay.py``; the delay score from the challenge's results page
+(ASLP-lab/HumDial-Challenge, ``content/track2/results.md``). The classes of behaviour are inputs here: in
+the source, a language model gives them, from the transcripts of a clean and a disturbed dialogue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from live_eval.analysis.turn_taking import fdb_v1_5
+from live_eval.analysis.turn_taking.conversation import Conversation
+from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
+from live_eval.analysis.turn_taking.segments import agent_segments, answer_to, user_turns
+
+__all__ = [
+    "DEFINITIONS",
+    "INTERRUPTIONS",
+    "REJECTIONS",
+    "SOURCE",
+    "behaviour_score",
+    "delay_score",
+    "figures",
+    "total_score",
+]
+
+SOURCE = "HumDial-FDBench 566f50d, Full-Duplex_Interaction/evaluation/"
+
+INTERRUPTIONS = (
+    "Follow-up Questions",
+    "Negation/Dissatisfaction",
+    "Repetition Requests",
+    "Topic Switching",
+    "Silence/Termination",
+)
+"""The scenes in which the agent should take up what the user says: the class C_RESPOND."""
+REJECTIONS = (
+    "User Real-time Backchannels",
+    "Pause Handling",
+    "Third-party Speech",
+    "Speech Directed at Others",
+)
+"""The scenes in which the agent should go on: the class C_RESUME."""
+
+_WEIGHTS = (0.4, 0.4, 0.2)
+_BASELINE_SCORE = 60.0
+
+DEFINITIONS = (
+    Definition(
+        name="humdial.first_response_delay",
+        means="mean time from the end of a conversation's first turn to the agent's first sound",
+        unit="s",
+        better="lower",
+        corrects="early replies stay, with a negative delay (the source drops what is not positive); "
+        "speech that ends before the user does is no answer",
+    ),
+    Definition(
+        name="humdial.total_delay",
+        means="mean of Full-Duplex-Bench v1.5's stop and response latency and the first response delay",
+        unit="s",
+        better="lower",
+        corrects="of the corrected three",
+    ),
+    Definition(
+        name="humdial.total_score",
+        means="0.4 interruption + 0.4 rejection + 0.2 delay score, 0 to 100; needs classes of behaviour",
+        better="higher",
+        corrects="of the corrected delay",
+    ),
+)
+
+
+def behaviour_score(
+    behaviours: Mapping[str, Sequence[str]], scenes: Sequence[str], wanted: str
+) -> float | None:
+    """Return the mean over scenes of the share of a class of behaviour, 0 to 100; None if a scene is missing.
+
+    Args:
+        behaviours: For each scene, the class of each dialogue, such as ``C_RESPOND``.
+        scenes: `INTERRUPTIONS` or `REJECTIONS`.
+        wanted: ``C_RESPOND`` or ``C_RESUME``.
+    """
+    if not all(behaviours.get(scene) for scene in scenes):
+        return None
+    return 100 * fmean(fmean(each == wanted for each in behaviours[scene]) for scene in scenes)
+
+
+def delay_score(delay_s: float, fastest_s: float, baseline_s: float) -> float:
+    """Return the score of a delay: 100 for the fastest system, 60 for the baseline, logarithmic.
+
+    Args:
+        delay_s: The total delay; positive.
+        fastest_s: The least delay of all systems that are compared.
+        baseline_s: The baseline's; greater than the fastest.
+
+    >>> round(delay_score(1.260, 0.624, 2.531), 1)
+    79.9
+    """
+    share = math.log(delay_s / fastest_s) / math.log(baseline_s / fastest_s)
+    return 100 - (100 - _BASELINE_SCORE) * share
+
+
+def total_score(
+    behaviours: Mapping[str, Sequence[str]], delay: Figure, *, fastest_s: float, baseline_s: float
+) -> Figure:
+    """Return the total score, 0 to 100.
+
+    Args:
+        behaviours: For each scene, the class of each dialogue.
+        delay: The total delay, from `figures`.
+        fastest_s: The least total delay of all systems that are compared.
+        baseline_s: The baseline's total delay.
+    """
+    interruption = behaviour_score(behaviours, INTERRUPTIONS, "C_RESPOND")
+    rejection = behaviour_score(behaviours, REJECTIONS, "C_RESUME")
+    missing = [scene for scene in (*INTERRUPTIONS, *REJECTIONS) if not behaviours.get(scene)]
+    n = sum(len(behaviours.get(scene, ())) for scene in (*INTERRUPTIONS, *REJECTIONS))
+
+    def total(delay_s: float | None) -> float | None:
+        if interruption is None or rejection is None or delay_s is None or delay_s <= 0:
+            return None
+        parts = (interruption, rejection, delay_score(delay_s, fastest_s, baseline_s))
+        return sum(weight * part for weight, part in zip(_WEIGHTS, parts, strict=True))
+
+    as_defined, corrected = total(delay.as_defined), total(delay.corrected)
+    why = ""
+    if missing:
+        why = f"no dialogue of {', '.join(missing)}"
+    elif as_defined is None or corrected is None:
+        why = delay.why or "a total delay of 0 or less has no score"
+    return Figure(as_defined=as_defined, corrected=corrected, n=n, n_corrected=n, why=why)
+
+
+def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
+    """Return the delays over a set of conversations, in seconds, by name; for the score see `total_score`."""
+    delays: list[float] = []
+    answers: list[float] = []
+    for conversation in conversations:
+        turns = user_turns(conversation, agent_segments(conversation))
+        turn = next((each for each in turns if each.over is None), None)
+        if turn is None or not turn.agent:
+            continue
+        answer = answer_to(turn)
+        delays.append((turn.agent[0].start_ns - turn.speech.end_ns) / 1e9)
+        if answer is not None:
+            answers.append((answer.start_ns - turn.speech.end_ns) / 1e9)
+    positive = [each for each in delays if each > 0]
+    dropped = len(delays) - len(positive)
+    first = mean_figure(
+        positive,
+        answers,
+        missing="no reply",
+        why=f"early replies that the source drops: {dropped}" if dropped else "",
+    )
+    parts = {"first_response_delay": first, **fdb_v1_5.figures(conversations)}
+    return {
+        "first_response_delay": first,
+        "total_delay": _total_delay(parts),
+        "total_score": Figure(
+            as_defined=None,
+            corrected=None,
+            n=0,
+            n_corrected=0,
+            why="needs classes of behaviour from a language model: see humdial.total_score",
+        ),
+    }
+
+
+def _total_delay(parts: Mapping[str, Figure]) -> Figure:
+    defined = [part.as_defined for part in parts.values() if part.as_defined is not None]
+    corrected = [part.corrected for part in parts.values() if part.corrected is not None]
+    missing = [name for name, part in parts.items() if part.as_defined is None or part.corrected is None]
+    return Figure(
+        as_defined=fmean(defined) if len(defined) == len(parts) else None,
+        corrected=fmean(corrected) if len(corrected) == len(parts) else None,
+        n=sum(part.n for part in parts.values()),
+        n_corrected=sum(part.n_corrected for part in parts.values()),
+        why=f"no {', '.join(missing)}" if missing else "",
+    )

@@ -1,0 +1,191 @@
+"""InteractionGym's rule-based scores: whether the agent did what the user expected, and how fast.
+
+Source: InteractionGym 283e86e, ``docs/FORMAT.md`` section 6.3, and ``src/interaction_gym/eval.py``
+(37e535e). Everything that the user says scores 0 to 1. Of a turn with pauses, each stretch scores: one
+before a pause is to be waited through, the last one to be answered. Nothing in a conversation asks to be
+interrupted, so the expectation ``interrupt`` has no figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from live_eval.analysis.turn_taking.conversation import Conversation
+from live_eval.analysis.turn_taking.figure import Definition, Figure, mean_figure
+from live_eval.analysis.turn_taking.segments import AgentSegment, agent_segments, over_at
+from live_eval.types import SpeechKind
+
+__all__ = ["DEFINITIONS", "SOURCE", "figures", "latency_score"]
+
+SOURCE = "InteractionGym 283e86e, docs/FORMAT.md section 6.3"
+
+_MID_MS, _WIDTH_MS = 950.0, 100.0
+_RESPOND_NS = 5_000_000_000  # respond_within_ms, answer_window_ms
+_STOP_NS = 1_000_000_000  # stop_grace_ms
+_REPLY_NS = 2_000_000_000  # respond_window_ms
+
+_NATURAL = "where the reply ended by itself, there was nothing to yield: left out"
+_MISSING = {
+    "respond": "no turn that begins while the agent is silent",
+    "yield": "no interruption",
+    "ignore": "nothing to be ignored",
+    "wait": "no pause inside a turn",
+    "total": "nothing was said",
+}
+
+DEFINITIONS = (
+    Definition(
+        name="interaction_gym.respond",
+        means="mean score of turns to be answered: s(latency), 0 if talked over or not answered within 5 s",
+        better="higher",
+    ),
+    Definition(
+        name="interaction_gym.yield",
+        means="mean score of interruptions: s(stop), 0 if the agent keeps on, resumes or does not answer",
+        better="higher",
+        corrects=_NATURAL,
+    ),
+    Definition(
+        name="interaction_gym.ignore",
+        means="share of backchannels, tics, asides and noises that neither stop the agent nor are answered",
+        better="higher",
+    ),
+    Definition(
+        name="interaction_gym.wait",
+        means="share of pauses inside turns that the agent waits through",
+        better="higher",
+    ),
+    Definition(
+        name="interaction_gym.total",
+        means="mean of all these scores",
+        better="higher",
+        corrects=f"yield: {_NATURAL}",
+    ),
+)
+
+
+class _Said(NamedTuple):
+    """Something that the user says."""
+
+    start_ns: int
+    end_ns: int
+    expects: str
+    backchannel: bool
+
+
+class _Scored(NamedTuple):
+    """A score and the expectation that it is for; `natural` if the agent's reply ended by itself."""
+
+    expects: str
+    score: float
+    natural: bool = False
+
+
+def latency_score(latency_ms: float) -> float:
+    """Return s(Δ) = 1 / (1 + e^((Δ − 950) / 100)), with Δ at least 0.
+
+    >>> round(latency_score(700), 3), round(latency_score(1200), 3)
+    (0.924, 0.076)
+    """
+    return 1 / (1 + math.exp(min(50.0, (max(0.0, latency_ms) - _MID_MS) / _WIDTH_MS)))
+
+
+def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
+    """Return the mean scores by expectation, and of all, over a set of conversations."""
+    scored = [each for conversation in conversations for each in _scores(conversation)]
+    natural = sum(each.natural for each in scored)
+    why = f"natural ends left out: {natural}" if natural else ""
+    found = {}
+    for expects, missing in _MISSING.items():
+        these = [each for each in scored if expects in (each.expects, "total")]
+        found[expects] = mean_figure(
+            [each.score for each in these],
+            [each.score for each in these if not each.natural],
+            missing=missing,
+            why=why if expects in ("yield", "total") else "",
+        )
+    return found
+
+
+def _said(conversation: Conversation, segments: Sequence[AgentSegment]) -> list[_Said]:
+    found = []
+    for speech in conversation.user:
+        if speech.kind is not SpeechKind.TURN:
+            kind = speech.kind is SpeechKind.BACKCHANNEL
+            found.append(_Said(speech.start_ns, speech.end_ns, "ignore", kind))
+            continue
+        *before, (start, end) = speech.phrases
+        found += [_Said(*sound, "wait", False) for sound in before]
+        expects = "respond" if over_at(conversation, segments, start) is None else "yield"
+        found.append(_Said(start, end, expects, False))
+    return found
+
+
+def _scores(conversation: Conversation) -> Iterator[_Scored]:
+    segments = agent_segments(conversation)
+    said = _said(conversation, segments)
+    for place, each in enumerate(said):
+        over = over_at(conversation, segments, each.start_ns)
+        if each.expects == "ignore":
+            yield _Scored("ignore", float(not _reacts(each, said, segments, over, conversation.end_ns)))
+            continue
+        limit_ns = next((o.start_ns for o in said[place + 1 :] if o.expects != "ignore"), math.inf)
+        talks_over = any(each.start_ns < one.start_ns < each.end_ns for one in segments)
+        after = next((one for one in segments if each.end_ns <= one.start_ns < limit_ns), None)
+        stopped = over is not None and (_cut(over, conversation.end_ns) or over.end_ns < each.end_ns)
+        if each.expects == "wait":
+            kept = over is not None and not stopped
+            yield _Scored("wait", float(not (kept or talks_over or after is not None)))
+            continue
+        window_ns = min(limit_ns, each.end_ns + _RESPOND_NS)
+        answered = after is not None and after.start_ns < window_ns
+        censored = not answered and window_ns > conversation.end_ns
+        if each.expects == "yield" and over is not None:
+            natural = over.natural_end and over.end_ns < each.end_ns
+            good = stopped and not talks_over and (answered or censored)
+            stop_ms = (over.end_ns - each.start_ns) / 1e6
+            yield _Scored("yield", latency_score(stop_ms) if good else 0.0, natural)
+        elif talks_over or (not answered and not censored):
+            yield _Scored("respond", 0.0)
+        elif after is not None and answered:
+            yield _Scored("respond", latency_score((after.start_ns - each.end_ns) / 1e6))
+
+
+def _cut(segment: AgentSegment, end_ns: int) -> bool:
+    """Return whether the agent broke off, rather than ending by itself or with the recording."""
+    return not segment.natural_end and segment.end_ns < end_ns
+
+
+def _reacts(
+    sound: _Said,
+    said: Sequence[_Said],
+    segments: Sequence[AgentSegment],
+    over: AgentSegment | None,
+    end_ns: int,
+) -> bool:
+    """Return whether the agent stops for something that is not for it, or answers it."""
+    turns = [each for each in said if each.expects != "ignore"]
+    if over is not None:
+        if _cut(over, end_ns):
+            return over.end_ns <= sound.end_ns + _STOP_NS
+        heard_ns = max(sound.end_ns, over.end_ns)
+        reply = _begins(segments, heard_ns)
+        return (
+            not sound.backchannel
+            and reply is not None
+            and not any(sound.start_ns < each.end_ns and each.start_ns < reply for each in turns)
+        )
+    reply = _begins(segments, sound.end_ns)
+    if reply is None or any(sound.end_ns <= each.start_ns < reply for each in turns):
+        return False
+    before = [each.end_ns for each in turns if each.start_ns < sound.end_ns]
+    if not before or reply - before[-1] > _RESPOND_NS:
+        return True
+    return any(before[-1] <= each.start_ns <= sound.start_ns for each in segments)
+
+
+def _begins(segments: Sequence[AgentSegment], from_ns: int) -> int | None:
+    """Return when the agent begins within 2 s of a time."""
+    return next((e.start_ns for e in segments if from_ns <= e.start_ns <= from_ns + _REPLY_NS), None)

@@ -1,0 +1,237 @@
+"""TurnBench: recall and false-positive rate of end-of-turn and interruption events.
+
+Source: TurnBench (SesameAILabs/turnbench) 5456220, ``turnbench/README.md`` and ``turnbench/score.py``. A
+prediction is the endpoint's own word, as in the source's baseline for OpenAI's detector: it reports the
+end of the user's speech (end of turn, EOT) or its beginning (interruption, INT). Ends of turns are the
+positives of EOT and pauses inside turns its negatives; turns that begin while the agent speaks are the
+positives of INT, and backchannels, tics, speech to others and noise its negatives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from live_eval.analysis.turn_taking.conversation import Conversation, Stretch
+from live_eval.analysis.turn_taking.figure import Definition, Figure
+from live_eval.analysis.turn_taking.segments import agent_segments, user_turns
+from live_eval.types import SpeechKind
+
+__all__ = ["AFTER_NS", "BEFORE_NS", "BUDGET", "DEFINITIONS", "SOURCE", "TaskScore", "figures", "score_task"]
+
+SOURCE = "TurnBench 5456220, turnbench/score.py"
+BEFORE_NS = 250_000_000
+"""A prediction this early still matches: the tolerance of TurnBench's annotations."""
+AFTER_NS = 3_000_000_000
+"""A prediction later than this is a miss."""
+BUDGET = 0.1
+"""The false-positive rate up to which the leaderboard ranks by recall."""
+
+_EXACT = "no tolerance before an event: our boundaries are exact, so a prediction before it is early"
+_TASKS = {"eot": "ends of turns", "int": "interruptions"}
+_FOOLS = {"eot": "pauses inside turns", "int": "backchannels, tics, asides and noises"}
+
+_NO_EVENT = {"eot": "no turn", "int": "no interruption"}
+_SILENT = {
+    "eot": "the endpoint reports no end of speech",
+    "int": "the endpoint reports no beginning of speech",
+}
+
+DEFINITIONS = tuple(
+    definition
+    for task, events in _TASKS.items()
+    for definition in (
+        Definition(
+            name=f"turnbench.{task}.recall",
+            means=f"share of {events} that the endpoint reports within 3 s",
+            better="higher",
+            corrects=_EXACT,
+        ),
+        Definition(
+            name=f"turnbench.{task}.fp_rate",
+            means=f"share of {_FOOLS[task]} during which the endpoint reports one",
+            better="lower",
+            corrects=_EXACT,
+        ),
+        Definition(
+            name=f"turnbench.{task}.recall_at_fp_rate",
+            means=f"recall of {events}, where the false-positive rate is at most {BUDGET}",
+            better="higher",
+            corrects=_EXACT,
+        ),
+        *(
+            Definition(
+                name=f"turnbench.{task}.latency_p{percent}",
+                means=f"{percent}th percentile of the time until {events} are reported, where they are",
+                unit="ms",
+                better="lower",
+                corrects=_EXACT,
+            )
+            for percent in (10, 50, 90)
+        ),
+    )
+)
+
+
+class _Value(NamedTuple):
+    """A value, and how many events it rests on."""
+
+    value: float | None
+    n: int
+
+
+@dataclass(slots=True)
+class TaskScore:
+    """Counts of one task.
+
+    Args:
+        tp: Events that were reported.
+        fn: Events that were not.
+        fp: Negative spans in which one was reported.
+        tn: Negative spans in which none was.
+        latencies_ns: From each reported event to its report.
+    """
+
+    tp: int = 0
+    fn: int = 0
+    fp: int = 0
+    tn: int = 0
+    latencies_ns: list[int] = field(default_factory=list)
+
+    @property
+    def recall(self) -> float | None:
+        """TP / (TP + FN); None without events."""
+        return self.tp / (self.tp + self.fn) if self.tp + self.fn else None
+
+    @property
+    def fp_rate(self) -> float | None:
+        """FP / (FP + TN); None without negative spans."""
+        return self.fp / (self.fp + self.tn) if self.fp + self.tn else None
+
+    def add(self, other: TaskScore) -> None:
+        """Add the counts of another conversation."""
+        self.tp += other.tp
+        self.fn += other.fn
+        self.fp += other.fp
+        self.tn += other.tn
+        self.latencies_ns += other.latencies_ns
+
+
+def score_task(
+    events_ns: Iterable[int],
+    negatives: Iterable[Stretch],
+    predictions_ns: Iterable[int],
+    *,
+    before_ns: int = BEFORE_NS,
+    after_ns: int = AFTER_NS,
+) -> TaskScore:
+    """Match the predictions of one conversation with its events, one to one.
+
+    Each event takes the earliest free prediction in its window, which ends at the next event at the latest. A
+    prediction outside all windows that falls into a negative span makes it a false positive.
+
+    Args:
+        events_ns: When something happened that should be reported.
+        negatives: Stretches in which nothing should be.
+        predictions_ns: When the endpoint reported something.
+        before_ns: How early a report may be.
+        after_ns: How late a report may be.
+    """
+    events, free = sorted(events_ns), sorted(predictions_ns)
+    score, windows = TaskScore(), []
+    for place, event in enumerate(events):
+        following = next((each for each in events[place + 1 :] if each > event), math.inf)
+        start, end = event - before_ns, min(event + after_ns, following)
+        windows.append((start, end))
+        match = next((each for each in free if start <= each <= end), None)
+        if match is None:
+            score.fn += 1
+        else:
+            free.remove(match)
+            score.tp += 1
+            score.latencies_ns.append(match - event)
+    stray = [each for each in free if not any(start <= each <= end for start, end in windows)]
+    for span in negatives:
+        if any(span.start_ns - before_ns <= each <= span.end_ns for each in stray):
+            score.fp += 1
+        else:
+            score.tn += 1
+    return score
+
+
+def figures(conversations: Sequence[Conversation]) -> dict[str, Figure]:
+    """Return the source's figures over a set of conversations, by name; latencies in ms."""
+    found = {}
+    for task in _TASKS:
+        defined, exact = TaskScore(), TaskScore()
+        reported = False
+        for conversation in conversations:
+            events, negatives, predictions = _task(conversation, task)
+            reported = reported or bool(predictions)
+            defined.add(score_task(events, negatives, predictions))
+            exact.add(score_task(events, negatives, predictions, before_ns=0))
+        for name, (one, other, missing) in _values(task, defined, exact).items():
+            if not reported and missing != _NO_EVENT[task]:
+                one, other, missing = _Value(None, one.n), _Value(None, other.n), _SILENT[task]
+            found[f"{task}.{name}"] = Figure(
+                as_defined=one.value,
+                corrected=other.value,
+                n=one.n,
+                n_corrected=other.n,
+                why="" if one.value is not None and other.value is not None else missing,
+            )
+    return found
+
+
+def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretch], tuple[int, ...]]:
+    """Return events, negative spans and predictions."""
+    turns = user_turns(conversation, agent_segments(conversation))
+    if task == "int":
+        others = [each for each in conversation.user if each.kind is not SpeechKind.TURN]
+        return (
+            [turn.speech.start_ns for turn in turns if turn.over is not None],
+            [Stretch(each.start_ns, each.end_ns) for each in others],
+            conversation.speech_started_ns,
+        )
+    pauses = [pause for turn in turns for pause in turn.speech.pauses]
+    return [turn.speech.end_ns for turn in turns], pauses, conversation.speech_stopped_ns
+
+
+def _values(task: str, defined: TaskScore, exact: TaskScore) -> dict[str, tuple[_Value, _Value, str]]:
+    """Return each figure's values as defined and corrected, and why one would be missing."""
+    no_event = _NO_EVENT[task] if not defined.tp + defined.fn else ""
+    found = {
+        "recall": (_recall(defined), _recall(exact), no_event),
+        "fp_rate": (_fp_rate(defined), _fp_rate(exact), f"no {_FOOLS[task]}"),
+        "recall_at_fp_rate": (
+            _ranked(defined),
+            _ranked(exact),
+            no_event or f"the false-positive rate is above {BUDGET}, or there are no {_FOOLS[task]}",
+        ),
+    }
+    for percent in (10, 50, 90):
+        missing = no_event or f"none of the {_TASKS[task]} was reported"
+        found[f"latency_p{percent}"] = (_latency(defined, percent), _latency(exact, percent), missing)
+    return found
+
+
+def _recall(score: TaskScore) -> _Value:
+    return _Value(score.recall, score.tp + score.fn)
+
+
+def _fp_rate(score: TaskScore) -> _Value:
+    return _Value(score.fp_rate, score.fp + score.tn)
+
+
+def _ranked(score: TaskScore) -> _Value:
+    in_budget = score.fp_rate is not None and score.fp_rate <= BUDGET
+    return _Value(score.recall if in_budget else None, score.tp + score.fn)
+
+
+def _latency(score: TaskScore, percent: int) -> _Value:
+    from live_eval.analysis.statistics import quantile  # loads numpy
+
+    latency_ns = quantile(score.latencies_ns, percent / 100)
+    return _Value(None if latency_ns is None else latency_ns / 1e6, score.tp)

@@ -1,0 +1,1 @@
+"""Ordered runs against one endpoint with one document: latency profiles and turn-taking probes."""

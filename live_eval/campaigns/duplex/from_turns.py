@@ -1,0 +1,257 @@
+"""The conversation that the recorded turns of one session make: both sides on one axis.
+
+The user's sound is timed as spoken: the annotated parts of each recording, else its boundaries of speech. The
+endpoint's is timed as heard, by the playout and the audibility of `live_eval.timing`.
+
+Over continuous media responses are what the session heard; `conversations_of` finds the endpoint's replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation, Stretch, UserSpeech
+from live_eval.audio import Audio, int16_to_float, resample
+from live_eval.campaigns.duplex.segmentation import own_replies, segmented
+from live_eval.recording import RunReader, TurnRecord
+from live_eval.recording.record import heard_pieces
+from live_eval.timing import ResponseRecord, ResponseStatus, audible_stretches, greets, is_paced, play
+
+__all__ = ["both_sides_of", "conversation_of", "conversations_of", "heard_sounds"]
+
+_SECOND_NS = 1_000_000_000
+_ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
+
+
+def conversations_of(
+    run: RunReader | None, sessions: Sequence[Sequence[TurnRecord]]
+) -> list[Conversation | None]:
+    """Return the conversations of a run, in which each `AgentSpeech` is one reply of the endpoint.
+
+    Over continuous media replies are found by what the endpoint's own pauses in this run are.
+
+    Args:
+        run: As in `conversation_of`.
+        sessions: The turns of each session that were spoken, in order.
+
+    Returns:
+        One for each session; None for one without a turn.
+
+    Raises:
+        StoreError: Audio of a turn is missing.
+    """
+    heard = [conversation_of(run, turns) if turns else None for turns in sessions]
+    own = own_replies([each for each in heard if each is not None])
+    return [None if each is None else segmented(each, own) for each in heard]
+
+
+def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
+    """Return the conversation that the turns of one session make, with the responses that the session heard.
+
+    Args:
+        run: The run from which they were read, for their audio; None where the turns hold it themselves.
+        turns: The turns of the session, in order; at least one was spoken.
+
+    Returns:
+        The conversation. Its lag is that of the frames which hold the user's sound or could have decided when
+        the endpoint answered.
+
+    Raises:
+        ValueError: None of the turns was spoken.
+        StoreError: Audio of a turn is missing.
+    """
+    spoken = [turn for turn in turns if turn.trace.t0_ns is not None and turn.trace.onset_ns is not None]
+    if not spoken:
+        raise ValueError(
+            f"expected the turns of a session, and one in which the user spoke; {len(turns)} came"
+        )
+    user = tuple(map(_user_speech, spoken))
+    first_onset_ns = spoken[0].trace.onset_ns
+    agent = [
+        (_began_ns(marks), _agent_speech(turn, marks, pcm))
+        for turn in turns
+        for marks, pcm in zip(turn.responses, _audio(run, turn), strict=True)
+        if not greets(marks, first_onset_ns)
+    ]
+    agent.sort(key=lambda began: began[0])
+    traces = [turn.trace for turn in turns]
+    moments = chain(
+        (int(at_ns) for trace in traces for at_ns in trace.frame_deadline_ns[-1:]),
+        (at_ns for turn in turns for marks in turn.responses for at_ns in _last_moments(marks)),
+        (speech.end_ns for speech in user),
+        (sound.end_ns for _, speech in agent for sound in speech.sounds[-1:]),
+    )
+    stops = [at_ns for trace in traces for at_ns in (*trace.speech_stopped_ns, trace.committed_ns)]
+    return Conversation(
+        start_ns=min(turn.trace.t0_ns for turn in spoken if turn.trace.t0_ns is not None),
+        end_ns=max(moments),
+        user=user,
+        agent=tuple(speech for _, speech in agent),
+        speech_started_ns=tuple(sorted(at_ns for trace in traces for at_ns in trace.speech_started_ns)),
+        speech_stopped_ns=tuple(sorted(at_ns for at_ns in stops if at_ns is not None)),
+        lag_ns=max(map(_lag_ns, spoken)),
+        continuous=any(trace.continuous for trace in traces),
+    )
+
+
+def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[NDArray[np.int16], int] | None:
+    """Return both sides of a whole session, to be drawn and played.
+
+    Args:
+        run: As in `conversation_of`.
+        turns: As in `conversation_of`.
+
+    Returns:
+        int16, shape (samples, 2), left the user, right the endpoint as heard, sample 0 at the conversation's
+        `start_ns`; and their rate. None without audio of the user.
+
+    Raises:
+        StoreError: Audio of a turn is missing.
+    """
+    users = [(turn.trace.t0_ns, sides) for turn in turns if (sides := _user_audio(run, turn)) is not None]
+    spoken = [(t0_ns, sides) for t0_ns, sides in users if t0_ns is not None]
+    if not spoken:
+        return None
+    start_ns = min(t0_ns for t0_ns, _ in spoken)
+    rates = [marks.rate_hz for turn in turns for marks in turn.responses if marks.rate_hz]
+    rate_hz = max([*rates, *(audio.rate_hz for _, audio in spoken)])
+    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # what an utterance cut short was not said
+    pieces = [
+        (0, t0_ns, resample(audio, rate_hz).int16()[: _samples(end_ns, t0_ns, rate_hz)])
+        for (t0_ns, audio), end_ns in zip(spoken, ends_ns, strict=True)
+    ]
+    pieces += [
+        (1, at_ns, pcm)
+        for turn in turns
+        for marks, whole in zip(turn.responses, _audio(run, turn), strict=True)
+        for at_ns, pcm in heard_pieces(marks, whole, rate_hz, paced=is_paced(turn.trace, marks))
+    ]
+    placed = [(side, round((at_ns - start_ns) * rate_hz / _SECOND_NS), pcm) for side, at_ns, pcm in pieces]
+    both = np.zeros((max(at + len(pcm) for _, at, pcm in placed), 2), np.int16)
+    for side, at, pcm in placed:
+        kept = pcm[max(0, -at) :]
+        both[max(at, 0) : max(at, 0) + len(kept), side] = kept
+    return both, rate_hz
+
+
+def heard_sounds(
+    marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
+) -> tuple[Stretch, ...]:
+    """Return the audible sound of a response as heard, split at every pause of `PAUSE_NS` or more.
+
+    Args:
+        marks: The response.
+        pcm: Its audio as it arrived, int16 mono, shape (samples,).
+        paced: As in `heard_pieces`.
+    """
+    if not len(pcm) or marks.rate_hz is None:
+        return ()
+    rate_hz = marks.rate_hz
+    pieces = list(heard_pieces(marks, pcm, rate_hz, paced=paced))
+    if not pieces:
+        return ()
+    start_ns = pieces[0][0]
+    placed = [(round((at_ns - start_ns) * rate_hz / _SECOND_NS), piece) for at_ns, piece in pieces]
+    axis = np.zeros(max(at + len(piece) for at, piece in placed), np.int16)
+    for at, piece in placed:
+        axis[at : at + len(piece)] = piece
+    return tuple(
+        Stretch(start_ns + begin * _SECOND_NS // rate_hz, start_ns + end * _SECOND_NS // rate_hz)
+        for begin, end in audible_stretches(axis, rate_hz)
+    )
+
+
+def _user_speech(turn: TurnRecord) -> UserSpeech:
+    trace, case = turn.trace, turn.case
+    assert trace.t0_ns is not None
+    assert trace.onset_ns is not None
+    end_ns = trace.voice_end_ns if trace.voice_end_ns is not None else trace.onset_ns
+    sounds = [Stretch(trace.onset_ns, end_ns)]
+    if case.parts:
+        first_ns, last_ns = case.parts[0].onset_ns, case.parts[-1].end_ns
+        # The recording may have been played at another speed.
+        speed = (last_ns - first_ns) / max(1, end_ns - trace.onset_ns)
+        speed = 1.0 if abs((last_ns - first_ns) - (end_ns - trace.onset_ns)) <= _ROUNDING_NS else speed
+        sounds = [
+            Stretch(
+                trace.onset_ns + round((part.onset_ns - first_ns) / speed),
+                trace.onset_ns + round((part.end_ns - first_ns) / speed),
+            )
+            for part in case.parts
+        ]
+    return UserSpeech(kind=case.speech, sounds=tuple(sounds), text=case.text or "", case_id=case.case_id)
+
+
+def _agent_speech(turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16]) -> AgentSpeech:
+    says_so = not turn.trace.continuous  # otherwise marks are ours, from the energy of the stream
+    cancelled_ns = marks.interrupted_ns
+    if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and says_so:
+        cancelled_ns = marks.done_ns
+    return AgentSpeech(
+        response_id=marks.response_id,
+        sounds=heard_sounds(marks, pcm, paced=is_paced(turn.trace, marks)),
+        created_ns=marks.created_ns if says_so else None,
+        cancelled_ns=cancelled_ns,
+        completed=says_so and cancelled_ns is None and marks.status is ResponseStatus.COMPLETED,
+        discarded_ns=_discarded_ns(marks, pcm),
+        text=marks.text or "",
+    )
+
+
+def _discarded_ns(marks: ResponseRecord, pcm: NDArray[np.int16]) -> int:
+    """Return the duration of the audible audio that arrived and was not heard."""
+    if marks.interrupted_ns is None or not len(pcm) or marks.rate_hz is None:
+        return 0
+    playout = play(marks)
+    firsts = np.cumsum(playout.arrived) - playout.arrived
+    unheard = [
+        pcm[first + heard : first + arrived]
+        for first, heard, arrived in zip(firsts, playout.samples, playout.arrived, strict=True)
+    ]
+    sounds = audible_stretches(np.concatenate(unheard), marks.rate_hz)
+    return sum(end - begin for begin, end in sounds) * _SECOND_NS // marks.rate_hz
+
+
+def _began_ns(marks: ResponseRecord) -> int:
+    """Return the first sign of a response."""
+    arrivals = marks.chunk_arrival_ns[:1].tolist()
+    signs = (marks.created_ns, marks.first_text_ns, marks.done_ns, *arrivals)
+    return min((at_ns for at_ns in signs if at_ns is not None), default=0)
+
+
+def _last_moments(marks: ResponseRecord) -> Iterator[int]:
+    yield from marks.chunk_arrival_ns[-1:].tolist()
+    if marks.done_ns is not None:
+        yield marks.done_ns
+
+
+def _lag_ns(turn: TurnRecord) -> int:
+    trace = turn.trace
+    assert trace.onset_ns is not None
+    due_ns, late_ns = trace.frame_deadline_ns, trace.frame_sent_ns - trace.frame_deadline_ns
+    until_ns = trace.voice_end_ns if trace.voice_end_ns is not None else trace.onset_ns
+    holds_sound = (due_ns > trace.onset_ns) & (due_ns <= until_ns)
+    return max(turn.timing.lag_ns, int(late_ns[holds_sound].max(initial=0)))
+
+
+def _audio(run: RunReader | None, turn: TurnRecord) -> Sequence[NDArray[np.int16]]:
+    """Return the audio of each response of a turn as it arrived."""
+    if run is not None and not turn.audio:
+        return run.audio(turn)
+    return turn.audio or [np.empty(0, np.int16)] * len(turn.responses)
+
+
+def _user_audio(run: RunReader | None, turn: TurnRecord) -> Audio | None:
+    """Return the user's side of a turn from its `t0_ns` on; None without audio."""
+    both, rate_hz = turn.both_sides, turn.both_rate_hz
+    if both is None and run is not None and (stored := run.both_sides(turn.turn_id)) is not None:
+        both, rate_hz = stored
+    return None if both is None or rate_hz is None else Audio(int16_to_float(both[:, 0]), rate_hz)
+
+
+def _samples(end_ns: int | None, start_ns: int, rate_hz: int) -> int | None:
+    return None if end_ns is None else max(0, round((end_ns - start_ns) * rate_hz / _SECOND_NS))

@@ -1,0 +1,396 @@
+"""How a trial ended, and how long what happened took. Pure; every rule is here.
+
+A trial is a conversation whose last utterance is the probe. What the user does decides the rule:
+
+=============  ==================================================  =====================
+rule           the last utterance                                  passes with
+=============  ==================================================  =====================
+ANSWER         to be answered                                      `Outcome.ANSWERED`
+PAUSE          to be answered, with pauses inside                  `Outcome.WAITED`
+INTERRUPTION   to be answered, begins over the reply               `Outcome.YIELDED`, `Outcome.FELL_SILENT`
+BACKCHANNEL    not to be answered, begins over the reply           `Outcome.KEPT_TALKING`
+FALSE_TRIGGER  not to be answered, while nothing else is said      `Outcome.IGNORED`
+=============  ==================================================  =====================
+
+A stop is heard, not announced: it is the last audible sample of the reply that sounds when the user begins.
+`YIELD_WITHIN_NS` and the ladder's idea are from cekura-bench (``service/probes.py``, ``service/metrics.py``),
+with these differences: a pause also fails where the endpoint ended the turn or began a response before the
+user had finished; silence inside audio that was sent does not count as talking; an endpoint that a
+backchannel silenced has failed; and a reply that ended by itself is void, not a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+
+from live_eval.analysis.turn_taking.conversation import (
+    PAUSE_NS,
+    AgentSpeech,
+    Conversation,
+    Stretch,
+    UserSpeech,
+    overlaps,
+)
+from live_eval.types import AnchorKind, Case, SpeechKind
+
+__all__ = [
+    "DURATIONS",
+    "RULES_VERSION",
+    "YIELD_WITHIN_NS",
+    "Judgement",
+    "Outcome",
+    "Rule",
+    "judge",
+    "rule_of",
+    "unspoken",
+]
+
+RULES_VERSION = 2
+"""Version of the rules, and of what is taken for one reply; published metrics share it."""
+
+YIELD_WITHIN_NS = 2_000_000_000
+"""A reply that is audible for so long after the user began to speak has not yielded."""
+
+DURATIONS: Mapping[str, str] = {
+    "response_latency": "last sample of the user → first audible sample of the reply",
+    "patience": "last sound before a pause → first sign that the endpoint took it for the end",
+    "anchor": "first audible sample of the reply → the user begins to speak over it, as it came about",
+    "audible_stop": "the user begins to speak → last audible sample of the reply; only where it was stopped",
+    "provider_stop": "the user begins to speak → the endpoint says that it stops",
+    "heard_after_word": "the endpoint says that it stops → last audible sample of the reply",
+    "discarded": "audible audio of the reply that arrived and was not heard",
+    "new_reply": "the user has finished → first audible sample of the next reply",
+    "overlap": "user and endpoint are audible at once",
+    "trigger": "the user's sound begins → first sign of a response that nothing called for",
+}
+"""What each duration is."""
+
+
+class Rule(StrEnum):
+    """What is asked of the endpoint."""
+
+    ANSWER = "answer"
+    PAUSE = "pause"
+    INTERRUPTION = "interruption"
+    BACKCHANNEL = "backchannel"
+    FALSE_TRIGGER = "false_trigger"
+
+    @property
+    def passes(self) -> tuple[Outcome, ...]:
+        """The outcomes with which an endpoint does what is asked of it."""
+        return _PASSES[self]
+
+
+class Outcome(StrEnum):
+    """How a trial ended. Nothing is dropped: a trial has exactly one."""
+
+    ANSWERED = "answered"
+    """A reply was heard once the user had finished."""
+    WAITED = "waited"
+    """It stayed silent through every pause, and answered once the user had finished."""
+    PREMATURE = "premature"
+    """It ended the turn, began a response or was heard before the user had finished."""
+    NO_REPLY = "no_reply"
+    """Nothing was heard."""
+    YIELDED = "yielded"
+    """It stopped its reply; for an interruption, within `YIELD_WITHIN_NS`."""
+    FELL_SILENT = "fell_silent"
+    """Its reply ended within `YIELD_WITHIN_NS`, and it never says whether it stops or has finished."""
+    KEPT_TALKING = "kept_talking"
+    """Its reply went on."""
+    TRIGGERED = "triggered"
+    """It responded to what was not to be answered."""
+    IGNORED = "ignored"
+    """It did not respond to what was not to be answered."""
+    NATURAL_END = "natural_end"
+    """The reply ended by itself while the user spoke: void."""
+    NOT_OVERLAPPING = "not_overlapping"
+    """No reply sounded when the user began to speak: void."""
+    UNKNOWN = "unknown"
+    """Whether the reply stopped or paused cannot be known: void."""
+    ANCHOR_MISSED = "anchor_missed"
+    """The user did not begin to speak over the reply when the condition says: void."""
+    FAILED = "failed"
+    """The session failed."""
+
+    @property
+    def void(self) -> bool:
+        """Whether the trial shows nothing."""
+        return self in (
+            Outcome.NATURAL_END,
+            Outcome.NOT_OVERLAPPING,
+            Outcome.UNKNOWN,
+            Outcome.ANCHOR_MISSED,
+        )
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the trial is played again: it is void and not unknown.
+
+        Repeating an unknown one until its outcome is known would select by how the endpoint behaved.
+        """
+        return self.void and self is not Outcome.UNKNOWN
+
+
+_PASSES: Mapping[Rule, tuple[Outcome, ...]] = {
+    Rule.ANSWER: (Outcome.ANSWERED,),
+    Rule.PAUSE: (Outcome.WAITED,),
+    Rule.INTERRUPTION: (Outcome.YIELDED, Outcome.FELL_SILENT),
+    Rule.BACKCHANNEL: (Outcome.KEPT_TALKING,),
+    Rule.FALSE_TRIGGER: (Outcome.IGNORED,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What came of a trial.
+
+    Args:
+        outcome: How it ended.
+        reason: What decided it, in words.
+        durations_ns: `DURATIONS` that the rule yields; None where there is none.
+        marks_ns: The moments that decided, absolute, by name.
+        talk_ratio: Time that the endpoint was audible for each second that the user was; None if the user
+            was not heard.
+        triggers: Responses that nothing called for; None under other rules.
+    """
+
+    outcome: Outcome
+    reason: str = ""
+    durations_ns: Mapping[str, int | None] = field(default_factory=dict)
+    marks_ns: Mapping[str, int] = field(default_factory=dict)
+    talk_ratio: float | None = None
+    triggers: int | None = None
+
+
+def rule_of(cases: Sequence[Case]) -> Rule:
+    """Return the rule for a trial whose utterances are these cases, at least one, in order."""
+    last = cases[-1]
+    over_reply = last.anchor is not None and last.anchor.kind is AnchorKind.REPLY_AUDIBLE
+    if last.speech is not SpeechKind.TURN:
+        return Rule.BACKCHANNEL if over_reply else Rule.FALSE_TRIGGER
+    if over_reply:
+        return Rule.INTERRUPTION
+    silences_ns = (after.onset_ns - before.end_ns for before, after in pairwise(last.parts))
+    return Rule.PAUSE if any(silence_ns >= PAUSE_NS for silence_ns in silences_ns) else Rule.ANSWER
+
+
+def judge(conversation: Conversation, rule: Rule) -> Judgement:
+    """Judge a trial whose last utterance was spoken.
+
+    Args:
+        conversation: What happened, with at least one utterance of the user; each of its `AgentSpeech`es is
+            one reply (`live_eval.campaigns.duplex.segmentation`).
+        rule: What is asked of the endpoint.
+    """
+    match rule:
+        case Rule.ANSWER | Rule.PAUSE:
+            found = _answering(conversation, pauses=rule is Rule.PAUSE)
+        case Rule.INTERRUPTION | Rule.BACKCHANNEL:
+            found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION)
+        case Rule.FALSE_TRIGGER:
+            found = _silence_expected(conversation)
+    user, last = _talk_ns(conversation.user), conversation.user[-1]
+    return Judgement(
+        outcome=found.outcome,
+        reason=found.reason,
+        durations_ns={"overlap": _overlap_ns(last.sounds, conversation.agent), **found.durations_ns},
+        marks_ns={"user_start": last.start_ns, "user_end": last.end_ns, **found.marks_ns},
+        talk_ratio=_talk_ns(conversation.agent) / user if user else None,
+        triggers=found.triggers,
+    )
+
+
+def unspoken(conversation: Conversation | None) -> Judgement:
+    """Return what came of a trial in which the endpoint gave no occasion for the last utterance.
+
+    Args:
+        conversation: What happened until then; None if nothing was recorded.
+    """
+    if conversation is not None and any(speech.sounds for speech in conversation.agent):
+        return Judgement(
+            outcome=Outcome.NOT_OVERLAPPING, reason="the anchor of the last utterance never came"
+        )
+    return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard to speak over")
+
+
+# -- The rules -----------------------------------------------------------------------------------------
+
+
+def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
+    """Judge an utterance that is to be answered when it has ended, and not before."""
+    last = conversation.user[-1]
+    responses = [each for each in conversation.agent if (each.began_ns or 0) >= last.start_ns]
+    audible = [each.sounds[0].start_ns for each in responses if each.sounds]
+    signs = {
+        "it ended the turn": _first(conversation.speech_stopped_ns, last.start_ns),
+        "it began a response": _first((each.created_ns for each in responses), last.start_ns),
+        "it was heard": min(audible, default=None),
+    }
+    early = {what: at for what, at in signs.items() if at is not None and at < last.end_ns}
+    marks = {"reply_onset": min(audible)} if audible else {}
+    durations = {"response_latency": min(audible) - last.end_ns if audible else None}
+    if early:
+        what = min(early, key=lambda each: early[each])
+        gave_up_ns = early[what]
+        before = max((each.start_ns for each in last.pauses if each.start_ns <= gave_up_ns), default=None)
+        patience = None if before is None else gave_up_ns - before
+        return Judgement(
+            outcome=Outcome.PREMATURE,
+            reason=f"{what} before the user had finished",
+            durations_ns={**durations, **({"patience": patience} if pauses else {})},
+            marks_ns={**marks, "gave_up": gave_up_ns},
+        )
+    answered = Outcome.WAITED if pauses else Outcome.ANSWERED
+    return Judgement(
+        outcome=answered if audible else Outcome.NO_REPLY,
+        reason="" if audible else "no reply was heard after the user had finished",
+        durations_ns={**durations, **({"patience": None} if pauses else {})},
+        marks_ns=marks,
+    )
+
+
+def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
+    """Judge an utterance that begins over a reply: to stop it, or not."""
+    last = conversation.user[-1]
+    begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
+    if not begun:
+        return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard to speak over")
+    reply = conversation.reply_at(last.start_ns)
+    if reply is None:
+        return _not_overlapping(begun, last)
+    later = [each for each in conversation.agent if each is not reply and _begins_after(each, last.start_ns)]
+    onset_ns, silent_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
+    stopped = _was_stopped(reply, last.start_ns)
+    outcome, reason = (
+        _interruption(reply, last, stopped=stopped)
+        if interrupts
+        else _backchannel(reply, last, later, stopped=stopped)
+    )
+    if reply.unsure and outcome in (Outcome.FELL_SILENT, Outcome.TRIGGERED):
+        outcome, reason = Outcome.UNKNOWN, reply.unsure
+    heard_stop = stopped or outcome is Outcome.FELL_SILENT
+    next_ns = min((each.sounds[0].start_ns for each in later if each.sounds), default=None)
+    said_ns = reply.cancelled_ns if stopped else None
+    return Judgement(
+        outcome=outcome,
+        reason=reason,
+        durations_ns={
+            "anchor": last.start_ns - onset_ns,
+            "audible_stop": silent_ns - last.start_ns if heard_stop else None,
+            "provider_stop": None if said_ns is None else said_ns - last.start_ns,
+            "heard_after_word": None if said_ns is None else silent_ns - said_ns,
+            "discarded": reply.discarded_ns,
+            "new_reply": None if next_ns is None else next_ns - last.end_ns,
+        },
+        marks_ns={
+            "reply_onset": onset_ns,
+            "reply_silent": silent_ns,
+            **({} if said_ns is None else {"provider_stop": said_ns}),
+            **({} if next_ns is None else {"new_reply": next_ns}),
+        },
+    )
+
+
+def _not_overlapping(begun: Sequence[AgentSpeech], last: UserSpeech) -> Judgement:
+    """Return what came of an utterance that begins while no reply sounds."""
+    reply = next((each for each in reversed(begun) if each.sounds[0].start_ns <= last.start_ns), begun[0])
+    onset_ns, said_ns = reply.sounds[0].start_ns, reply.cancelled_ns
+    if onset_ns > last.start_ns:
+        reason = "the reply began after the user did"
+    elif reply.sounds[-1].end_ns > last.start_ns or _was_stopped(reply, last.start_ns):
+        reason = "the reply paused when the user began to speak"
+    else:
+        reason = "the reply had ended before the user spoke"
+    if said_ns is None or said_ns < last.start_ns:
+        said_ns = None
+    return Judgement(
+        outcome=Outcome.NOT_OVERLAPPING,
+        reason=reason,
+        durations_ns={
+            "anchor": last.start_ns - onset_ns,
+            "audible_stop": None,
+            "provider_stop": None if said_ns is None else said_ns - last.start_ns,
+        },
+        marks_ns={"reply_onset": onset_ns, **({} if said_ns is None else {"provider_stop": said_ns})},
+    )
+
+
+def _interruption(reply: AgentSpeech, last: UserSpeech, *, stopped: bool) -> tuple[Outcome, str]:
+    lasted_ns = reply.sounds[-1].end_ns - last.start_ns
+    if lasted_ns >= YIELD_WITHIN_NS:
+        return Outcome.KEPT_TALKING, f"the reply was audible for {_ms(lasted_ns)} more"
+    if stopped:
+        return Outcome.YIELDED, ""
+    return _silent(ended=reply.completed)
+
+
+def _backchannel(
+    reply: AgentSpeech, last: UserSpeech, later: Sequence[AgentSpeech], *, stopped: bool
+) -> tuple[Outcome, str]:
+    silent_ns = reply.sounds[-1].end_ns
+    if stopped:
+        return Outcome.YIELDED, "the endpoint stopped its reply"
+    if silent_ns < last.end_ns or (not reply.completed and silent_ns - last.start_ns < YIELD_WITHIN_NS):
+        return _silent(ended=reply.completed)
+    if later:
+        return Outcome.TRIGGERED, "another response followed"
+    return Outcome.KEPT_TALKING, ""
+
+
+def _silent(*, ended: bool) -> tuple[Outcome, str]:
+    """Return the outcome of a reply that is silent shortly after the user began, without word of a stop."""
+    if ended:
+        return Outcome.NATURAL_END, "the reply ended by itself while the user spoke"
+    return Outcome.FELL_SILENT, "the endpoint does not say whether it stopped or had finished"
+
+
+def _silence_expected(conversation: Conversation) -> Judgement:
+    """Judge a sound that calls for no response, while nothing else is said.
+
+    Where the turn before it is still to be answered, the first response is that answer.
+    """
+    last = conversation.user[-1]
+    responses = sorted(at for each in conversation.agent if (at := each.began_ns) is not None)
+    began = [at for at in responses if at >= last.start_ns]
+    asked = [each.start_ns for each in conversation.user[:-1] if each.kind is SpeechKind.TURN]
+    if asked and not any(asked[-1] <= at < last.start_ns for at in responses):
+        began = began[1:]
+    return Judgement(
+        outcome=Outcome.TRIGGERED if began else Outcome.IGNORED,
+        durations_ns={"trigger": began[0] - last.start_ns if began else None},
+        marks_ns={"trigger": began[0]} if began else {},
+        triggers=len(began),
+    )
+
+
+# -- What the rules ask --------------------------------------------------------------------------------
+
+
+def _begins_after(speech: AgentSpeech, at_ns: int) -> bool:
+    return speech.began_ns is not None and speech.began_ns > at_ns
+
+
+def _was_stopped(reply: AgentSpeech, since_ns: int) -> bool:
+    """Return whether a reply was stopped after a moment, rather than having ended."""
+    return reply.cancelled_ns is not None and reply.cancelled_ns >= since_ns
+
+
+def _first(times_ns: Iterable[int | None], since_ns: int) -> int | None:
+    return min((at for at in times_ns if at is not None and at >= since_ns), default=None)
+
+
+def _talk_ns(speeches: Iterable[UserSpeech | AgentSpeech]) -> int:
+    return sum(sound.end_ns - sound.start_ns for speech in speeches for sound in speech.sounds)
+
+
+def _overlap_ns(sounds: Sequence[Stretch], agent: Sequence[AgentSpeech]) -> int:
+    both = overlaps(sounds, [sound for speech in agent for sound in speech.sounds])
+    return sum(stretch.end_ns - stretch.start_ns for stretch in both)
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:.0f} ms"

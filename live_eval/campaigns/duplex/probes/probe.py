@@ -1,0 +1,100 @@
+"""What a probe is: conditions, and the trials that they make."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from live_eval.campaigns.duplex.stimuli import Line
+
+__all__ = ["Condition", "Probe", "Trial", "sessions_of", "trials_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One setting of a probe.
+
+    Args:
+        name: Its name among the probe's conditions.
+        lines: The utterances of a trial, from the number of its variant.
+        variants: How many variants differ.
+        meant: In lower case, the words of which one shows that a correction was taken up, from the same
+            number; None if nothing is corrected.
+        every_variant: Whether each variant is played at least once.
+    """
+
+    name: str
+    lines: Callable[[int], tuple[Line, ...]]
+    variants: int = 1
+    meant: Callable[[int], tuple[str, ...]] | None = None
+    every_variant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A question to an endpoint.
+
+    Args:
+        name: Its name on the command line.
+        what: What it plays, in one sentence.
+        conditions: Its settings.
+    """
+
+    name: str
+    what: str
+    conditions: Sequence[Condition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One playing of a condition.
+
+    Args:
+        trial_id: Unique in the campaign; the name of the trial's dialogue.
+        probe: The probe's name.
+        condition: The condition's name.
+        lines: The utterances.
+        meant: The words of which one shows that a correction was taken up; empty if nothing is corrected.
+    """
+
+    trial_id: str
+    probe: str
+    condition: str
+    lines: Sequence[Line]
+    meant: tuple[str, ...] = ()
+
+
+def sessions_of(probes: Iterable[Probe]) -> Iterator[tuple[Line, ...]]:
+    """Yield the utterances of every variant of probes."""
+    for probe in probes:
+        for condition in probe.conditions:
+            yield from map(condition.lines, range(condition.variants))
+
+
+def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[Trial]:
+    """Return the trials of a campaign, condition by condition.
+
+    Args:
+        probes: What to ask.
+        repeat: Trials of each condition. They go through its variants; the seed decides where they begin.
+        seed: Seed of that choice, which is the same whatever else is played.
+    """
+    trials = []
+    for probe in probes:
+        for condition in probe.conditions:
+            first = random.Random(f"{seed}/{probe.name}/{condition.name}").randrange(condition.variants)
+            for number in range(max(repeat, condition.variants if condition.every_variant else 0)):
+                variant = (first + number) % condition.variants
+                slug = re.sub("[^a-z0-9]+", "-", f"{probe.name} {condition.name}".lower()).strip("-")
+                trials.append(
+                    Trial(
+                        trial_id=f"{slug}-{number + 1}",
+                        probe=probe.name,
+                        condition=condition.name,
+                        lines=condition.lines(variant),
+                        meant=condition.meant(variant) if condition.meant else (),
+                    )
+                )
+    return trials

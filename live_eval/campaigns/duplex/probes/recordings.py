@@ -1,0 +1,224 @@
+"""Probes made of a user's recordings: annotated ones of any kind, and speakers who pause.
+
+An annotated recording says what it is to the endpoint (``speech``), when it begins (``anchor``) or where its
+sound lies (``parts``), in the columns of a manifest. Pauses are found where the data does not annotate them,
+except in an utterance that the trial asks the endpoint to answer: annotations alone decide whether it pauses.
+Recordings are played as they are; a note counts those with pauses that an endpoint may take for their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from live_eval.audio import Audio, read_audio
+from live_eval.campaigns.duplex.outcomes import Rule, rule_of
+from live_eval.campaigns.duplex.probes.pauses import EXPRESSIVE_PAUSE
+from live_eval.campaigns.duplex.probes.probe import Condition, Probe, sessions_of
+from live_eval.campaigns.duplex.stimuli import Line, Recorded
+from live_eval.data import DataSet
+from live_eval.errors import DataError, TurnError
+from live_eval.speech.boundaries import BoundaryCache, case_boundaries
+from live_eval.speech.voice_activity import VAD_RATE_HZ, WINDOW_SAMPLES, speech_probabilities
+from live_eval.text.wording import counted
+from live_eval.types import Anchor, AnchorKind, Case, SpeechBoundaries, SpeechKind, SpokenPart
+
+__all__ = [
+    "EXPRESSIVE_CUES",
+    "FLUENT_MS",
+    "LEAST_PAUSE_MS",
+    "OWN",
+    "expressive_probe",
+    "inner_parts",
+    "note_on_pauses",
+    "own_probe",
+]
+
+OWN = "own"
+"""Name of the probe that plays a user's annotated recordings."""
+
+EXPRESSIVE_CUES = (
+    "sobbing",
+    "vocal fatigue",
+    "breathless",
+    "sad",
+    "sigh",
+    "yawn",
+    "moan",
+    "slow pace",
+)
+"""EchoMind's cues of speakers who may pause."""
+
+LEAST_PAUSE_MS = 400
+"""Shorter silences within a recording are not taken for pauses of an expressive speaker."""
+
+FLUENT_MS = 200
+"""A silence up to this long within an utterance ends no turn with any common detector."""
+
+_SPEECH = 0.5
+_WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
+
+
+def own_probe(data: DataSet) -> Probe:
+    """Return the probe that plays the annotated dialogues and recordings of a data set.
+
+    Args:
+        data: The data set; what carries no annotation is left out.
+
+    Raises:
+        DataError: Nothing in it is annotated.
+    """
+    groups: dict[str, list[tuple[Line, ...]]] = {}
+    cache = BoundaryCache()
+    for cases in _sessions(data.cases):
+        if any(_annotated(case) for case in cases):
+            lines = tuple(_line(case) for case in _with_parts(cases, cache))
+            groups.setdefault(_named(cases), []).append(lines)
+    if not groups:
+        raise DataError(
+            f"{data.root}: expected recordings with the annotations speech, anchor or parts, found none "
+            f"among {len(data.cases)}: docs/duplex.md describes these columns"
+        )
+    return Probe(
+        OWN,
+        "Your own annotated recordings.",
+        tuple(Condition(name, _nth(lines), len(lines), every_variant=True) for name, lines in groups.items()),
+    )
+
+
+def expressive_probe(data: DataSet) -> Probe:
+    """Return the probe of speakers who pause, with those recordings of a data set whose cue fits.
+
+    Args:
+        data: The data set. Pauses that it does not annotate are found by voice activity, in steps of 32 ms;
+            recordings without any are left out.
+
+    Raises:
+        DataError: No recording with a fitting cue has a pause.
+    """
+    groups: dict[str, list[tuple[Line, ...]]] = {}
+    cache = BoundaryCache()
+    for case in data.cases:
+        cue = case.cue.attribute if case.cue is not None else None
+        if cue in EXPRESSIVE_CUES and case.problem is None and case.dialogue_id is None:
+            parts = case.parts or _found_parts(case, cache, LEAST_PAUSE_MS)
+            if len(parts) > 1:
+                groups.setdefault(cue or "", []).append((_line(replace(case, parts=parts)),))
+    if not groups:
+        raise DataError(
+            f"{data.root}: expected recordings of speakers who pause for {LEAST_PAUSE_MS} ms or more "
+            f"({', '.join(EXPRESSIVE_CUES)}), found none"
+        )
+    return Probe(
+        EXPRESSIVE_PAUSE.name,
+        "Recordings of speakers who pause because of how they feel.",
+        tuple(Condition(cue, _nth(lines), len(lines), every_variant=True) for cue, lines in groups.items()),
+    )
+
+
+def note_on_pauses(probes: Iterable[Probe]) -> str:
+    """Return a note on the user's recordings whose pauses are not what is measured; empty if none has any.
+
+    An endpoint whose detector waits for less answers inside the pause, and so appears to interrupt.
+    """
+    longest_ns: dict[Path, int] = {}
+    for lines in sessions_of(probes):
+        for line in lines:
+            for piece in line.pieces:
+                if isinstance(piece, Recorded) and (line is not lines[-1] or _over_reply(line.anchor)):
+                    pauses = (after.onset_ns - before.end_ns for before, after in pairwise(piece.parts))
+                    longest_ns[piece.path] = max(pauses, default=0)
+    paused = [each for each in longest_ns.values() if each > FLUENT_MS * 1_000_000]
+    return (
+        f"{len(paused)} of {counted(len(longest_ns), 'recording')} with a pause of more than {FLUENT_MS} ms, "
+        f"up to {max(paused) / 1e6:.0f} ms: an endpoint that ends turns sooner answers inside it, which "
+        "counts as an interruption of the user"
+        if paused
+        else ""
+    )
+
+
+def inner_parts(
+    audio: Audio, boundaries: SpeechBoundaries, least_ms: int = LEAST_PAUSE_MS
+) -> tuple[SpokenPart, ...]:
+    """Return the stretches of a recording between its pauses.
+
+    Args:
+        audio: The recording, at any rate.
+        boundaries: Where its speech begins and ends.
+        least_ms: Shorter silences are not pauses.
+
+    Returns:
+        In order, the first from the onset and the last to the end of speech; one without a pause.
+    """
+    gain = 0.1 / max(1e-6, float(np.sqrt(np.mean(audio.samples.astype(np.float64) ** 2))))
+    louder = Audio(np.clip(audio.samples * np.float32(gain), -1, 1), audio.rate_hz)
+    spoken = np.flatnonzero(speech_probabilities(louder) > _SPEECH)
+    pauses = [
+        (int(before + 1) * _WINDOW_NS, int(after) * _WINDOW_NS)
+        for before, after in pairwise(spoken)
+        if (after - before - 1) * _WINDOW_NS >= least_ms * 1_000_000
+    ]
+    begin_ns, end_ns = boundaries.onset_ns, boundaries.voice_end_ns
+    inside = [pause for pause in pauses if begin_ns < pause[0] and pause[1] < end_ns]
+    edges = [begin_ns, *(edge for pause in inside for edge in pause), end_ns]
+    return tuple(SpokenPart(edges[at], edges[at + 1]) for at in range(0, len(edges), 2))
+
+
+def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:
+    """Yield the cases of a session, with the parts of those that are not judged by their pauses."""
+    for case in cases:
+        if not case.parts and (case is not cases[-1] or _over_reply(case.anchor)):
+            parts = _found_parts(case, cache, FLUENT_MS)
+            yield replace(case, parts=parts) if len(parts) > 1 else case
+        else:
+            yield case
+
+
+def _over_reply(anchor: Anchor | None) -> bool:
+    return anchor is not None and anchor.kind is AnchorKind.REPLY_AUDIBLE
+
+
+def _found_parts(case: Case, cache: BoundaryCache, least_ms: int) -> tuple[SpokenPart, ...]:
+    """Return the parts of a recording; none where it cannot be played."""
+    try:
+        audio = read_audio(case.audio_path).audio
+        return inner_parts(audio, case_boundaries(case, audio, cache=cache), least_ms)
+    except TurnError:
+        return ()
+
+
+def _sessions(cases: Iterable[Case]) -> Iterator[list[Case]]:
+    """Yield the cases of each dialogue, and those without one, that can be played."""
+    sessions: dict[tuple[str, bool], list[Case]] = {}
+    for case in cases:
+        key = (case.dialogue_id or case.case_id, case.dialogue_id is None)
+        sessions.setdefault(key, []).append(case)
+    for session in sessions.values():
+        if all(case.problem is None for case in session):
+            yield sorted(session, key=lambda case: case.turn_index)
+
+
+def _annotated(case: Case) -> bool:
+    return case.speech is not SpeechKind.TURN or case.anchor is not None or bool(case.parts)
+
+
+def _named(cases: Sequence[Case]) -> str:
+    """Return the condition of a session: what is asked of the endpoint, and when."""
+    last = cases[-1]
+    rule = rule_of(cases)
+    what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value
+    return f"{what}, {last.anchor}" if last.anchor is not None else what
+
+
+def _line(case: Case) -> Line:
+    recorded = Recorded(case.audio_path, case.text or "", case.boundaries, case.parts)
+    return Line(pieces=(recorded,), speech=case.speech, anchor=case.anchor, reply=case.reference_text or "")
+
+
+def _nth(lines: Sequence[tuple[Line, ...]]) -> Callable[[int], tuple[Line, ...]]:
+    return lambda variant: lines[variant]

@@ -1,0 +1,222 @@
+"""Which sounds make one reply, where only silence divides the replies of an endpoint. Pure.
+
+Over continuous media an endpoint does not say where a reply ends, and most replies pause. Once the user has
+spoken over a reply, sound that follows a pause is the rest of that reply or another one:
+
+* the same reply, if it resumes before the user has finished what interrupts it, or after a gap between words
+  (250 ms);
+* another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than
+  `SILENCE_NS`, which ends replies everywhere;
+* the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
+* unknown otherwise (`AgentSpeech.unsure`).
+
+An endpoint's own pauses are those inside the replies of its run that nobody spoke over, and that are not the
+possible rest of one (within `SILENCE_NS`). They are known for as long as at least `LEAST_REPLIES` of these
+lasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from itertools import pairwise
+
+from live_eval.analysis.turn_taking.conversation import (
+    BREATH_NS,
+    SIMULTANEOUS_NS,
+    AgentSpeech,
+    Conversation,
+    Stretch,
+    UserSpeech,
+)
+from live_eval.types import SpeechKind
+
+__all__ = [
+    "LEAST_REPLIES",
+    "MARGIN",
+    "SILENCE_NS",
+    "SOONER",
+    "OwnReplies",
+    "own_replies",
+    "segmented",
+]
+
+MARGIN = 1.25
+"""The longest pause that an endpoint may make by itself, over the longest one that was observed."""
+SOONER = 0.8
+"""The shortest time to an answer that an endpoint may need, over the shortest one that was observed."""
+LEAST_REPLIES = 3
+"""Replies without interruption from which the endpoint's own pauses and answers are learned."""
+SILENCE_NS = 1_500_000_000
+"""A longer pause after words of the user ends a reply: the session's own limit (`TurnLimits.silence_s`)."""
+_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user may be because of them
+_WORD_GAP_NS = 250_000_000  # between the words of one reply
+_RARE = 10  # of so many replies, one may have a pause that is a stall
+
+
+class _Pause(Enum):
+    OWN = auto()
+    END = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReplies:
+    """How an endpoint replies where nobody speaks over it.
+
+    Args:
+        lengths_ns: Length of each of its replies, from first to last sound.
+        longest_pause_ns: The longest pause in any of them, leaving out one reply in ten: a stall is no habit.
+        answers_ns: Time from the user's last sample to each answer.
+    """
+
+    lengths_ns: tuple[int, ...] = ()
+    longest_pause_ns: int = 0
+    answers_ns: tuple[int, ...] = ()
+
+    @property
+    def pause_limit_ns(self) -> int:
+        """The longest pause that may be the endpoint's own."""
+        return min(max(_WORD_GAP_NS, round(MARGIN * self.longest_pause_ns)), SILENCE_NS)
+
+    def knows_pauses(self, after_ns: int) -> bool:
+        """Return whether enough replies lasted longer than `after_ns` to know their pauses until then."""
+        return sum(length_ns > after_ns for length_ns in self.lengths_ns) >= LEAST_REPLIES
+
+    def is_too_soon(self, after_ns: int) -> bool:
+        """Return whether the endpoint answers nothing as soon as `after_ns` after the user's words."""
+        return len(self.answers_ns) >= LEAST_REPLIES and after_ns < SOONER * min(self.answers_ns)
+
+
+def own_replies(conversations: Sequence[Conversation]) -> OwnReplies:
+    """Return how an endpoint replies where nobody speaks over it.
+
+    Args:
+        conversations: The conversations of a run, as `conversation_of` returns them.
+    """
+    lengths_ns: list[int] = []
+    pauses_ns: list[int] = []
+    answers_ns: list[int] = []
+    for conversation in conversations:
+        spoken_over_ns = None  # until when a reply sounded that somebody spoke over
+        for speech in conversation.agent:
+            if not speech.sounds:
+                continue
+            start_ns, end_ns = speech.sounds[0].start_ns, speech.sounds[-1].end_ns
+            rest = spoken_over_ns is not None and start_ns - spoken_over_ns <= SILENCE_NS
+            if rest or any(each.start_ns < end_ns and start_ns < each.end_ns for each in conversation.user):
+                spoken_over_ns = end_ns
+                continue
+            lengths_ns.append(end_ns - start_ns)
+            within = (after.start_ns - before.end_ns for before, after in pairwise(speech.sounds))
+            pauses_ns.append(max(within, default=0))
+        answers_ns += _answers_ns(conversation)
+    pauses_ns.sort()
+    longest_ns = pauses_ns[-1 - len(pauses_ns) // _RARE] if pauses_ns else 0
+    return OwnReplies(tuple(lengths_ns), longest_ns, tuple(answers_ns))
+
+
+def _answers_ns(conversation: Conversation) -> list[int]:
+    """Return the time to each answer to words that nobody spoke over."""
+    sounds = sorted(sound for speech in conversation.agent for sound in speech.sounds)
+    ends_ns = [*(each.start_ns for each in conversation.user[1:]), conversation.end_ns]
+    found = []
+    for said, until_ns in zip(conversation.user, ends_ns, strict=True):
+        later = [sound.start_ns for sound in sounds if sound.end_ns > said.start_ns]
+        if said.kind is SpeechKind.TURN and later and said.end_ns <= later[0] < until_ns:
+            found.append(later[0] - said.end_ns)
+    return found
+
+
+def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
+    """Return a conversation in which each `AgentSpeech` is one reply.
+
+    Args:
+        conversation: As `conversation_of` returns it. Where the endpoint itself divides its replies, it is
+            returned as it is.
+        own: How the endpoint replies where nobody speaks over it.
+    """
+    if not conversation.continuous:
+        return conversation
+    replies: list[AgentSpeech] = []
+    for speech in conversation.agent:
+        parts = [replace(speech, sounds=())]
+        for sound in speech.sounds:
+            last = parts[-1] if parts[-1].sounds else replies[-1] if replies else None
+            if last is None or not last.sounds:
+                parts[-1] = replace(parts[-1], sounds=(sound,))
+                continue
+            pause, why = _judged(last, sound, conversation.user, own, divided=not parts[-1].sounds)
+            if pause is _Pause.OWN and parts[-1].sounds:
+                parts[-1] = replace(last, sounds=(*last.sounds, sound))
+            elif pause is _Pause.OWN:
+                replies.pop()
+                parts[-1] = _joined(last, speech, sound)
+            else:
+                ended = replace(last, unsure=why)
+                if parts[-1].sounds:
+                    parts[-1:] = [
+                        replace(ended, cancelled_ns=None, discarded_ns=0),
+                        replace(speech, sounds=(sound,), text=""),
+                    ]
+                else:
+                    replies[-1] = ended
+                    parts[-1] = replace(parts[-1], sounds=(sound,))
+        replies += parts
+    return replace(conversation, agent=tuple(replies))
+
+
+def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeech:
+    """Return a reply that the session took for two, up to the first sound of the second."""
+    return replace(
+        first,
+        sounds=(*first.sounds, sound),
+        cancelled_ns=first.cancelled_ns if rest.cancelled_ns is None else rest.cancelled_ns,
+        discarded_ns=first.discarded_ns + rest.discarded_ns,
+        text=" ".join(filter(None, (first.text, rest.text))),
+    )
+
+
+def _judged(
+    reply: AgentSpeech, after: Stretch, user: Sequence[UserSpeech], own: OwnReplies, *, divided: bool
+) -> tuple[_Pause, str]:
+    """Return what the silence between a reply and the next sound is, and why that is unknown.
+
+    Args:
+        reply: The reply so far.
+        after: The sound that follows.
+        user: The user's utterances.
+        own: How the endpoint replies where nobody speaks over it.
+        divided: Whether the session took the sound for another response.
+    """
+    began_ns, before_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
+    pause_ns = after.start_ns - before_ns
+    over = [each for each in user if each.start_ns < after.start_ns and began_ns < each.end_ns]
+    if not over:
+        return (_Pause.END if divided else _Pause.OWN), ""
+    interrupts = [each for each in over if began_ns - SIMULTANEOUS_NS <= each.start_ns]
+    if not interrupts:  # the endpoint began while the user spoke, such as with a backchannel
+        return (_Pause.OWN if not divided and pause_ns <= BREATH_NS else _Pause.END), ""
+    if all(before_ns >= max(each.start_ns + _FOLLOWS_NS, each.end_ns) for each in interrupts):
+        ends = divided and pause_ns > max(BREATH_NS, own.pause_limit_ns)
+        return (_Pause.END if ends else _Pause.OWN), ""
+    if any(each.kind is SpeechKind.TURN and after.start_ns < each.end_ns for each in interrupts):
+        return _Pause.OWN, ""
+    if pause_ns <= _WORD_GAP_NS:
+        return _Pause.OWN, ""
+    known = own.knows_pauses(before_ns - began_ns)
+    if pause_ns > (own.pause_limit_ns if known else SILENCE_NS):
+        return _Pause.END, ""
+    if own.is_too_soon(after.start_ns - max(each.end_ns for each in interrupts)):
+        return _Pause.OWN, ""
+    heard = f"it was silent for {pause_ns / 1e6:.0f} ms and then heard again"
+    if not known:
+        return _Pause.UNKNOWN, (
+            f"{heard}, and fewer than {LEAST_REPLIES} replies that nobody spoke over lasted long enough to "
+            "know its own pauses"
+        )
+    return _Pause.UNKNOWN, (
+        f"{heard}, which may be a pause of its own (up to {own.longest_pause_ns / 1e6:.0f} ms) or a stop and "
+        "another reply"
+    )

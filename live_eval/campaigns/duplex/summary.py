@@ -1,0 +1,175 @@
+"""The figures of a campaign as one JSON object: what ``live-eval duplex --json`` prints.
+
+Its keys are stable: new ones may be added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_eval.analysis.greetings import greetings_of, summarise_greetings
+from live_eval.analysis.summary import outages_in_words
+from live_eval.campaigns.duplex.campaign import CLEAN
+from live_eval.campaigns.duplex.figures import (
+    condition_figures,
+    differences,
+    listing_order,
+    metrics,
+    profile,
+    sentinel_drift,
+)
+from live_eval.campaigns.duplex.outcomes import DURATIONS, RULES_VERSION
+from live_eval.campaigns.duplex.probes import SENTINEL
+from live_eval.campaigns.duplex.trials import PlayedTrial, TrialFacts, read_trials
+from live_eval.errors import StoreError
+from live_eval.recording import RunReader
+from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN, names_a_run
+from live_eval.text.wording import counted
+
+__all__ = [
+    "SUMMARY_SCHEMA",
+    "DuplexRecord",
+    "compare_campaigns",
+    "duplex_summary",
+    "read_duplex",
+]
+
+SUMMARY_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplexRecord:
+    """A campaign, as it is read.
+
+    Args:
+        folder: Its folder.
+        facts: duplex.json.
+        trials: For each run, every playing of its trials; empty for a run that has not begun.
+        outages: A note on each run during which the endpoint could not be reached.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    trials: Mapping[str, Sequence[PlayedTrial]]
+    outages: Sequence[str] = ()
+
+    def last(self, run: str) -> list[PlayedTrial]:
+        """Return the last playing of each trial of a run."""
+        return list({trial.facts.trial_id: trial for trial in self.trials.get(run, ())}.values())
+
+
+def read_duplex(folder: Path) -> DuplexRecord:
+    """Read a campaign, complete or not.
+
+    Raises:
+        StoreError: The folder holds no campaign, or a damaged one.
+    """
+    path = folder / DUPLEX_CAMPAIGN.file_name
+    facts = DUPLEX_CAMPAIGN.read(folder)
+    try:
+        listed = [
+            TrialFacts(
+                trial_id=str(each["trial"]),
+                probe=str(each["probe"]),
+                condition=str(each["condition"]),
+                meant=tuple(map(str, each["meant"])),
+            )
+            for each in facts["trials"]
+        ]
+        runs = [run for run in facts["runs"].values() if run is not None]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise StoreError(f"{path}: expected a list of trials and the names of the runs: {error!r}") from None
+    if not all(map(names_a_run, runs)):
+        raise StoreError(f"{path}: expected the folder names of the runs, found {runs!r}")
+    begun = [run for run in runs if (folder / run).is_dir() and not (folder / run).is_symlink()]
+    trials = {run: read_trials(folder / run, listed) for run in begun}
+    outages = [f"{run}: {note}" for run in begun if (note := _outages(folder / run))]
+    return DuplexRecord(folder=folder, facts=facts, trials=trials, outages=outages)
+
+
+def _outages(folder: Path) -> str:
+    with RunReader.open(folder) as run:
+        return outages_in_words(run.manifest.get("outages"))
+
+
+def duplex_summary(campaign: DuplexRecord) -> dict[str, Any]:
+    """Return all figures of a campaign, complete or not."""
+    facts = campaign.facts
+    greetings = {
+        run: summarise_greetings([*greetings_of(turn for trial in trials for turn in trial.turns)])
+        for run, trials in campaign.trials.items()
+    }
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "endpoint": facts.get("endpoint"),
+        "campaign": str(campaign.folder),
+        "created": facts.get("created"),
+        "complete": facts.get("complete") is True,
+        "seed": facts.get("seed"),
+        "stimuli": facts.get("stimuli", 1),
+        "notes": [
+            *(facts.get("notes") or ()),
+            *campaign.outages,
+            *(f"{run}: {each.in_words()}" for run, each in greetings.items() if each.greeted),
+        ],
+        "greetings": {run: each.as_json() for run, each in greetings.items()},
+        "runs": facts["runs"],
+        "impairment": facts.get("impairment"),
+        "rules_version": RULES_VERSION,
+        "definitions": dict(DURATIONS),
+        "probes": [
+            condition_figures(run, *group) for run in campaign.trials for group in _grouped(campaign, run)
+        ],
+        "paired": _paired(campaign),
+        "metrics": {run: metrics(campaign.trials[run]) for run in campaign.trials},
+        "profile": {run: profile(campaign.last(run)) for run in campaign.trials},
+        "sentinel": {run: sentinel_drift(campaign.last(run)) for run in campaign.trials},
+    }
+
+
+def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> dict[str, Any]:
+    """Return the differences of two campaigns, the second minus the first, paired by trial.
+
+    Trials that only one of them has are left out.
+    """
+    campaigns = (first, second)
+    trials = [campaign.last(CLEAN) for campaign in campaigns]
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "endpoints": [campaign.facts.get("endpoint") for campaign in campaigns],
+        "campaigns": [str(campaign.folder) for campaign in campaigns],
+        "notes": _other_words(*trials),
+        "paired": differences(*trials),
+        "profiles": [profile(each) for each in trials],
+    }
+
+
+def _other_words(first: Sequence[PlayedTrial], second: Sequence[PlayedTrial]) -> list[str]:
+    """Return a note where trials of one name do not play the same recordings."""
+
+    def recordings(trials: Sequence[PlayedTrial]) -> dict[str, list[str]]:
+        return {trial.facts.trial_id: [turn.case.audio_path.name for turn in trial.turns] for trial in trials}
+
+    ones, others = recordings(first), recordings(second)
+    both = [name for name in ones if name in others]
+    differ = sum(ones[name] != others[name] for name in both)
+    note = f"{differ} of {counted(len(both), 'pair')} play other recordings in one campaign than in the other"
+    return [note] if differ else []
+
+
+def _grouped(campaign: DuplexRecord, run: str) -> list[tuple[str, str, list[PlayedTrial]]]:
+    """Return the trials of a run by probe and condition, in the order of the probes."""
+    groups: dict[tuple[str, str], list[PlayedTrial]] = {}
+    for trial in sorted(campaign.trials[run], key=listing_order):
+        if trial.facts.probe != SENTINEL:
+            groups.setdefault((trial.facts.probe, trial.facts.condition), []).append(trial)
+    return [(probe, condition, trials) for (probe, condition), trials in groups.items()]
+
+
+def _paired(campaign: DuplexRecord) -> list[dict[str, Any]]:
+    """Return the differences of the impaired run from the clean one."""
+    impaired = [run for run in campaign.trials if run != CLEAN]
+    return differences(campaign.last(CLEAN), campaign.last(impaired[0])) if impaired else []

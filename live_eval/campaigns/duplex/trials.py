@@ -1,0 +1,182 @@
+"""The trials of a campaign as they were played: their turns, what was heard, and what came of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from live_eval.analysis.turn_taking.conversation import Conversation
+from live_eval.campaigns.duplex.from_turns import conversations_of
+from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
+from live_eval.errors import FailureKind
+from live_eval.recording import RunReader, TurnRecord
+from live_eval.types import Anchor, Failure
+
+__all__ = ["ANCHOR_WITHIN_NS", "MOST_PLAYINGS", "PlayedTrial", "TrialFacts", "read_trials"]
+
+MOST_PLAYINGS = 3
+"""How often a trial is played at most, while it is void."""
+
+ANCHOR_WITHIN_NS = 50_000_000
+"""A trial in which the user speaks over the reply further from the condition's moment is void."""
+
+_BEHAVIOUR = frozenset(
+    {
+        FailureKind.NO_RESPONSE,
+        FailureKind.STALLED,
+        FailureKind.ENDLESS,
+        FailureKind.RESPONSE_FAILED,
+        FailureKind.RESPONSE_INCOMPLETE,
+        FailureKind.RESPONSE_CANCELLED,
+        FailureKind.EMPTY_REPLY,
+        FailureKind.DIALOGUE_ENDED,
+    }
+)
+"""Failures of turns that are the endpoint's behaviour, which has an outcome; others are the session's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFacts:
+    """What a trial is.
+
+    Args:
+        trial_id: Its name.
+        probe: The name of its probe.
+        condition: The condition of the probe.
+        meant: Words that show that a correction was taken up; empty where nothing is corrected.
+    """
+
+    trial_id: str
+    probe: str
+    condition: str
+    meant: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedTrial:
+    """One playing of a trial.
+
+    Args:
+        facts: What the trial is.
+        playing: 0 for the first playing; more where it was void before.
+        rule: What was asked of the endpoint.
+        turns: Its turns, in order.
+        conversation: What happened; None if no utterance was spoken.
+        judgement: What came of it.
+        failure: Why the session failed; None if it did not.
+        correction: Whether a correction was taken up, in the words of the next ``reply`` and in what the
+            endpoint ``heard``; None where there are no such words. Empty where nothing is corrected.
+    """
+
+    facts: TrialFacts
+    playing: int
+    rule: Rule
+    turns: tuple[TurnRecord, ...]
+    conversation: Conversation | None
+    judgement: Judgement
+    failure: Failure | None
+    correction: Mapping[str, bool | None]
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        return self.judgement.outcome
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the endpoint did what was asked of it; None for a void trial."""
+        return None if self.outcome.void else self.outcome in self.rule.passes
+
+    @property
+    def lag_ns(self) -> int:
+        """How late we were ourselves at most."""
+        return max((turn.timing.lag_ns for turn in self.turns), default=0)
+
+
+def read_trials(folder: Path, facts: Sequence[TrialFacts]) -> list[PlayedTrial]:
+    """Read the trials of a run that were played so far, complete or not.
+
+    Args:
+        folder: The run's folder.
+        facts: The trials that it plays.
+
+    Returns:
+        Every playing of each trial, trial by trial.
+
+    Raises:
+        StoreError: The folder holds no run, or a damaged one.
+    """
+    with RunReader.open(folder) as run:
+        played: dict[tuple[str, int], list[TurnRecord]] = {}
+        for turn in run.turns():
+            if turn.case.dialogue_id is not None:
+                played.setdefault((turn.case.dialogue_id, turn.repeat), []).append(turn)
+        listed = [
+            (each, playing, sorted(turns, key=lambda turn: turn.case.turn_index))
+            for each in facts
+            for playing in range(MOST_PLAYINGS)
+            if (turns := played.get((each.trial_id, playing)))
+        ]
+        conversations = conversations_of(run, [_spoken(turns) for _, _, turns in listed])
+    return [_trial(*each, conversation) for each, conversation in zip(listed, conversations, strict=True)]
+
+
+def _spoken(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
+    return [turn for turn in turns if turn.trace.onset_ns is not None]
+
+
+def _trial(
+    facts: TrialFacts, playing: int, turns: Sequence[TurnRecord], conversation: Conversation | None
+) -> PlayedTrial:
+    rule = rule_of([turn.case for turn in turns])
+    failure = next(
+        (turn.failure for turn in turns if turn.failure and turn.failure.kind not in _BEHAVIOUR), None
+    )
+    if failure is not None:
+        judgement = Judgement(outcome=Outcome.FAILED, reason=f"{failure.kind}: {failure.message}")
+    elif conversation is None or len(_spoken(turns)) < len(turns):
+        judgement = unspoken(conversation)
+    else:
+        judgement = _at_its_anchor(judge(conversation, rule), turns[-1].case.anchor)
+    if judgement.outcome is Outcome.NO_REPLY:
+        why = next((turn.failure.message for turn in turns if turn.failure), "")
+        judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
+    return PlayedTrial(
+        facts=facts,
+        playing=playing,
+        rule=rule,
+        turns=tuple(turns),
+        conversation=conversation,
+        judgement=judgement,
+        failure=failure,
+        correction=_taken_up(facts, turns[-1]) if facts.meant else {},
+    )
+
+
+def _at_its_anchor(judgement: Judgement, anchor: Anchor | None) -> Judgement:
+    """Return a judgement, void if the user began to speak over the reply at another moment than was meant."""
+    began_ns = judgement.durations_ns.get("anchor")
+    if anchor is None or began_ns is None or abs(began_ns - anchor.after_ns) <= ANCHOR_WITHIN_NS:
+        return judgement
+    reason = (
+        f"the user began to speak {began_ns / 1e6:.0f} ms after the reply became audible, and not "
+        f"{anchor.after_ns / 1e6:.0f} ms"
+    )
+    return replace(judgement, outcome=Outcome.ANCHOR_MISSED, reason=reason)
+
+
+def _taken_up(facts: TrialFacts, turn: TurnRecord) -> dict[str, bool | None]:
+    return {
+        "reply": _has_one_of(turn.reply_text, facts.meant),
+        "heard": _has_one_of(turn.heard_text, facts.meant),
+    }
+
+
+def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:
+    """Return whether a text has one of several words; None without text."""
+    if not text:
+        return None
+    words = set(re.findall(r"\w+", text.lower()))
+    return any(word in words for word in wanted)

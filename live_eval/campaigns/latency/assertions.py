@@ -1,0 +1,267 @@
+"""Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
+
+A figure that is withheld (a 95th percentile of fewer than 30 turns) holds no assertion. For an upper bound,
+turns that failed or were not answered count as later than all others. Turns that failed because a process of
+live-eval died say nothing about the endpoint and are left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.latency.latencies import METRICS
+from live_eval.errors import UsageError
+from live_eval.text.wording import counted
+
+__all__ = [
+    "STATISTICS",
+    "Assertion",
+    "CheckedAssertion",
+    "check_assertion",
+    "check_campaign",
+    "parse_assertion",
+]
+
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
+"""The statistics that can be asserted."""
+
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_UNITS_MS = {"ms": 1.0, "s": 1000.0}
+_FORM = "METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"
+_EXPRESSION = re.compile(r"\s*([^\s<>=.]+)\s*\.\s*([^\s<>=]+)\s*(<=|>=|<|>)\s*([^\s<>=]+?)\s*([a-zA-Z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assertion:
+    """A bound on one figure.
+
+    Args:
+        expression: As it was written.
+        metric: A latency of a campaign.
+        statistic: One of `STATISTICS`.
+        comparison: ``<``, ``<=``, ``>`` or ``>=``.
+        bound_ms: The bound in milliseconds.
+    """
+
+    expression: str
+    metric: str
+    statistic: str
+    comparison: str
+    bound_ms: float
+
+    def holds_for(self, value_ms: float) -> bool:
+        """Return whether a figure is on the right side of the bound."""
+        return _COMPARISONS[self.comparison](value_ms, self.bound_ms)
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether it bounds the figure from above."""
+        return self.comparison.startswith("<")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedAssertion:
+    """An assertion and what was measured. True if it holds.
+
+    Args:
+        assertion: What was asserted.
+        holds: Whether it holds.
+        value_ms: The figure; None where there is none.
+        interval_ms: Its 95 % interval; None where there is none.
+        error_bar_ms: How much of the figure may be our own lateness (p99 of `lag`); None if unknown.
+        n: Turns that the figure rests on.
+        point: The point of the campaign; empty outside of one.
+        reason: Why it does not hold although the figure alone does not show it, or why there is no interval.
+    """
+
+    assertion: Assertion
+    holds: bool
+    value_ms: float | None
+    interval_ms: tuple[float, float] | None
+    error_bar_ms: float | None
+    n: int
+    point: str = ""
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __repr__(self) -> str:
+        return f"<{self.in_words}>"
+
+    @property
+    def in_words(self) -> str:
+        """One line: the verdict, the figure, its interval and its error bar."""
+        figure = "has no value" if self.value_ms is None else f"is {self.value_ms:.1f} ms"
+        details = [f"n {self.n}"]
+        if self.interval_ms is not None:
+            details.insert(0, f"95 % interval {self.interval_ms[0]:.1f} to {self.interval_ms[1]:.1f}")
+        if self.error_bar_ms is not None:
+            details.append(f"error bar {self.error_bar_ms:.1f} ms")
+        if self.reason:
+            details.append(self.reason)
+        verdict = "holds" if self.holds else "FAILS"
+        where = f" at {self.point}" if self.point else ""
+        measured = f"{self.assertion.metric}.{self.assertion.statistic} {figure}"
+        return f"{self.assertion.expression}: {verdict}{where}: {measured} ({', '.join(details)})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as ``live-eval latency --json`` prints it; keys are only ever added."""
+        return {
+            "expression": self.assertion.expression,
+            "holds": self.holds,
+            "value_ms": self.value_ms,
+            "interval_ms": None if self.interval_ms is None else list(self.interval_ms),
+            "error_bar_ms": self.error_bar_ms,
+            "n": self.n,
+            "point": self.point,
+            "reason": self.reason,
+        }
+
+
+def parse_assertion(text: str) -> Assertion:
+    """Return the assertion that `text` states.
+
+    Args:
+        text: ``METRIC.STATISTIC < TIME``, the time in ``ms`` or ``s``; also ``<=``, ``>`` and ``>=``.
+
+    Raises:
+        UsageError: It states none; says what was expected and what came.
+
+    >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound_ms
+    1200.0
+    """
+    found = _EXPRESSION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"assertion {text!r}: expected {_FORM}")
+    metric, statistic, comparison, number, unit = found.groups()
+    _check_known(text, "metric", metric, METRICS)
+    _check_known(text, "statistic", statistic, STATISTICS)
+    if unit not in _UNITS_MS:
+        came = f"{number}{unit}"
+        raise UsageError(f"assertion {text!r}: expected a time in ms or s, but it is {came!r}")
+    try:
+        bound = float(number)
+    except ValueError:
+        bound = math.nan
+    if not math.isfinite(bound):
+        raise UsageError(f"assertion {text!r}: expected a number before {unit}, but it is {number!r}")
+    return Assertion(
+        expression=text.strip(),
+        metric=metric,
+        statistic=statistic,
+        comparison=comparison,
+        bound_ms=bound * _UNITS_MS[unit],
+    )
+
+
+def _check_known(text: str, what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise UsageError(
+            f"assertion {text!r}: unknown {what} {name!r}{hint}; expected one of {', '.join(known)}"
+        )
+
+
+def check_assertion(
+    assertion: Assertion,
+    latency: Mapping[str, Any],
+    *,
+    error_bar_ms: float | None,
+    point: str = "",
+) -> CheckedAssertion:
+    """Check an assertion against the figures of a latency.
+
+    For an upper bound, turns that failed or were not answered count as later than all others; the mean
+    and the maximum allow none.
+
+    Args:
+        assertion: What to check.
+        latency: The figures of its metric, as ``live-eval latency --json`` prints them.
+        error_bar_ms: How much of a figure may be our own lateness, or None.
+        point: The point of the campaign; empty outside of one.
+    """
+    key = f"{assertion.statistic}_ms"
+    value: float | None = latency[key]
+    interval: Sequence[float] | None = latency["intervals"].get(key)
+    why = latency["reason"].get(key)
+    reason = f"no interval: {why}" if why else ""
+    holds = value is not None and assertion.holds_for(value)
+    if value is None:
+        reason = f"cannot be checked: {_why_no_value(latency, why)}"
+    elif holds and assertion.is_upper and latency["unanswered"]:
+        counted_ms: float | None = latency["with_unanswered"].get(key)
+        holds = counted_ms is not None and assertion.holds_for(counted_ms)
+        if not holds:
+            lost = f"{counted(latency['unanswered'], 'turn')} failed or had no answer"
+            reason = f"{lost}, which counts as beyond the bound"
+            if counted_ms is not None:
+                reason += f"; with them it is {counted_ms:.1f} ms"
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=holds,
+        value_ms=value,
+        interval_ms=None if interval is None else (interval[0], interval[1]),
+        error_bar_ms=error_bar_ms,
+        n=int(latency["n"]),
+        point=point,
+        reason=reason,
+    )
+
+
+def _why_no_value(latency: Mapping[str, Any], why: str | None) -> str:
+    reasons = [why or "no values"]
+    reasons += [f"{reason} ({counted(count, 'turn')})" for reason, count in latency["missing"].items()]
+    if latency["uncertain"]:
+        uncertain = counted(latency["uncertain"], "turn")
+        reasons.append(f"the end of the user's speech is uncertain in {uncertain}")
+    return ", ".join(reasons)
+
+
+def check_campaign(assertions: Sequence[Assertion], summary: Mapping[str, Any]) -> list[CheckedAssertion]:
+    """Check assertions at every point of a campaign's sweep; sentinels and endpointing costs are left out.
+
+    Args:
+        assertions: What to check.
+        summary: The campaign, as ``live-eval latency --json`` prints it.
+
+    Returns:
+        For each assertion, in order, one result for each point; where none was measured, one that fails.
+    """
+    points = [point for point in summary["points"] if point["role"] == "sweep"]
+    if not points:
+        return [_unchecked(assertion) for assertion in assertions]
+    return [
+        check_assertion(
+            assertion,
+            point["latencies"][assertion.metric],
+            error_bar_ms=point["lag_ms"]["p99"],
+            point=point["name"],
+        )
+        for assertion in assertions
+        for point in points
+    ]
+
+
+def _unchecked(assertion: Assertion) -> CheckedAssertion:
+    return CheckedAssertion(
+        assertion=assertion,
+        holds=False,
+        value_ms=None,
+        interval_ms=None,
+        error_bar_ms=None,
+        n=0,
+        reason="cannot be checked: no point of the campaign was measured",
+    )

@@ -1,0 +1,225 @@
+"""The points of a campaign: what is asked for, and the load and settings of each run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import product
+from typing import Any
+
+from live_eval.campaigns.latency.arrivals import Arrivals
+from live_eval.errors import UsageError
+from live_eval.run.run_file import RunConfig
+from live_eval.scoring.llm.budget import Price
+from live_eval.types import TurnMode
+
+__all__ = [
+    "LONGEST_WARM",
+    "CampaignPlan",
+    "CampaignPoint",
+    "CampaignStep",
+    "PointRole",
+    "SessionKind",
+    "points_of",
+    "steps_of",
+]
+
+
+LONGEST_WARM = 10
+"""Turns of a warm session, at most."""
+_LEAST_ROUNDS = 4  # of sessions in each half of a point; the fewer, the more its full load is cut short
+
+
+class PointRole(StrEnum):
+    """What a point is for."""
+
+    SWEEP = "sweep"
+    """One setting of what is varied."""
+    SENTINEL = "sentinel"
+    """The same few turns at the start, the middle and the end, which show drift."""
+    ENDPOINTING = "endpointing"
+    """The same recordings with a detector of the endpoint, or with manual turns."""
+
+
+class SessionKind(StrEnum):
+    """How many turns share a session."""
+
+    COLD = "cold"
+    """None: each has its own."""
+    WARM = "warm"
+    """Several follow each other in one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignPlan:
+    """What a campaign measures. A sweep plays every combination of the values that are listed.
+
+    Args:
+        config: The endpoint, the data and the turns; a point replaces what it varies.
+        turns: Turns of each point.
+        concurrency: Sessions at a time.
+        arrivals: When they begin.
+        inputs_s: Seconds of speech in an input; empty to play the recordings as they are.
+        detections: Settings of the endpoint's detector, in the vendor's spelling.
+        sessions: Cold sessions, warm ones or both.
+        endpointing: Whether to play the same recordings with each detector and with manual turns; the sweep
+            then uses the first detector only.
+        sentinel_turns: Turns of each sentinel; 0 for no sentinel.
+        price: Price of the endpoint's model; None if unknown.
+
+    Raises:
+        UsageError: The values do not go together.
+    """
+
+    config: RunConfig = field(default_factory=RunConfig)
+    turns: int = 20
+    concurrency: Sequence[int] = (1,)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    inputs_s: Sequence[float] = ()
+    detections: Sequence[Mapping[str, Any]] = ({},)
+    sessions: Sequence[SessionKind] = (SessionKind.COLD,)
+    endpointing: bool = False
+    sentinel_turns: int = 8
+    price: Price | None = None
+
+    def __post_init__(self) -> None:
+        if self.arrivals.open_loop and SessionKind.WARM in self.sessions:
+            raise UsageError(
+                f"arrivals {self.arrivals} begin a session for each turn, and warm sessions hold several: "
+                "expected closed arrivals or cold sessions"
+            )
+        if self.endpointing and self.config.turns.mode is TurnMode.MANUAL:
+            raise UsageError("endpointing compares manual turns with the endpoint's detector, which is off")
+        for name in ("concurrency", "inputs_s", "detections", "sessions"):
+            values = getattr(self, name)
+            if any(value in values[:at] for at, value in enumerate(values)):
+                raise UsageError(f"{name}: expected different values, but one is listed twice: {values}")
+        most = max(self.concurrency)
+        if most > self.turns and not self.arrivals.open_loop:
+            raise UsageError(
+                f"concurrency {most}: expected at least as many turns as sessions at a time; "
+                f"turns is {self.turns}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignPoint:
+    """One run of a campaign.
+
+    Args:
+        name: Its name, and that of its run's folder.
+        role: What it is for.
+        turns: Turns to play.
+        concurrency: Sessions at a time.
+        arrivals: When they begin.
+        input_s: Seconds of speech in an input; None for recordings as they are.
+        turn_detection: Settings of the endpoint's detector.
+        turn_mode: Who ends the user's turn; None for the endpoint's default.
+        sessions: Cold or warm.
+    """
+
+    name: str
+    role: PointRole
+    turns: int
+    concurrency: int
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    input_s: float | None = None
+    turn_detection: Mapping[str, Any] = field(default_factory=dict)
+    turn_mode: TurnMode | None = None
+    sessions: SessionKind = SessionKind.COLD
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStep:
+    """A stretch of a campaign: play a point, whole or its first half only."""
+
+    point: CampaignPoint
+    half: bool = False
+
+
+def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
+    """Return the points that are measured, without sentinels, in the order in which they are played."""
+    points = []
+    detections = plan.detections[:1] if plan.endpointing else plan.detections
+    for concurrency, input_s, (number, detection), sessions in product(
+        plan.concurrency, plan.inputs_s or (None,), enumerate(detections, 1), plan.sessions
+    ):
+        parts = [
+            f"c{concurrency}",
+            "" if input_s is None else f"in{input_s:g}s",
+            f"vad{number}" if len(detections) > 1 else "",
+            sessions.value if len(plan.sessions) > 1 else "",
+        ]
+        points.append(
+            CampaignPoint(
+                name="-".join(filter(None, parts)),
+                role=PointRole.SWEEP,
+                turns=plan.turns,
+                concurrency=concurrency,
+                arrivals=plan.arrivals,
+                input_s=input_s,
+                turn_detection=detection,
+                turn_mode=plan.config.turns.mode,
+                sessions=sessions,
+            )
+        )
+    return [*points, *(_endpointing(plan) if plan.endpointing else ())]
+
+
+def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
+    """Return the points that play one selection of turns with manual turns and with each detector."""
+    shared: dict[str, Any] = {
+        "role": PointRole.ENDPOINTING,
+        "turns": plan.turns,
+        "concurrency": plan.concurrency[0],
+    }
+    return [
+        CampaignPoint(name="endpointing-manual", turn_mode=TurnMode.MANUAL, **shared),
+        *(
+            CampaignPoint(
+                name=f"endpointing-vad{number}",
+                turn_mode=TurnMode.SERVER_VAD,
+                turn_detection=detection,
+                **shared,
+            )
+            for number, detection in enumerate(plan.detections, 1)
+        ),
+    ]
+
+
+def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
+    """Return what is played one after the other: the points, and a sentinel before, amid and after them.
+
+    With a single point, the sentinel in the middle comes between its halves; without one if they are so
+    short that they would hardly reach its concurrency.
+    """
+    points = points_of(plan)
+    if not plan.sentinel_turns:
+        return [CampaignStep(point) for point in points]
+    before, amid, after = (
+        CampaignStep(
+            CampaignPoint(
+                name=f"sentinel-{when}",
+                role=PointRole.SENTINEL,
+                turns=plan.sentinel_turns,
+                concurrency=1,
+                turn_detection=plan.detections[0],
+                turn_mode=plan.config.turns.mode,
+            )
+        )
+        for when in ("start", "middle", "end")
+    )
+    if len(points) == 1:
+        (only,) = points
+        if not _has_long_halves(only):
+            return [before, CampaignStep(only), after]
+        return [before, CampaignStep(only, half=True), amid, CampaignStep(only), after]
+    half = len(points) // 2
+    return [before, *map(CampaignStep, points[:half]), amid, *map(CampaignStep, points[half:]), after]
+
+
+def _has_long_halves(point: CampaignPoint) -> bool:
+    """Return whether the load at the seam between the halves of a point hardly matters."""
+    sessions = point.turns // (LONGEST_WARM if point.sessions is SessionKind.WARM else 1)
+    return sessions // 2 >= _LEAST_ROUNDS * point.concurrency

@@ -1,1 +1,0 @@
-"""Figures of the runs of a campaign, computed from stored turns; pure functions."""

@@ -1,0 +1,145 @@
+"""Play recordings to an endpoint from a test: what the pytest fixture `live_eval` hands out.
+
+What is played is an ordinary run: ``live-eval show``, ``report`` and ``compare`` work on its folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from live_eval.errors import ConnectError, FailureKind, LiveEvalError, TurnError, UsageError
+from live_eval.pytest_plugin.played_turns import PlayedTurn, PlayedTurns, read_turns
+from live_eval.recording import RunWriter
+from live_eval.run.plan import make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.runner import SilentObserver, play
+from live_eval.session.event_loop import run as run_loop
+from live_eval.text.files import private_folder
+from live_eval.text.wording import counted
+
+__all__ = ["EndpointTester"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTester:
+    """Plays recordings to one endpoint, each once, and returns the turns.
+
+    Args:
+        endpoint: An endpoint of ``live-eval endpoints``.
+        base_url: Its URL; None for its default, or to launch it where it can be launched.
+        folder: Folder that runs are recorded in.
+        name: Name of the runs: the first is recorded in ``folder/name``, the next in ``folder/name-2``.
+        base_folder: Folder that relative paths of recordings and data start from.
+        settings: Tables of a run file: model, turn detection, time limits and so on.
+    """
+
+    endpoint: str
+    base_url: str | None
+    folder: Path
+    name: str
+    base_folder: Path
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def play(self, recording: Path | str, *, text: str | None = None) -> PlayedTurn:
+        """Play a recording at the pace of speech and return the turn.
+
+        Args:
+            recording: A sound file.
+            text: Its words; the reference endpoint and judges of words use them.
+
+        Raises:
+            TurnError: The turn failed; carries the kind of failure.
+            UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
+        """
+        file = self.base_folder / recording
+        run = self._new_run()
+        row = {"audio": file.name, "id": file.stem, "text": text}
+        manifest = run.with_name(f"{run.name}.jsonl")
+        manifest.write_text(json.dumps({name: value for name, value in row.items() if value}) + "\n", "utf-8")
+        self._record(run, {"path": str(manifest), "audio_root": file.parent}, {"concurrency": 1, "repeat": 1})
+        (turn,) = read_turns(run)
+        failure = turn.record.failure
+        if failure is not None:
+            raise TurnError(
+                failure.kind, f"{file.name} failed with {failure.kind}: {failure.message} ({run})"
+            )
+        return turn
+
+    def play_all(
+        self,
+        data: Path | str,
+        *,
+        repeat: int = 1,
+        concurrency: int = 1,
+        limit: int | None = None,
+    ) -> PlayedTurns:
+        """Play a data set and return its turns; those that failed are among them.
+
+        Args:
+            data: A folder of recordings, a manifest, an EchoMind folder, ``sample`` or ``sample-dialogues``.
+            repeat: How often each recording is played.
+            concurrency: Sessions at a time.
+            limit: At most this many recordings; None for all.
+
+        Raises:
+            DataError: The data cannot be used.
+            UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
+        """
+        path = self.base_folder / data
+        run = self._new_run()
+        table = {
+            **self.settings.get("data", {}),
+            "path": str(path) if path.exists() else str(data),
+            **({} if limit is None else {"limit": limit}),
+        }
+        self._record(run, table, {"concurrency": concurrency, "repeat": repeat})
+        return read_turns(run)
+
+    def _new_run(self) -> Path:
+        """Return a folder for a run that is not there yet."""
+        _check_no_loop()
+        private_folder(self.folder)
+        names = itertools.chain([self.name], (f"{self.name}-{number}" for number in itertools.count(2)))
+        return next(path for name in names if not (path := self.folder / name).exists())
+
+    def _record(self, run: Path, data: Mapping[str, Any], turns: Mapping[str, Any]) -> None:
+        """Play a run into a new folder."""
+        endpoint = {"name": self.endpoint, **({} if self.base_url is None else {"base_url": self.base_url})}
+        plan = make_plan(
+            validate(
+                {
+                    **{table: dict(keys) for table, keys in self.settings.items()},
+                    "endpoint": {**self.settings.get("endpoint", {}), **endpoint},
+                    "data": dict(data),
+                    # No further attempts: they would hide failures from the test.
+                    "turns": {**self.settings.get("turns", {}), **turns, "retries": 0},
+                    "judges": {"names": ()},
+                }
+            )
+        )
+        with RunWriter.create(run, plan.manifest()) as writer:
+            outcome = run_loop(play(plan, writer, run, SilentObserver(), counts_refusals=True))
+            writer.end(finished=outcome.complete)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        if outcome.unreachable:
+            raise ConnectError(FailureKind.CONNECT_FAILED, outcome.unreachable)
+        if not outcome.complete:
+            raise LiveEvalError(f"{run}: {counted(outcome.missing, 'turn')} not recorded, a bug in live-eval")
+
+
+def _check_no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(
+        "an event loop is running in this thread, and a recording is played on one of its own: call this "
+        "from a plain test function, or with `await asyncio.to_thread(…)`"
+    )

@@ -1,0 +1,160 @@
+"""Turns as a test sees them: latencies as durations, the reply, assertions over several turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+from live_eval.analysis.latency.latencies import latency_figures, latency_of
+from live_eval.analysis.statistics import quantile
+from live_eval.audio import Audio
+from live_eval.campaigns.latency.assertions import CheckedAssertion, check_assertion, parse_assertion
+from live_eval.pytest_plugin.durations import Duration
+from live_eval.recording import RunReader
+from live_eval.recording.record import TurnRecord
+from live_eval.text.wording import counted
+
+__all__ = ["PlayedTurn", "PlayedTurns", "read_turns"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PlayedTurn:
+    """A turn that was played, with its latencies as durations (docs/timing.md defines them).
+
+    Args:
+        record: Everything that was recorded of it.
+        run: The run's folder.
+    """
+
+    record: TurnRecord
+    run: Path
+
+    @property
+    def connect(self) -> Duration:
+        """Dialling to session ready."""
+        return self._duration("connect")
+
+    @property
+    def endpointing(self) -> Duration:
+        """End of the user's speech to the endpoint's word that it stopped."""
+        return self._duration("endpointing")
+
+    @property
+    def first_byte(self) -> Duration:
+        """End of the user's speech to the first audio of the reply."""
+        return self._duration("first_byte")
+
+    @property
+    def voice_to_voice(self) -> Duration:
+        """End of the user's speech to the first audible sample of the reply, as heard."""
+        return self._duration("voice_to_voice")
+
+    @property
+    def lead_silence(self) -> Duration:
+        """`first_byte` to `voice_to_voice`."""
+        return self._duration("lead_silence")
+
+    @property
+    def transcript(self) -> Duration:
+        """End of the user's speech to the first text of the reply."""
+        return self._duration("transcript")
+
+    @property
+    def complete(self) -> Duration:
+        """End of the user's speech until the endpoint says that its reply is done."""
+        return self._duration("complete")
+
+    @property
+    def text(self) -> str | None:
+        """What the reply says, as the endpoint writes it, or None."""
+        return self.record.reply_text
+
+    @property
+    def heard_text(self) -> str | None:
+        """What the endpoint's transcriber heard, or None."""
+        return self.record.heard_text
+
+    def reply(self) -> Audio | None:
+        """Return the audio of the reply: float32 mono, shape (samples,), with its rate; None without."""
+        with RunReader.open(self.run) as reader:
+            return reader.reply(self.record.turn_id)
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether the end of the user's speech is uncertain, from which most latencies count."""
+        return self.record.timing.uncertain
+
+    def _duration(self, name: str) -> Duration:
+        found = latency_of(self.record, name)
+        if found.ns is None:
+            return Duration(None, reason=found.reason)
+        return Duration(found.ns, error_bar_ns=self.record.timing.lag_ns)
+
+    def __repr__(self) -> str:
+        doubt = " (the end of speech is uncertain)" if self.uncertain else ""
+        return f"<turn {self.record.turn_id!r}{doubt} recorded in {self.run}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PlayedTurns(Sequence[PlayedTurn]):
+    """The turns that were played, failed ones included, in the order in which they ended.
+
+    Args:
+        turns: The turns.
+        run: The run's folder.
+    """
+
+    turns: tuple[PlayedTurn, ...]
+    run: Path
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why turns failed, by turn: the kind of failure and its message."""
+        return {
+            turn.record.turn_id: f"{turn.record.failure.kind}: {turn.record.failure.message}"
+            for turn in self.turns
+            if turn.record.failure is not None
+        }
+
+    def meet(self, expression: str) -> CheckedAssertion:
+        """Check an assertion such as ``voice_to_voice.p95 < 1200ms``.
+
+        Returns:
+            The result: true if the assertion holds, and in words when printed.
+
+        Raises:
+            UsageError: The expression is no assertion.
+        """
+        assertion = parse_assertion(expression)
+        records = [turn.record for turn in self.turns]
+        lags_ms = [record.timing.lag_ns / 1e6 for record in records if record.captured]
+        return check_assertion(
+            assertion,
+            latency_figures(assertion.metric, records).as_json(),
+            error_bar_ms=quantile(lags_ms, 0.99),
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> PlayedTurn: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PlayedTurn]: ...
+    def __getitem__(self, index: int | slice) -> PlayedTurn | Sequence[PlayedTurn]:
+        return self.turns[index]
+
+    def __len__(self) -> int:
+        return len(self.turns)
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self.turns), 'turn')} recorded in {self.run}>"
+
+
+def read_turns(run: Path) -> PlayedTurns:
+    """Return the turns of a run.
+
+    Raises:
+        StoreError: There is no run in the folder.
+    """
+    with RunReader.open(run) as reader:
+        return PlayedTurns(tuple(PlayedTurn(record, run) for record in reader.turns()), run)

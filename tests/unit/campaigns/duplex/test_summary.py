@@ -1,0 +1,280 @@
+"""The figures of a campaign, from trials made of conversations written down by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation
+from live_eval.campaigns.duplex.figures import differences
+from live_eval.campaigns.duplex.outcomes import Outcome, Rule, judge
+from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
+from live_eval.campaigns.duplex.trials import PlayedTrial, TrialFacts
+from live_eval.errors import StoreError
+from live_eval.types import SpeechKind
+from tests.support import duplex_campaigns as written
+from tests.unit.campaigns.duplex.test_from_turns import turn
+from tests.unit.campaigns.duplex.test_outcomes import replies, says, talk
+
+
+def trial(
+    probe: str,
+    condition: str,
+    number: int,
+    conversation: Conversation,
+    rule: Rule,
+    *,
+    playing: int = 0,
+    correction: dict[str, bool | None] | None = None,
+) -> PlayedTrial:
+    meant = ("tuesday",) if correction is not None else ()
+    return PlayedTrial(
+        facts=TrialFacts(
+            trial_id=f"{probe}-{condition}-{number}", probe=probe, condition=condition, meant=meant
+        ),
+        playing=playing,
+        rule=rule,
+        turns=(),
+        conversation=conversation,
+        judgement=judge(conversation, rule),
+        failure=None,
+        correction=correction or {},
+    )
+
+
+def interrupted(number: int, stop_ms: int, *, condition: str = "900 ms", playing: int = 0) -> PlayedTrial:
+    """A reply from 2 s on that is silent so long after the user began to speak at 3 s."""
+    stopped = replies((2000, 3000 + stop_ms), cancelled_ns=3000 + stop_ms, completed=False)
+    talked = talk([says((0, 1000)), says((3000, 4000))], [stopped])
+    return trial("barge-in", condition, number, talked, Rule.INTERRUPTION, playing=playing)
+
+
+def void(number: int) -> PlayedTrial:
+    talked = talk([says((0, 1000)), says((3000, 4000))], [replies((2000, 3500))])
+    return trial("barge-in", "900 ms", number, talked, Rule.INTERRUPTION)
+
+
+def paused(gap_ms: int, number: int, *, waits: bool) -> PlayedTrial:
+    user = says((0, 1000), (1000 + gap_ms, 2000 + gap_ms))
+    onset_ms = 2500 + gap_ms if waits else 1100
+    talked = talk([user], [replies((onset_ms, onset_ms + 1000))])
+    return trial("pause", f"{gap_ms} ms", number, talked, Rule.PAUSE)
+
+
+def noise(number: int, agent: list[AgentSpeech]) -> PlayedTrial:
+    talked = talk([says((0, 20_000), kind=SpeechKind.NOISE)], agent)
+    return trial("noise", "floor -30 dBFS", number, talked, Rule.FALSE_TRIGGER)
+
+
+def figures(*trials: PlayedTrial, impaired: Sequence[PlayedTrial] = ()) -> dict[str, Any]:
+    runs = {"clean": trials, **({"impaired": impaired} if impaired else {})}
+    record = DuplexRecord(
+        folder=Path("c"), facts={"endpoint": "e", "runs": {run: run for run in runs}}, trials=runs
+    )
+    found = duplex_summary(record)
+    json.dumps(found, allow_nan=False)
+    return found
+
+
+def test_a_condition_has_its_outcomes_durations_and_share_of_passes() -> None:
+    found = figures(*(interrupted(number, 300 + 10 * number) for number in range(9)), interrupted(9, 2500))
+    (entry,) = found["probes"]
+    assert (entry["probe"], entry["condition"], entry["run"]) == ("barge-in", "900 ms", "clean")
+    assert entry["outcomes"] == {"yielded": 9, "kept_talking": 1}
+    assert entry["passed"]["value"] == 90
+    assert entry["passed"]["n"] == 10
+    stop = entry["durations"]["audible_stop"]
+    assert (stop["n"], stop["p50"], stop["max"]) == (10, 345, 2500)
+    assert stop["interval"][0] < 345 < stop["interval"][1]
+    assert stop["p95"] is None
+    assert stop["reason"]["p95"] == "fewer than 30 values"
+    assert entry["durations"]["new_reply"]["n"] == 0
+    first = entry["trials"][0]
+    assert first["marks"]["user_start"] == 3000
+    assert first["durations_ms"]["audible_stop"] == 300
+
+
+def test_thirty_trials_have_a_95th_percentile() -> None:
+    (entry,) = figures(*(interrupted(number, 300) for number in range(30)))["probes"]
+    assert entry["durations"]["audible_stop"]["p95"] == 300
+
+
+def test_a_void_trial_counts_as_void_and_its_next_playing_counts() -> None:
+    (entry,) = figures(void(1), interrupted(1, 300, playing=1), void(2))["probes"]
+    assert entry["void"] == 2
+    assert entry["outcomes"] == {"yielded": 1, "natural_end": 1}
+    assert (entry["passed"]["n"], entry["passed"]["value"]) == (1, 100)
+    assert entry["durations"]["audible_stop"]["n"] == 1
+    assert [each["void_reason"] is not None for each in entry["trials"]] == [True, False, True]
+
+
+def test_false_triggers_are_counted_per_minute() -> None:
+    agent = [replies((4000, 5000)), replies((9000, 9500))]
+    (entry,) = figures(noise(1, agent), noise(2, []))["probes"]
+    assert entry["false_triggers_per_minute"]["value"] == pytest.approx(3)  # two in 20 s, and none
+    assert entry["passed"]["value"] == 50
+
+
+def test_a_correction_is_counted_where_there_are_words() -> None:
+    talked = talk(
+        [says((0, 1000)), says((3000, 4000))], [replies((2000, 3300), cancelled_ns=3300, completed=False)]
+    )
+    trials = [
+        trial(
+            "correction", "900 ms", 1, talked, Rule.INTERRUPTION, correction={"reply": True, "heard": None}
+        ),
+        trial(
+            "correction", "900 ms", 2, talked, Rule.INTERRUPTION, correction={"reply": False, "heard": None}
+        ),
+    ]
+    (entry,) = figures(*trials)["probes"]
+    assert (entry["correction"]["reply"]["value"], entry["correction"]["reply"]["n"]) == (50, 2)
+    assert entry["correction"]["heard"]["value"] is None
+
+
+def test_conditions_are_in_the_order_in_which_their_probe_lists_them() -> None:
+    asked = ("floor -20 dBFS", "bursts over the reply", "floor -40 dBFS", "cough over the reply")
+    talked = talk([says((0, 20_000), kind=SpeechKind.NOISE)], [])
+    trials = [trial("noise", condition, 1, talked, Rule.FALSE_TRIGGER) for condition in asked]
+    assert [entry["condition"] for entry in figures(*trials)["probes"]] == [
+        *("cough over the reply", "bursts over the reply", "floor -40 dBFS", "floor -20 dBFS")
+    ]
+
+
+def test_conditions_are_in_the_order_of_their_numbers() -> None:
+    trials = [paused(gap_ms, 1, waits=True) for gap_ms in (1000, 200, 3000)]
+    assert [entry["condition"] for entry in figures(*trials)["probes"]] == ["200 ms", "1000 ms", "3000 ms"]
+
+
+def test_an_endpoint_is_as_patient_as_the_longest_pause_before_the_first_that_breaks_it() -> None:
+    trials = [
+        *(paused(gap_ms, number, waits=True) for gap_ms in (200, 400) for number in (1, 2)),
+        paused(600, 1, waits=True),
+        paused(600, 2, waits=False),
+        *(paused(800, number, waits=False) for number in (1, 2)),
+        *(paused(1000, number, waits=True) for number in (1, 2)),
+    ]
+    patience = figures(*trials)["profile"]["clean"]["patience"]
+    assert patience["longest_pause_ms"] == 600
+    assert {gap: share["value"] for gap, share in patience["survived"].items()} == {
+        "200 ms": 100,
+        "400 ms": 100,
+        "600 ms": 50,
+        "800 ms": 0,
+        "1000 ms": 100,
+    }
+
+
+def test_the_profile_says_how_selective_an_endpoint_is() -> None:
+    profile = figures(noise(1, [replies((4000, 5000))]), noise(2, []), interrupted(1, 300))["profile"][
+        "clean"
+    ]
+    assert profile["selectivity"]["value"] == 50
+    assert profile["yielding"]["value"] == 100
+    assert profile["quickness"]["audible_stop"]["p50"] == 300
+    assert profile["patience"]["longest_pause_ms"] is None
+
+
+def test_an_endpoint_that_never_speaks_is_not_selective() -> None:
+    mute = figures(noise(1, []), noise(2, []))
+    assert mute["profile"]["clean"]["selectivity"]["n"] == 0
+    assert mute["probes"][0]["outcomes"] == {"ignored": 2}
+
+
+def test_an_impaired_run_is_paired_with_the_clean_one() -> None:
+    clean = [interrupted(number, 300) for number in range(10)]
+    impaired = [*(interrupted(number, 350 + number) for number in range(9)), interrupted(9, 2500)]
+    (row,) = figures(*clean, impaired=impaired)["paired"]
+    assert row["pairs"] == 10
+    assert row["outcomes"] == {"yielded → yielded": 9, "yielded → kept_talking": 1}
+    assert row["passed"]["value"] == -10
+    stop = row["durations"]["audible_stop"]
+    assert (stop["first_p50"], stop["second_p50"]) == (300, 354.5)
+    assert stop["difference"]["value"] == pytest.approx((9 * 54 + 2200) / 10)
+
+
+def test_pairs_leave_out_void_and_missing_trials() -> None:
+    (row,) = differences([interrupted(1, 300), void(2), interrupted(3, 300)], [interrupted(1, 310), void(2)])
+    assert row["pairs"] == 1
+    assert row["durations"]["audible_stop"]["difference"]["n"] == 1
+
+
+def test_a_comparison_says_where_trials_of_one_name_play_other_recordings() -> None:
+    def campaign(recording: str) -> DuplexRecord:
+        played = turn()
+        played = replace(played, case=replace(played.case, audio_path=Path(recording)))
+        trials = [replace(interrupted(1, 300), turns=(played,)), interrupted(2, 300)]
+        return DuplexRecord(folder=Path("c"), facts={"endpoint": "e"}, trials={"clean": trials})
+
+    one, two = campaign("o/one.flac"), campaign("t/two.flac")
+    assert compare_campaigns(one, one)["notes"] == []
+    assert compare_campaigns(one, two)["notes"] == [
+        "1 of 2 pairs play other recordings in one campaign than in the other"
+    ]
+
+
+def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="expected a duplex campaign"):
+        read_duplex(tmp_path)
+    (tmp_path / "duplex.json").write_text("{}", "utf-8")
+    with pytest.raises(StoreError, match="schema 1, found None"):
+        read_duplex(tmp_path)
+    (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [1], "runs": {}}', "utf-8")
+    with pytest.raises(StoreError, match="expected a list of trials"):
+        read_duplex(tmp_path)
+    (tmp_path / "duplex.json").write_text(
+        '{"schema": 1, "trials": [], "runs": {"clean": "../clean"}}', "utf-8"
+    )
+    with pytest.raises(StoreError, match="expected the folder names of the runs"):
+        read_duplex(tmp_path)
+
+
+def test_the_keys_that_scripts_rely_on_stay() -> None:
+    found = figures(interrupted(1, 300), impaired=[interrupted(1, 400)])
+    assert {
+        *("schema", "endpoint", "campaign", "created", "complete", "seed", "notes", "runs", "impairment"),
+        *("rules_version", "definitions", "probes", "paired", "metrics", "profile", "sentinel"),
+    } <= found.keys()
+    entry = found["probes"][0]
+    assert {
+        *("probe", "condition", "run", "rule", "passes", "trials", "outcomes", "void", "passed"),
+        *("durations", "talk_ratio"),
+    } <= entry.keys()
+    assert {
+        *("trial", "playing", "run", "turns", "outcome", "passed", "reason", "void_reason", "failure"),
+        *("durations_ms", "marks", "talk_ratio", "triggers", "correction", "lag_ms", "flagged"),
+    } <= entry["trials"][0].keys()
+    assert {"n", "p50", "interval", "p90", "p95", "max", "reason"} == entry["durations"][
+        "audible_stop"
+    ].keys()
+    assert {"as_defined", "corrected", "difference"} <= found["metrics"]["clean"]["tau2.R_Y"].keys()
+    assert {"patience", "quickness", "selectivity", "yielding"} == found["profile"]["clean"].keys()
+    assert {"probe", "condition", "pairs", "outcomes", "passed", "durations"} == found["paired"][0].keys()
+
+
+def test_outages_are_noted_by_run(tmp_path: Path) -> None:
+    outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
+    trials = [("pause", "300 ms", written.pause("t", 300, waits=True))]
+    folder = written.write_duplex_campaign(tmp_path / "c", {"clean": trials}, outages=outages)
+    (note,) = duplex_summary(read_duplex(folder))["notes"]
+    assert (
+        note == "clean: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
+    )
+
+
+def test_a_trial_whose_user_missed_the_anchor_is_void_and_says_so(tmp_path: Path) -> None:
+    trials = [
+        ("barge-in", f"{asked_ms} ms", written.barge_in(f"t-{asked_ms}", stop_ms=300, asked_ms=asked_ms))
+        for asked_ms in (850, 900, 951, 1500)
+    ]
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", {"clean": trials}))
+    met, exact, missed, far = (trial.judgement for trial in campaign.trials["clean"])
+    assert (met.outcome, exact.outcome) == (Outcome.YIELDED, Outcome.YIELDED)
+    assert (missed.outcome, far.outcome) == (Outcome.ANCHOR_MISSED, Outcome.ANCHOR_MISSED)
+    assert far.outcome.void
+    assert far.reason == "the user began to speak 900 ms after the reply became audible, and not 1500 ms"

@@ -1,0 +1,127 @@
+"""Trials read from runs over continuous media, where only silence divides replies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from live_eval.campaigns.duplex.figures import metrics
+from live_eval.campaigns.duplex.outcomes import Outcome
+from live_eval.campaigns.duplex.summary import read_duplex
+from live_eval.campaigns.duplex.trials import PlayedTrial
+from tests.support import duplex_campaigns as written
+
+Sounds = Sequence[tuple[float, float]]
+ASKED, OVER = (0, 1000), (2400, 3900)
+"""A question, and what interrupts its answer."""
+PAUSES = [(1500, 3100), (3870, 6000), (6770, 9000)]
+"""An answer whose sentences are 770 ms apart."""
+
+
+def played(
+    folder: Path, replies_ms: Sequence[Sounds], own_ms: Sounds = PAUSES, *, own: int = 3
+) -> PlayedTrial:
+    """An interruption with these responses, in a run with `own` answers that nobody interrupted."""
+    questions = [
+        ("response-latency", "", written.streamed(f"q-{number}", [ASKED], [own_ms])) for number in range(own)
+    ]
+    trial = ("barge-in", "900 ms", written.streamed("t", [ASKED, OVER], replies_ms))
+    campaign = read_duplex(written.write_duplex_campaign(folder / "c", {"clean": [*questions, trial]}))
+    return campaign.trials["clean"][-1]
+
+
+def stop_ms(trial: PlayedTrial) -> float | None:
+    stop_ns = trial.judgement.durations_ns["audible_stop"]
+    return None if stop_ns is None else round(stop_ns / 1e6)
+
+
+@pytest.mark.parametrize(
+    "replies_ms",
+    [
+        [PAUSES],
+        [[(1500, 3100), (3870, 6000)]],  # until the end of the recording
+        [[(1500, 3500)], [(4270, 9000)]],  # the session divided it when the user had finished
+    ],
+)
+def test_a_bot_that_never_stops_has_kept_talking_through_its_own_pause(
+    tmp_path: Path, replies_ms: Sequence[Sounds]
+) -> None:
+    trial = played(tmp_path, replies_ms)
+    assert (trial.outcome, trial.passed) == (Outcome.KEPT_TALKING, False)
+    assert stop_ms(trial) is None
+    found = metrics([trial])
+    assert (found["tau2.R_Y"]["as_defined"], found["tau2.R_Y"]["corrected"]) == (0.0, 0.0)
+    assert found["tau2.L_Y"]["corrected"] is None
+
+
+@pytest.mark.parametrize(
+    ("stops_ms", "own_ms"),
+    [(2500, [(1500, 9000)]), (2500, PAUSES), (3200, [(1500, 9000)]), (3200, PAUSES)],
+)
+def test_a_bot_that_stops_has_yielded_whatever_it_says_next(
+    tmp_path: Path, stops_ms: float, own_ms: Sounds
+) -> None:
+    """At once or 800 ms after the user began; its next reply comes 500 ms after the user has finished."""
+    one: list[Sounds] = [[(1500, stops_ms), (4400, 7000)]]
+    two: list[Sounds] = [[(1500, stops_ms)], [(4400, 7000)]]
+    for number, replies_ms in enumerate((one, two)):
+        trial = played(tmp_path / str(number), replies_ms, own_ms)
+        assert trial.outcome is Outcome.FELL_SILENT
+        assert stop_ms(trial) == stops_ms - 2400
+        assert round((trial.judgement.durations_ns["new_reply"] or 0) / 1e6) == 500
+        found = metrics([trial])
+        assert (found["tau2.R_Y"]["corrected"], found["tau2.R_Y"]["n_corrected"]) == (1.0, 1)
+
+
+def test_a_bot_that_does_not_resume_after_its_pause_has_yielded(tmp_path: Path) -> None:
+    trial = played(tmp_path, [[(1500, 3100)], [(5000, 7000)]])
+    assert (trial.outcome, stop_ms(trial)) == (Outcome.FELL_SILENT, 700)
+
+
+@pytest.mark.parametrize(
+    ("replies_ms", "n"),
+    [
+        ([[(1500, 2304)], [(4400, 7000)]], 0),  # it was −96 ms
+        ([[(1500, 2300), (3070, 9000)]], 0),
+        ([[(1500, 2500)], [(4400, 7000)]], 1),
+    ],
+)
+def test_an_interruption_that_begins_in_a_pause_of_the_reply_is_void(
+    tmp_path: Path, replies_ms: Sequence[Sounds], n: int
+) -> None:
+    trial = played(tmp_path, replies_ms)
+    assert (trial.outcome is Outcome.NOT_OVERLAPPING, trial.passed is None) == (not n, not n)
+    found = metrics([trial])
+    assert (found["tau2.R_Y"]["n"], found["tau2.R_Y"]["n_corrected"]) == (n, n)
+    stop = trial.judgement.durations_ns["audible_stop"]
+    assert stop is None or stop > 0
+
+
+@pytest.mark.parametrize(
+    ("own", "until_ms", "next_ms", "outcome"),
+    [
+        (1, 2500, 4400, Outcome.FELL_SILENT),  # silence of 1.9 s ends any reply
+        (1, 2500, 3950, Outcome.UNKNOWN),
+        (1, 3100, 3950, Outcome.UNKNOWN),
+        (3, 2500, 3950, Outcome.FELL_SILENT),  # longer than any pause of its own
+        (3, 3100, 3950, Outcome.KEPT_TALKING),  # too soon after the user for an answer
+        (1, 3100, 3850, Outcome.KEPT_TALKING),  # before the user has finished
+    ],
+)
+def test_what_cannot_be_learned_of_an_endpoint_is_unknown(
+    tmp_path: Path, own: int, until_ms: float, next_ms: float, outcome: Outcome
+) -> None:
+    """The trial itself has one more answer; its second reply may be the rest of the first."""
+    trial = played(tmp_path, [[(1500, until_ms)], [(next_ms, 7000)]], own=own)
+    assert trial.outcome is outcome, trial.judgement.reason
+    if outcome is Outcome.UNKNOWN:
+        assert trial.outcome.void
+        assert "heard again, and fewer than 3 replies" in trial.judgement.reason
+        assert metrics([trial])["tau2.R_Y"]["n"] == 0
+
+
+def test_a_pause_that_may_be_a_stop_is_unknown(tmp_path: Path) -> None:
+    """It was silent for 900 ms and answers 800 ms after the user; it pauses for 770 ms by itself."""
+    trial = played(tmp_path, [[(1500, 3800)], [(4700, 7000)]])
+    assert trial.outcome is Outcome.UNKNOWN
+    assert "a pause of its own (up to 770 ms) or a stop" in trial.judgement.reason

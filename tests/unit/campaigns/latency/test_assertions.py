@@ -1,0 +1,222 @@
+"""Assertions about latencies: what can be asserted, what holds, and what is printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from live_eval.analysis.latency.latencies import OUR_FAILURE, latency_figures
+from live_eval.campaigns.latency.assertions import (
+    CheckedAssertion,
+    check_assertion,
+    check_campaign,
+    parse_assertion,
+)
+from live_eval.errors import FailureKind, UsageError
+from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.types import Failure
+from tests.support.campaigns import a_case, turns_at
+
+LOST = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "no response within 30 s"))
+
+
+def figures(n: int = 40, **changes: Any) -> dict[str, Any]:
+    """The figures of a latency, as `live-eval latency --json` prints them."""
+    return {
+        "n": n,
+        "mean_ms": 900.0,
+        "p50_ms": 880.0,
+        "p90_ms": 1000.0,
+        "p95_ms": 1100.0,
+        "p99_ms": None,
+        "max_ms": 1150.0,
+        "intervals": {"p50_ms": [860.0, 901.5], "p95_ms": None},
+        "reason": {"p99_ms": "fewer than 150 values"},
+        "uncertain": 0,
+        "missing": {},
+        "unanswered": 0,
+        "with_unanswered": {"p50_ms": 880.0, "p90_ms": 1000.0, "p95_ms": 1100.0, "p99_ms": None},
+        **changes,
+    }
+
+
+def check(expression: str, **changes: Any) -> CheckedAssertion:
+    return check_assertion(parse_assertion(expression), figures(**changes), error_bar_ms=0.42)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "statistic", "comparison", "bound_ms"),
+    [
+        ("voice_to_voice.p95 < 1200ms", "voice_to_voice", "p95", "<", 1200),
+        ("first_byte.mean<=1.2s", "first_byte", "mean", "<=", 1200),
+        ("  endpointing . p50  >  -3.5 ms ", "endpointing", "p50", ">", -3.5),
+        ("voice_to_voice_from_intended.max >= 1e3ms", "voice_to_voice_from_intended", "max", ">=", 1000),
+    ],
+)
+def test_an_assertion_has_a_metric_a_statistic_and_a_bound(
+    text: str, metric: str, statistic: str, comparison: str, bound_ms: float
+) -> None:
+    parsed = parse_assertion(text)
+    assert (parsed.metric, parsed.statistic, parsed.comparison) == (metric, statistic, comparison)
+    assert parsed.bound_ms == bound_ms
+    assert parsed.expression == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"),
+        ("fast", "expected METRIC.STATISTIC < TIME"),
+        ("voice_to_voice < 3ms", "expected METRIC.STATISTIC < TIME"),
+        ("voice_to_voice.p95 == 3ms", "expected METRIC.STATISTIC < TIME"),
+        ("voice_to_voice.p95 < 3ms and more", "expected METRIC.STATISTIC < TIME"),
+        (
+            "voice2voice.p95 < 3ms",
+            r"unknown metric 'voice2voice' \(did you mean voice_to_voice\?\)",
+        ),
+        ("wer.p95 < 3ms", "unknown metric 'wer'; expected one of connect, endpointing, first_byte"),
+        ("first_byte.p75 < 3ms", r"unknown statistic 'p75' .*expected one of mean, p50, p90, p95, p99, max"),
+        ("first_byte.p95 < 1200", "expected a time in ms or s, but it is '1200'"),
+        ("first_byte.p95 < 3min", "expected a time in ms or s, but it is '3min'"),
+        ("first_byte.p95 < 1,2 s", "expected a number before s, but it is '1,2'"),
+        ("first_byte.p95 < nan ms", "expected a number before ms, but it is 'nan'"),
+    ],
+)
+def test_an_assertion_that_states_nothing_is_refused_with_what_was_expected(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        parse_assertion(text)
+    assert repr(text) in str(refused.value)
+
+
+def test_an_assertion_holds_where_the_figure_is_on_its_side_of_the_bound() -> None:
+    assert check("voice_to_voice.p50 < 881ms")
+    assert not check("voice_to_voice.p50 < 880ms")
+    assert check("voice_to_voice.p50 <= 880ms")
+    assert check("voice_to_voice.p50 > 0.5s")
+    assert not check("voice_to_voice.max < 1.15s")
+
+
+def test_a_result_is_printed_with_the_figure_its_interval_and_its_error_bar() -> None:
+    assert check("voice_to_voice.p50 < 1s").in_words == (
+        "voice_to_voice.p50 < 1s: holds: voice_to_voice.p50 is 880.0 ms "
+        "(95 % interval 860.0 to 901.5, n 40, error bar 0.4 ms)"
+    )
+    assert repr(check("voice_to_voice.p50 < 0.5s")).startswith("<voice_to_voice.p50 < 0.5s: FAILS: ")
+
+
+def test_a_figure_that_is_withheld_holds_no_assertion() -> None:
+    for expression in ("first_byte.p99 < 9s", "first_byte.p99 > 0ms"):
+        result = check(expression)
+        assert not result
+        assert result.value_ms is None
+        assert "has no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
+
+
+def test_why_a_figure_has_no_interval_does_not_look_like_the_reason_of_the_verdict() -> None:
+    few = {"intervals": {"p50_ms": None}, "reason": {"p50_ms": "fewer than 8 turns"}}
+    assert check("first_byte.p50 < 9s", **few).reason == "no interval: fewer than 8 turns"
+
+
+def test_turns_without_the_latency_are_named_where_no_other_is_left() -> None:
+    result = check("first_byte.p50 < 9s", n=0, p50_ms=None, missing={"no audible sample": 3})
+    assert result.reason == "cannot be checked: no values, no audible sample (3 turns)"
+
+
+def test_turns_with_an_uncertain_end_of_speech_are_named_where_nothing_else_is_left() -> None:
+    result = check("first_byte.p50 < 9s", n=0, p50_ms=None, uncertain=2)
+    assert result.reason == (
+        "cannot be checked: no values, the end of the user's speech is uncertain in 2 turns"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "unanswered", "holds"),
+    [
+        ("first_byte.p95 < 2s", 2, True),  # of 42, no more than one in twenty
+        ("first_byte.p95 < 2s", 3, False),
+        ("first_byte.p50 < 2s", 39, True),
+        ("first_byte.p50 < 2s", 40, False),
+        ("first_byte.mean < 2s", 1, False),
+        ("first_byte.max < 2s", 1, False),
+        ("first_byte.p95 > 1s", 30, True),
+    ],
+)
+def test_turns_without_an_answer_count_as_beyond_an_upper_bound(
+    expression: str, unanswered: int, holds: bool
+) -> None:
+    turns = [*turns_at([1500.0] * 40), *(spoken_turn(a_case(50 + lost), LOST) for lost in range(unanswered))]
+    result = check_assertion(
+        parse_assertion(expression), latency_figures("first_byte", turns).as_json(), error_bar_ms=None
+    )
+    assert result.holds is holds
+    assert ("failed or had no answer" in result.reason) is not holds
+
+
+def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
+    turns = [*turns_at([500.0] * 91 + [5000.0] * 4), *(spoken_turn(a_case(200 + n), LOST) for n in range(5))]
+    figures = latency_figures("first_byte", turns).as_json()
+    assert figures["p95_ms"] == 500.0
+    assert figures["with_unanswered"]["p95_ms"] is None  # the 95th of 100 is slow, the 96th has no answer
+    assert not check_assertion(parse_assertion("first_byte.p95 < 1200ms"), figures, error_bar_ms=None)
+    fewer = latency_figures("first_byte", turns[:-2]).as_json()
+    result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)
+    assert result.value_ms == 500.0
+    assert not result
+    assert result.reason.endswith("counts as beyond the bound; with them it is 5000.0 ms")
+
+
+def test_turns_that_share_a_session_are_not_missing_a_connection() -> None:
+    missing = {"an earlier turn opened the session": 90, "the turn failed": 1}
+    assert replace(latency_figures("connect", turns_at([500.0])), missing=missing).unanswered == 1
+
+
+def test_turns_that_died_with_a_process_of_ours_count_against_nobody() -> None:
+    died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
+    turns = [*turns_at([500.0] * 9), spoken_turn(a_case(50), died)]
+    figures = latency_figures("first_byte", turns).as_json()
+    assert figures["missing"] == {OUR_FAILURE: 1}
+    assert check_assertion(parse_assertion("first_byte.max < 2s"), figures, error_bar_ms=None)
+
+
+def campaign(*points: dict[str, Any]) -> dict[str, Any]:
+    return {"error_bar": {"lag_ms": {"p50": 0.1, "p99": 7.0}, "calibration": None}, "points": list(points)}
+
+
+def point(name: str, role: str = "sweep", *, lag_ms: float = 0.9, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "role": role,
+        "lag_ms": {"p50": 0.1, "p99": lag_ms},
+        "latencies": {"first_byte": figures(**changes)},
+    }
+
+
+def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
+    summary = campaign(
+        point("c1"),
+        point("start", "sentinel", p95_ms=9000.0),
+        point("c2", p95_ms=1300.0),
+        point("c4", unanswered=5, with_unanswered={"p95_ms": None}, lag_ms=2.5),
+    )
+    results = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], summary)
+    assert [(each.point, each.holds) for each in results] == [("c1", True), ("c2", False), ("c4", False)]
+    assert [each.error_bar_ms for each in results] == [0.9, 0.9, 2.5]  # each point's own
+    assert results[2].reason == "5 turns failed or had no answer, which counts as beyond the bound"
+    assert results[1].as_json() == {
+        "expression": "first_byte.p95 < 1200ms",
+        "holds": False,
+        "value_ms": 1300.0,
+        "interval_ms": None,
+        "error_bar_ms": 0.9,
+        "n": 40,
+        "point": "c2",
+        "reason": "",
+    }
+
+
+def test_nothing_holds_of_a_campaign_without_points() -> None:
+    (result,) = check_campaign([parse_assertion("first_byte.p95 < 1200ms")], campaign())
+    assert not result
+    assert result.reason == "cannot be checked: no point of the campaign was measured"

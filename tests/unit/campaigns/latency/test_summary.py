@@ -1,0 +1,301 @@
+"""The summary of a campaign: sentinel, endpointing cost, and the JSON as its schema has it."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from live_eval.analysis.latency.drift import sentinel_figures
+from live_eval.analysis.latency.endpointing import endpointing_cost
+from live_eval.audio import Audio
+from live_eval.campaigns.latency.summary import campaign_summary, read_campaign, summary_schema
+from live_eval.campaigns.latency.words import WORDS_FILE, ReplyWords
+from live_eval.cli._latency import print_campaign
+from live_eval.errors import FailureKind, StoreError, UsageError
+from live_eval.recording import TurnRecord
+from live_eval.report.latency import write_campaign_page
+from live_eval.speech.recognition import Recogniser, Transcript, Word
+from live_eval.testing.records import TurnPlan, spoken_turn, tone
+from live_eval.timing import measure
+from live_eval.types import Failure
+from tests.support.campaigns import a_case, point, turns_at, write_campaign
+
+TIMES = [500.0 + 7 * number for number in range(12)]
+
+
+def valid(summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The summary, which fits its schema and is plain JSON."""
+    jsonschema.validate(summary, summary_schema(), jsonschema.Draft202012Validator)
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    return summary
+
+
+def later(times: Sequence[float], ms: float) -> list[float]:
+    """Times that are later by `ms`, each by a little more than the one before."""
+    return [at + ms + number for number, at in enumerate(times)]
+
+
+def test_without_captured_turns_nobody_stamped_and_deaths_of_our_processes_are_noted(tmp_path: Path) -> None:
+    died = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.PROCESS_DIED, "signal 9"))
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), [spoken_turn(a_case(1), died)])])
+    summary = valid(campaign_summary(read_campaign(folder), words=False))
+    assert summary["stamps"] is None
+    assert summary["notes"] == [
+        "c1: 1 turn failed as process_died: the fault of this machine or of live-eval, not of the endpoint; "
+        "assertions leave them out"
+    ]
+    print_campaign(summary)
+    write_campaign_page(read_campaign(folder), summary)
+
+
+def test_outages_are_noted_by_point(tmp_path: Path) -> None:
+    outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES))], outages=outages)
+    (note,) = valid(campaign_summary(read_campaign(folder), words=False))["notes"]
+    assert note == "c1: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
+
+
+def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
+    slow = turns_at(later(TIMES, 200))
+    failed = spoken_turn(
+        a_case(50), TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "nothing"))
+    )
+    odd = [
+        spoken_turn(a_case(60), TurnPlan(first_byte_ms=-200.0, cut_off=1, frame_late_ns=30_000_000)),
+        spoken_turn(a_case(61), TurnPlan(first_byte_ms=-200.0, uncertain=True)),
+    ]
+    folder = write_campaign(
+        tmp_path / "campaign",
+        [
+            (point("sentinel-start", "sentinel"), turns_at(TIMES)),
+            (point("c1"), [*turns_at(TIMES), failed, *odd]),
+            (point("c8", concurrency=8, turn_detection={"type": "server_vad"}), slow),
+            (point("manual", "endpointing", turn_mode="manual"), turns_at(TIMES)),
+            (point("vad", "endpointing", turn_detection={"silence_duration_ms": 500}), slow),
+            (point("sentinel-end", "sentinel"), turns_at(later(TIMES, 40))),
+        ],
+        machine={"priority": {}, "calibration": {"date": "2026-01-01"}},
+        price={"input": 4, "output": 64},
+        notes=["a note"],
+    )
+    summary = valid(campaign_summary(read_campaign(folder), words=False))
+    assert (summary["endpoint"], summary["complete"], summary["stamps"]) == ("made up", True, "user")
+    assert summary["stamped_turns"] == {"user": 74}
+    assert summary["error_bar"] == {
+        "lag_ms": {"p50": pytest.approx(0.3), "p99": pytest.approx(0.3, abs=20)},
+        "calibration": {"date": "2026-01-01"},
+    }
+    assert [each["name"] for each in summary["points"]][1:3] == ["c1", "c8"]
+    first = summary["points"][1]
+    assert first["turns"] == {
+        "n": 15,
+        "captured": 14,
+        "failed": {"no_response": 1},
+        "no_answer": 1,
+        "premature": 1,
+        "early": 1,
+        "flagged": 1,
+        "uncertain": 1,
+    }
+    assert first["latencies"]["first_byte"]["n"] == 13
+    assert first["cost_per_minute"]["usd"] > 0
+    (cost,) = summary["endpointing_cost"]
+    assert (cost["name"], cost["manual"]) == ("vad", "manual")
+    assert cost["difference_ms"] == pytest.approx(205.5)
+    drift = summary["sentinel"][1]["figures"]
+    assert drift["voice_to_voice"]["difference_ms"] == pytest.approx(45.5)
+    assert drift["lag"]["difference_ms"] == 0
+    assert {row["run"] for row in summary["definitions"]} == {"c1"}
+
+
+def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
+    entries = [(point("c1"), turns_at(TIMES[:2]))]
+    folder = write_campaign(tmp_path / "campaign", entries, complete=False)
+    campaign = json.loads((folder / "campaign.json").read_text("utf-8"))
+    campaign["points"].append(point("c8"))
+    (folder / "campaign.json").write_text(json.dumps(campaign), "utf-8")
+    summary = valid(campaign_summary(read_campaign(folder), words=False))
+    assert summary["complete"] is False
+    played, lost = summary["points"]
+    assert (played["error"], played["turns"]["n"]) == ("", 2)
+    assert "no run.sqlite" in lost["error"]
+    assert lost["turns"]["n"] == 0
+    assert lost["latencies"]["first_byte"]["reason"]["p50_ms"] == "no values"
+    empty = write_campaign(tmp_path / "empty", [])
+    assert valid(campaign_summary(read_campaign(empty)))["definitions"] == []
+
+
+def test_a_run_with_turns_of_every_sort_has_figures(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "campaign").mkdir()
+    shutil.copytree(run_folder, tmp_path / "campaign" / "c1")
+    facts = {"schema": 1, "points": [point("c1")], "complete": True}
+    (tmp_path / "campaign" / "campaign.json").write_text(json.dumps(facts), "utf-8")
+    summary = valid(campaign_summary(read_campaign(tmp_path / "campaign"), words=False))
+    (figures,) = summary["points"]
+    assert figures["turns"] == {
+        "n": 24,
+        "captured": 22,
+        "failed": {"no_response": 1, "closed": 1},
+        "no_answer": 1,
+        "premature": 1,
+        "early": 0,
+        "flagged": 1,
+        "uncertain": 3,
+    }
+    heard = figures["latencies"]["voice_to_voice"]
+    assert heard["n"] + heard["uncertain"] + sum(heard["missing"].values()) == 24
+
+
+def odd_turn(kind: str) -> TurnRecord:
+    """A turn of an endpoint that answers in a way nobody asked for."""
+    match kind:
+        case "silence":
+            return spoken_turn(a_case(0), reply=Audio(np.zeros(24_000, np.float32), 24_000))
+        case "ten minutes":
+            reply = tone(600_000, rate_hz=8_000)
+            return spoken_turn(a_case(0), TurnPlan(chunk_ms=1_000), reply=reply, rate_hz=8_000)
+        case "full duplex":
+            turn = spoken_turn(a_case(0))
+            trace = replace(turn.trace, continuous=True)
+            return replace(turn, trace=trace, timing=measure(trace, turn.audio))
+        case "early":
+            return spoken_turn(a_case(0), TurnPlan(first_byte_ms=-300, endpointing_ms=-400, text_ms=-350))
+    return spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
+
+
+@pytest.mark.parametrize("kind", ["silence", "ten minutes", "full duplex", "early", "nothing"])
+def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), [odd_turn(kind)])])
+    (figures,) = valid(campaign_summary(read_campaign(folder), words=False))["points"]
+    for name, latency in figures["latencies"].items():
+        assert (latency["n"] == 1) != bool(latency["missing"]), name
+    assert figures["turns"]["early"] == (kind == "early")
+    if kind == "early":
+        assert sum(row["mean_ms"] for row in figures["waterfall"]) == pytest.approx(90 - 220, abs=1)
+    if kind == "silence":
+        assert figures["latencies"]["voice_to_voice"]["missing"] == {"no audible sample": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "expected a campaign, but campaign.json: No such file"),
+        ("{", "expected JSON"),
+        ("[]", "expected a campaign of schema 1, found 'list'"),
+        ('{"schema": 2}', "expected a campaign of schema 1, found 2"),
+        ('{"schema": 1, "points": [{"run": "../elsewhere"}]}', "each with the folder name of its run"),
+    ],
+)
+def test_what_is_no_campaign_is_refused(tmp_path: Path, text: str | None, expected: str) -> None:
+    if text is not None:
+        (tmp_path / "campaign.json").write_text(text, "utf-8")
+    with pytest.raises(StoreError, match=expected.replace("[", r"\[").replace(".", r"\.")):
+        read_campaign(tmp_path)
+
+
+def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), [])], price={"input": -1, "output": 2})
+    with pytest.raises(UsageError, match="price"):
+        campaign_summary(read_campaign(folder))
+
+
+def test_drift_is_the_paired_difference_from_the_first_sentinel() -> None:
+    start = turns_at(TIMES)
+    end = turns_at(later(TIMES, 100))
+    figures = sentinel_figures(end, start)["figures"]["first_byte"]
+    assert figures["difference_ms"] == pytest.approx(105.5)
+    low, high = figures["difference_interval_ms"]
+    assert 100 <= low < 105.5 < high <= 111
+    assert sentinel_figures(start, start)["figures"]["first_byte"]["difference_ms"] is None
+    silent = spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
+    assert sentinel_figures([silent, *end[1:3]], start)["answers"][0] == {
+        "case": "case-000",
+        "n": 1,
+        "answered": 0,
+    }
+
+
+def test_the_endpointing_cost_is_paired_by_case_and_leaves_uncertain_turns_out() -> None:
+    manual = turns_at(TIMES, endpointing_ms=20.0)
+    detector = turns_at(later(TIMES, 480), endpointing_ms=500.0)
+    uncertain = spoken_turn(a_case(3), TurnPlan(first_byte_ms=9_000, uncertain=True))
+    cut_off = spoken_turn(a_case(4), TurnPlan(first_byte_ms=later(TIMES, 480)[4], cut_off=2))
+    slow = TurnPlan(endpointing_ms=500.0, first_byte_ms=later(TIMES, 480)[5], frame_late_ns=30_000_000)
+    late = spoken_turn(a_case(5), slow)
+    detector[3:6] = [uncertain, cut_off, late]
+    cost = endpointing_cost(detector, manual)
+    pairs = [number for number in range(12) if number != 3]
+    assert cost["n"] == 11
+    assert cost["difference_ms"] == pytest.approx(480 + sum(pairs) / 11, abs=0.01)
+    low, high = cost["interval_ms"]
+    assert 480 <= low < cost["difference_ms"] < high <= 491
+    clear = cost["without_flagged"]
+    assert clear["n"] == 10
+    assert clear["difference_ms"] == pytest.approx(480 + (sum(pairs) - 5) / 10, abs=0.01)
+    assert cost["metrics"]["endpointing"]["difference_ms"] == pytest.approx(480 - 200 / 11, abs=0.01)
+    assert (cost["premature"], cost["unpaired"]) == (2, 1)
+    assert endpointing_cost([], manual)["reason"] == "no values"
+
+
+def test_silence_after_the_speech_is_no_part_of_the_endpointing_cost() -> None:
+    def waits(turn: TurnRecord, tail_ms: int) -> TurnRecord:
+        end_ns = turn.trace.voice_end_ns
+        assert end_ns is not None
+        due = end_ns + np.array([-15, 5, 5 + tail_ms, 5 + tail_ms + 20], np.int64) * 1_000_000
+        return replace(turn, trace=replace(turn.trace, frame_deadline_ns=due, user_done_ns=int(due[2])))
+
+    detector = turns_at(later(TIMES, 480))
+    manual = [waits(turn, 330) for turn in turns_at([at + 330 for at in TIMES])]
+    found, known = endpointing_cost(detector, manual), endpointing_cost(detector, turns_at(TIMES))
+    assert found["difference_ms"] == pytest.approx(known["difference_ms"], abs=0.01)
+    assert found["manual_ms"] == pytest.approx(known["manual_ms"], abs=0.01)
+
+
+class CountingRecogniser:
+    """Counts what it recognises."""
+
+    identity = "counting 1"
+    calls = 0
+
+    def transcribe(self, audio: object) -> Transcript:
+        self.calls += 1
+        return Transcript("hi", (Word("hi", 0, 200, 0.9),), "en", 0.0)
+
+
+def test_words_are_recognised_once_and_kept_with_the_campaign(tmp_path: Path) -> None:
+    recogniser = CountingRecogniser()
+
+    def words_of(audio_ms: float, path: Path = tmp_path) -> tuple[Word, ...]:
+        words = ReplyWords(path, recogniser)  # type: ignore[arg-type]
+        found = words.of(("c1", "case-1"), tone(audio_ms))
+        words.keep()
+        return found
+
+    assert words_of(100) == words_of(100) == (Word("hi", 0, 200, 0.9),)
+    assert recogniser.calls == 1
+    words_of(200)  # played again
+    assert recogniser.calls == 2
+    (tmp_path / WORDS_FILE).write_text("{", "utf-8")  # damaged
+    words_of(100)
+    assert recogniser.calls == 3
+    assert words_of(100, tmp_path / "missing") == (Word("hi", 0, 200, 0.9),)  # cannot be kept
+
+
+@pytest.mark.local
+def test_the_definitions_table_recognises_words(tmp_path: Path) -> None:
+    turns: list[TurnRecord] = [
+        spoken_turn(replace(a_case(number), script_id="s"), TurnPlan(first_byte_ms=500, reply_ms=1_200))
+        for number in range(2)
+    ]
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns)])
+    summary = valid(campaign_summary(read_campaign(folder)))
+    (row,) = (row for row in summary["definitions"] if row["name"] == "fdb_latency")
+    assert row["n"] + sum(row["missing"].values()) == 2
+    assert not any("recognis" in reason for reason in row["missing"])
+    assert Recogniser().identity in (folder / WORDS_FILE).read_text("utf-8")
