@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
 from live_eval.clock import Clock
 from live_eval.reference.engine.events import AudioPiece, Output, PlaybackState, ServerResponse, TrackPlayback
 from live_eval.reference.settings import IdleRtp
+from live_eval.webrtc.media import MediaTrack
 
 __all__ = [
-    "InputPacket",
-    "MediaTrack",
     "ReplyPlayer",
     "SessionAudio",
     "silence",
@@ -24,31 +22,6 @@ __all__ = [
 
 _PACKET_NS = 20_000_000
 _PACKET_SAMPLES = OPUS_RATE_HZ // 50
-
-
-@dataclass(frozen=True, slots=True)
-class InputPacket:
-    """A packet of the user's audio.
-
-    Args:
-        pcm: int16 little-endian mono at 48 kHz, preceded by silence in place of lost packets.
-        at_ns: Arrival time, stamped before any parsing.
-    """
-
-    pcm: bytes = field(repr=False)
-    at_ns: int
-
-
-class MediaTrack(Protocol):
-    """The media track of a connection."""
-
-    async def hear(self) -> InputPacket | None:
-        """Wait for the user's next packet; None once the connection has ended."""
-        ...
-
-    async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus now, stamped in samples of 48 kHz; return when, or None if it was not sent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

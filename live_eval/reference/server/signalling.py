@@ -24,10 +24,11 @@ from live_eval.reference.protocols.payloads import MessageError, parsed_object
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
 from live_eval.reference.server.authentication import RefusedError, refused
+from live_eval.reference.server.faulty_webrtc import FaultyRtcConnection
 from live_eval.reference.server.output_buffer import SessionAudio
-from live_eval.reference.server.webrtc import OfferError, RtcConnection
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
+from live_eval.webrtc.answering import OfferError
 
 if TYPE_CHECKING:
     from live_eval.reference.server.app import Endpoint
@@ -58,7 +59,7 @@ class WebRtcSessions:
 
     def __init__(self, host: Endpoint) -> None:
         self._host = host
-        self._connections: dict[str, RtcConnection] = {}
+        self._connections: dict[str, FaultyRtcConnection] = {}
         self._collector = Collector(TransportKind.WEBRTC)
         self._tasks: set[asyncio.Task[None]] = set()
         self._secrets: dict[str, _Issued] = {}
@@ -180,7 +181,7 @@ class WebRtcSessions:
             raise OfferError("this endpoint refuses the offer on purpose")
         with ExitStack() as handshake:
             handshake.enter_context(self._host.handshake())
-            connection = RtcConnection(self._host.clock, faults)
+            connection = FaultyRtcConnection(self._host.clock, faults)
             answer = await connection.answer(offer)
             self._connections[call_id] = connection
             task = asyncio.create_task(self._hold(call_id, connection, protocol, handshake.pop_all()))
@@ -189,7 +190,7 @@ class WebRtcSessions:
         return answer
 
     async def _hold(
-        self, call_id: str, connection: RtcConnection, protocol: ServerProtocol, handshake: ExitStack
+        self, call_id: str, connection: FaultyRtcConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
         with self._collector.session(lambda: True):  # the endpoint cannot know when a client measures
             try:

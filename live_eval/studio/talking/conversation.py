@@ -15,12 +15,12 @@ from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.live import LiveConversation
 from live_eval.recording import RunWriter
-from live_eval.reference.server.webrtc import OfferError, RtcConnection
 from live_eval.run.plan import Plan
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
 from live_eval.studio.talking.messages import as_json
+from live_eval.webrtc.answering import OfferError, RtcConnection
 
 __all__ = ["PageConversation"]
 

@@ -9,7 +9,7 @@ from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
 from live_eval.clock import Clock
 from live_eval.live.playout import PlayoutBuffer
 from live_eval.live.updates import SoundSide
-from live_eval.reference.server.output_buffer import MediaTrack
+from live_eval.webrtc.media import MediaTrack
 
 __all__ = ["TrackLoudspeaker"]
 

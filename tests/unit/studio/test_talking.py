@@ -27,12 +27,12 @@ from live_eval.live.updates import (
     TurnKept,
     Xruns,
 )
-from live_eval.reference.server.output_buffer import InputPacket
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
 from live_eval.studio.talking.messages import as_json
 from live_eval.testing.clock import FakeClock
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from live_eval.webrtc.media import InputPacket
 
 MS = 1_000_000
 RATE_HZ = 48_000

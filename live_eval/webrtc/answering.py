@@ -1,4 +1,4 @@
-"""One WebRTC connection of the reference endpoint, with aiortc: a channel and a media track.
+"""The answering side of one WebRTC connection, with aiortc: a channel and a media track.
 
 The user's packets carry the kernel's stamps (`live_eval.audio.rtp_tap`) and are decoded; lost ones
 become silence. Our packets are stamped just before aiortc's sender takes them.
@@ -25,7 +25,6 @@ from aiortc import (
     RTCSessionDescription,
 )
 from aiortc.rtcdtlstransport import X509_DIGEST_ALGORITHMS
-from aiortc.rtp import is_rtcp
 from aiortc.sdp import SessionDescription, candidate_from_sdp
 from av import Packet
 
@@ -34,24 +33,15 @@ from live_eval.audio.rtp import RtpPacket, RtpTrack
 from live_eval.audio.rtp_tap import RtcTap
 from live_eval.clock import Clock
 from live_eval.errors import AudioError, LiveEvalError
-from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.deltas import DeltaFaults
-from live_eval.reference.faults.script import NO_FAULTS, FaultScript
-from live_eval.reference.server.output_buffer import InputPacket
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
+from live_eval.webrtc.media import InputPacket
 
 __all__ = ["OfferError", "RtcConnection"]
 
 _TIME_BASE = Fraction(1, OPUS_RATE_HZ)
 _OPUS = RTCRtpCodecCapability(mimeType="audio/opus", clockRate=OPUS_RATE_HZ, channels=2)
-_OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
-_FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
-_CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
-# Nothing listens on the discard port.
-_END = "a=end-of-candidates\r\n"
-_DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 _UNSENT_MESSAGES = 1_000
 _FAREWELL_NS = 500_000_000
 _LOOK_NS = 5_000_000
@@ -63,18 +53,14 @@ class OfferError(LiveEvalError):
 
 
 class RtcConnection:
-    """A connection to one client; a `Channel` and a `MediaTrack`.
+    """A connection to one client: messages over a data channel, and a `MediaTrack`.
 
     Args:
         clock: Stamps arrivals and sends.
-        faults: The faults of its session.
     """
 
-    def __init__(self, clock: Clock, faults: FaultScript = NO_FAULTS) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._faults = faults
-        skew = faults.get(FaultName.SKEW)
-        self._pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
         self._track = _ReplyTrack(clock)
         self._tap: RtcTap | None = None
@@ -87,7 +73,7 @@ class RtcConnection:
         self._changed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
 
-    # -- Coming about -----------------------------------------------------------------------------------
+    # -- Setting up -------------------------------------------------------------------------------------
 
     async def answer(self, offer: str) -> str:
         """Return the SDP answer to an SDP offer; the connection is then set up in the background.
@@ -119,11 +105,7 @@ class RtcConnection:
             raise OfferError(
                 f"expected a session description that offers Opus; {type(error).__name__}: {error}"
             ) from None
-        _damage_packets(transceiver.sender.transport, DeltaFaults(self._faults))
-        if self._faults.has(FaultName.NO_CHANNEL) and self._peer.sctp is not None:
-            ignored: Any = self._peer.sctp
-            ignored._handle_data = _ignore
-        return self._spoilt(self._peer.localDescription.sdp)
+        return self._peer.localDescription.sdp
 
     async def add_candidate(self, line: str, mid: str | None, index: int | None) -> None:
         """Add an ICE candidate of the client.
@@ -162,18 +144,6 @@ class RtcConnection:
         """Whether the connection has ended or was never established."""
         return self._peer.connectionState in ("failed", "closed")
 
-    def _spoilt(self, answer: str) -> str:
-        """Apply the fault to the answer."""
-        if self._faults.has(FaultName.NO_CODEC):
-            return _OPUS_LINE.sub(r"a=rtpmap:\1 L16/44100/2", answer)
-        if self._faults.has(FaultName.BAD_FINGERPRINT):
-            return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
-        if self._faults.has(FaultName.BAD_CANDIDATES):
-            # Our checks reach the client anyway: make it take them for a stranger's.
-            answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
-            return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
-        return answer
-
     # -- Messages ---------------------------------------------------------------------------------------
 
     async def receive(self) -> Arrival | None:
@@ -189,12 +159,8 @@ class RtcConnection:
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection once sent messages have arrived; `receive` returns None from then on."""
-        channel = self._channel
-        if channel is not None and not self.ended:
-            await self._farewell(channel)
-        if self._faults.has(FaultName.CLOSE_CHANNEL) and channel is not None and channel.readyState == "open":
-            channel.close()
-            return
+        if self._channel is not None and not self.ended:
+            await self._farewell(self._channel)
         # The caller may be cancelled because the connection ends; let aiortc finish closing anyway.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
@@ -255,9 +221,7 @@ class RtcConnection:
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
         """Send 20 ms of Opus through aiortc's sender, at once; return when."""
-        if self._faults.has(FaultName.NO_RTP):
-            return None
-        leaving = _Leaving(packet, round(timestamp * self._pace), asyncio.get_running_loop().create_future())
+        leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
         self._track.packets.put_nowait(leaving)
         return await leaving.left_ns
 
@@ -316,20 +280,3 @@ class _ReplyTrack(MediaStreamTrack):
         if not leaving.left_ns.cancelled():
             leaving.left_ns.set_result(self._clock.now_ns())
         return packet
-
-
-async def _ignore(data: bytes) -> None:
-    """Do nothing with what arrived."""
-
-
-def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
-    """Make a DTLS transport lose, double and reorder packets, though it numbers and counts them as sent."""
-    if not faults:
-        return
-    send = transport._send_rtp
-
-    async def damage(data: bytes) -> None:
-        for packet in [data] if is_rtcp(data) else faults.push([data]):
-            await send(packet)
-
-    transport._send_rtp = damage

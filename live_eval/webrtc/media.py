@@ -1,0 +1,33 @@
+"""The media track of a WebRTC connection, from the answering side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+__all__ = ["InputPacket", "MediaTrack"]
+
+
+@dataclass(frozen=True, slots=True)
+class InputPacket:
+    """A packet of the user's audio.
+
+    Args:
+        pcm: int16 little-endian mono at 48 kHz, preceded by silence in place of lost packets.
+        at_ns: Arrival time, stamped before any parsing.
+    """
+
+    pcm: bytes = field(repr=False)
+    at_ns: int
+
+
+class MediaTrack(Protocol):
+    """The media track of a connection."""
+
+    async def hear(self) -> InputPacket | None:
+        """Wait for the user's next packet; None once the connection has ended."""
+        ...
+
+    async def say(self, packet: bytes, timestamp: int) -> int | None:
+        """Send 20 ms of Opus now, stamped in samples of 48 kHz; return when, or None if it was not sent."""
+        ...
