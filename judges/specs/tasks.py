@@ -24,7 +24,7 @@ _percent = partial(OutputSpec, unit="%", low=0.0, high=100.0)
 
 MCQ = JudgeSpec(
     name="mcq",
-    version="7",
+    version="8",
     title="accuracy on multiple-choice questions",
     kind=JudgeKind.LOCAL,
     implementation="live_eval.judges.mcq:Mcq",

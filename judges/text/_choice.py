@@ -59,13 +59,17 @@ _NAMED = _any_case(
 # continues with these words, so what precedes them is a letter.
 _NO_WORD = _any_case(
     r"\W*$|\s*[^\w\s']|\s+(?:because|since|as|i|it|and|or|but|so|over|rather than|based|due|judging"
-    r"|considering|given|instead|according|in|on|at|to|by|of|for|from|with|if|when|while|which|that|this|the"
-    r"|my|then|here|though|although)\b"
+    r"|considering|given(?!\W*$)|instead|according|in|on|at|to|by|of|for|from|with|if|when|while|which|that"
+    r"|this|the|my|then|here|though|although|we|you|he|she|they|there|again|after|thanks)\b(?!-)"
 )
+_NO_SENTENCE = _any_case(r"\W*$|\s*[^\w\s'-]")  # "option see", but "see if it helps"
 # A letter that is introduced as one: "is: a", "option a", "(a)".
 _INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
 _WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are words too
-_ANOTHER = _any_case(r"\W*(?:or|/|&|and(?!\W+\w\W+(?:is|was|does|can)))\W*(?:(?:maybe|even|option)\W+)?\w\b")
+_ANOTHER = _any_case(
+    r"\W*,\W*[b-h]\b(?!\W*$)"
+    r"|\W*(?:or|/|&|and(?!\W+\w\W+(?:is|was|does|can)))\W*(?:(?:maybe|even|option)\W+)?\w\b"
+)
 _CORRECT = _any_case(
     r"(?:^|[.,;:!?]|\b(?:so|and|that|think)\b)\W*(?:option\W+)?([A-Z])\b\W+"
     r"(?:it is\b|(?:is|would be|seems(?: to be)?)\W+(?:(?!not\b|less\b|least\b|in|un)\w+\W+){0,2}?"
@@ -187,7 +191,8 @@ def _is_a_word(
         return False
     if spelled:
         return True
-    if _NO_WORD.match(after) or _begins(after, texts[letter]):
+    alone = _NO_WORD if len(named[1]) == 1 else _NO_SENTENCE
+    if alone.match(after) or _begins(after, texts[letter]):
         return False
     if named[1] == "A" or (len(named[1]) == 1 and _INTRODUCED.search(named[0][: named.start(1)])):
         # "The answer is: A sad voice" starts an option's text with its article, and is no choice of A.

@@ -198,6 +198,13 @@ def test_which_letters_are_mentioned_makes_no_difference(phrasing: str) -> None:
         ("It's a tough one.", None),
         ("I'd say a lot of noise.", None),
         ("I'd say A.", "A"),
+        ("The answer is a again.", "A"),
+        ("That's a given.", None),
+        ("I'd say a so-so mood.", None),
+        ("The answer is: see the doctor.", None),
+        ("I think be in touch.", None),
+        ("The answer is see.", "C"),
+        ("The answer is a, b or c.", None),
     ],
 )
 def test_an_article_is_no_letter(reply: str, letter: str | None) -> None:
