@@ -14,7 +14,7 @@ from live_eval.audio import Audio, read_audio, resample
 from live_eval.audio.speech_level import speech_level
 from live_eval.errors import AudioError, FailureKind
 
-__all__ = ["noise"]
+__all__ = ["noise", "pink_noise"]
 
 _LOWEST_HZ = 50.0
 _VOICES = 8
@@ -41,7 +41,7 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
         case "white":
             found = draw.standard_normal(samples)
         case "pink":
-            found = _pink(samples, rate_hz, draw)
+            found = pink_noise(samples, rate_hz, draw)
         case "babble":
             found = _babble(samples, rate_hz, draw)
         case _:
@@ -49,17 +49,17 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
     return found / (_rms(found[:leveled]) or 1.0)
 
 
-def _rms(sound: NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.mean(np.square(sound))))
-
-
-def _pink(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise whose power falls by 3 dB per octave above 50 Hz, below which there is none."""
+def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
+    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz; nothing is below."""
     length = 1 << max(1, (samples - 1).bit_length())  # a fast one
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)
     shape = np.where(hz >= _LOWEST_HZ, 1 / np.sqrt(np.maximum(hz, _LOWEST_HZ)), 0.0)
     return np.fft.irfft(spectrum * shape, length)[:samples]
+
+
+def _rms(sound: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(np.square(sound))))
 
 
 def _babble(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:

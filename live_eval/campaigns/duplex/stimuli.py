@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, float_to_int16, resample, write_flac
 from live_eval.errors import UsageError
+from live_eval.impair.noises import pink_noise
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
 from live_eval.timing import audible_stretches
 from live_eval.types import Anchor, SpeechBoundaries, SpeechKind, SpokenPart
@@ -40,11 +41,10 @@ __all__ = [
     "Recorded",
     "Say",
     "StimulusTrial",
-    "pink_noise",
     "write_stimuli",
 ]
 
-STIMULI_VERSION: Final = 2
+STIMULI_VERSION: Final = 3
 """Version of the stimuli; results of different versions are not comparable.
 
 Version 1 kept the voice's pauses (up to 770 ms) and annotated whole pieces, pauses included.
@@ -260,29 +260,13 @@ def _closed_up(pcm: NDArray[np.int16], stretches: Sequence[tuple[int, int]]) -> 
     return _Sound(np.concatenate(kept), placed)
 
 
-def pink_noise(samples: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise whose power falls by 3 dB per octave from 20 Hz on, with a root mean square of 1.
-
-    Args:
-        samples: How many.
-        rng: Where it comes from.
-
-    Returns:
-        Shape (samples,), at 24_000 Hz.
-    """
-    spectrum = np.fft.rfft(rng.standard_normal(samples))
-    frequencies = np.fft.rfftfreq(samples, 1 / RATE_HZ)
-    pink = np.fft.irfft(spectrum / np.sqrt(np.maximum(frequencies, 20.0)), samples)
-    return np.asarray(pink / np.sqrt(np.mean(pink**2)), np.float64)
-
-
 def _noise(piece: Noise) -> NDArray[np.int16]:
     samples = piece.ms * RATE_HZ // 1000
-    noise = pink_noise(samples, np.random.default_rng(piece.seed))
+    noise = pink_noise(samples, RATE_HZ, np.random.default_rng(piece.seed))
     if piece.kind is NoiseKind.COUGH:
         since_s = np.arange(samples) % -(-samples // 2) / RATE_HZ
         noise *= np.exp(-since_s / 0.03)
-        noise /= np.sqrt(np.mean(noise**2))
+    noise /= np.sqrt(np.mean(noise**2))
     return float_to_int16((noise * 10 ** (piece.dbfs / 20)).astype(np.float32))
 
 

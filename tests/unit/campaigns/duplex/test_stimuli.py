@@ -20,7 +20,6 @@ from live_eval.campaigns.duplex.stimuli import (
     Recorded,
     Say,
     StimulusTrial,
-    pink_noise,
     write_stimuli,
 )
 from live_eval.errors import UsageError
@@ -72,13 +71,6 @@ def test_noise_has_its_level_and_is_no_speech(composer: Composer, kind: NoiseKin
     assert len(pcm) == 300 * RATE_HZ // 1000
     assert 20 * np.log10(np.sqrt(np.mean((pcm / 32768) ** 2))) == pytest.approx(-20, abs=0.1)
     assert np.mean(speech_probabilities(audio_of(pcm)) > 0.5) < 0.3
-
-
-def test_pink_noise_falls_by_three_decibels_an_octave() -> None:
-    power = np.abs(np.fft.rfft(pink_noise(RATE_HZ * 10, np.random.default_rng(0)))) ** 2
-    octaves = [np.mean(power[low * 10 : low * 20]) for low in (250, 500, 1000, 2000)]
-    falls = 10 * np.log10(np.divide(octaves[:-1], octaves[1:]))
-    assert falls == pytest.approx([3.0] * 3, abs=0.3)
 
 
 def test_an_utterance_without_sound_is_refused(composer: Composer) -> None:
