@@ -13,8 +13,8 @@ from aiohttp.client_proto import ResponseHandler
 from live_eval.clients.transports._http_errors import Address, system_tls
 from live_eval.clock import Clock
 from live_eval.errors import ConnectError, FailureKind
+from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment
-from live_eval.sockets.hosts import is_loopback
 from live_eval.sockets.impaired import ImpairedStream
 
 __all__ = ["failure_of", "http_session", "read_body"]

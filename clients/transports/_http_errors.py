@@ -18,7 +18,7 @@ from live_eval.clients.dialects._openai_errors import retry_after_s as told_wait
 from live_eval.clients.toolkit import Fields, hide_secrets
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
-from live_eval.text.http_dates import seconds_until
+from live_eval.http.dates import seconds_until
 
 __all__ = ["Address", "load_system_tls", "retry_after_s", "system_tls"]
 

@@ -34,9 +34,9 @@ from live_eval.clients.transports._websocket_connection import WebSocketConnecti
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment
 from live_eval.sockets.framing import WebSocketFraming
-from live_eval.sockets.hosts import is_loopback
 from live_eval.sockets.impaired import ImpairedStream
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport, StreamTransport, encrypted

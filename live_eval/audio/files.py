@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
-from live_eval.text.files import open_regular, private_file
+from live_eval.files import open_regular, private_file
 
 __all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
 

@@ -53,8 +53,8 @@ from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import RtpPacket
 from live_eval.dialect import EndpointSettings, Event, Message
 from live_eval.errors import DataError
+from live_eval.files import atomic_write, read_text
 from live_eval.redaction import Concealer
-from live_eval.text.files import atomic_write, read_text
 from live_eval.types import Modality, Secret, TurnMode
 
 __all__ = [

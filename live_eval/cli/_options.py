@@ -14,7 +14,7 @@ import click
 
 from live_eval.cli._screen import raw
 from live_eval.errors import UsageError
-from live_eval.text.files import atomic_write
+from live_eval.files import atomic_write
 
 __all__ = [
     "RECORDINGS",

@@ -20,6 +20,7 @@ from live_eval import registry
 from live_eval.cli._flags import FLAGS, overlay, table_options
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import PluginError, UsageError
+from live_eval.http.hosts import is_loopback
 from live_eval.impair import PARAMETERS
 from live_eval.judging import JudgeKind
 from live_eval.recording import RunReader, part_of
@@ -28,7 +29,6 @@ from live_eval.run.prompts import PROMPTS
 from live_eval.run.redacted_settings import SettingPath, check_repeated
 from live_eval.run.run_file import EndpointTable, JudgesTable, validate
 from live_eval.scoring.llm import OPENAI_BASE_URL, PRESETS
-from live_eval.sockets.hosts import is_loopback
 
 __all__ = [
     "judge_flags",

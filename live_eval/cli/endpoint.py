@@ -187,10 +187,10 @@ def command(
     if list_faults:
         print_listing(_fault_rows(), _COLUMNS, as_json=as_json)
         return
+    from live_eval.http.hosts import is_loopback
     from live_eval.reference import REFERENCE
     from live_eval.reference.emulation import address, emulated_clients
     from live_eval.reference.server.app import Endpoint, serve
-    from live_eval.sockets.hosts import is_loopback
 
     settings = ReferenceSettings(**timing, faults=parse_faults(fault, fault_seed))
     try:

@@ -71,8 +71,8 @@ def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> Non
     import signal
 
     from live_eval.clock import SystemClock
+    from live_eval.impair.proxy import ImpairingProxy
     from live_eval.session.event_loop import run
-    from live_eval.sockets.impairing_proxy import ImpairingProxy
 
     async def serve() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()

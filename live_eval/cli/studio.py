@@ -52,8 +52,8 @@ def command(
     import webbrowser
     from urllib.parse import urlencode
 
+    from live_eval.http.hosts import is_loopback
     from live_eval.session.event_loop import run
-    from live_eval.sockets.hosts import is_loopback
     from live_eval.studio.application import application, serve
     from live_eval.studio.security import TOKEN_PARAMETER, Guard
     from live_eval.studio.talking.endpoints import TalkSettings, read_addresses

@@ -16,7 +16,7 @@ from typing import Any
 
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
-from live_eval.text.files import read_text
+from live_eval.files import read_text
 from live_eval.types import Anchor, Cue, SpeechBoundaries, SpeechKind, SpokenPart, Variant
 
 __all__ = [

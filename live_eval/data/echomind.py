@@ -32,7 +32,7 @@ from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.questions import MAPPED, QuestionFile, read_questions
 from live_eval.data.taxonomy import NEUTRAL
 from live_eval.errors import DataError
-from live_eval.text.files import read_text
+from live_eval.files import read_text
 from live_eval.types import Case, CoarseDimension, SpeechBoundaries, Task, Variant
 
 __all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of"]

@@ -20,7 +20,7 @@ from live_eval.data._rows import FieldMap, Row, parse_json, unique
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.taxonomy import NEUTRAL
 from live_eval.errors import DataError, UsageError
-from live_eval.text.files import read_text
+from live_eval.files import read_text
 from live_eval.types import Case, Variant
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from live_eval.errors import UsageError
 from live_eval.export.columns import TurnColumn
 from live_eval.export.table import TurnTable
+from live_eval.files import flattened
 from live_eval.redaction import SECRETS
-from live_eval.text.files import flattened
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,8 +18,8 @@ from live_eval.errors import UsageError
 from live_eval.export.arrow import needed, record_batches, turn_schema
 from live_eval.export.columns import TurnColumn
 from live_eval.export.table import TurnTable
+from live_eval.files import private_file, private_folder
 from live_eval.recording import is_own_file, part_of, text_of
-from live_eval.text.files import private_file, private_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

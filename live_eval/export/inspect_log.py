@@ -23,9 +23,9 @@ from live_eval import __version__
 from live_eval.analysis.summary import RunSummary, ScoreSummary, summarise
 from live_eval.export.arrow import needed
 from live_eval.export.table import TurnTable
+from live_eval.files import atomic_write
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, is_own_file, read_sound, text_of
 from live_eval.redaction import SECRETS
-from live_eval.text.files import atomic_write
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample, EvalScore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from live_eval.export.arrow import needed, record_batches, turn_schema
 from live_eval.export.table import TurnTable
-from live_eval.text.files import atomic_write
+from live_eval.files import atomic_write
 
 __all__ = ["write_parquet"]
 

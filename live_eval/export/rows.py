@@ -13,7 +13,7 @@ from typing import IO, Any, Literal, TypeAlias
 import orjson
 
 from live_eval.export.table import TurnTable
-from live_eval.text.files import csv_line, flattened
+from live_eval.files import csv_line, flattened
 
 __all__ = ["RowFormat", "write_rows"]
 

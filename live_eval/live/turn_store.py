@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, int16_to_float, write_flac
 from live_eval.errors import StoreError
+from live_eval.files import private_folder
 from live_eval.live.said import SaidAudio
 from live_eval.recording import RunWriter
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
 from live_eval.recording.schema import USER_FOLDER
 from live_eval.run.plan import Job
-from live_eval.text.files import private_folder
 from live_eval.timing import play
 from live_eval.types import Case, Variant
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import ConnectError, FailureKind, LiveEvalError, TurnError, UsageError
+from live_eval.files import private_folder
 from live_eval.pytest_plugin.played_turns import PlayedTurn, PlayedTurns, read_turns
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import SilentObserver, play
 from live_eval.session.event_loop import run as run_loop
-from live_eval.text.files import private_folder
 from live_eval.text.wording import counted
 
 __all__ = ["EndpointTester"]

@@ -17,7 +17,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.errors import StoreError
-from live_eval.text.files import kind_of_file
+from live_eval.files import kind_of_file
 
 __all__ = ["is_own_file", "lost_audio", "own_file", "own_folder", "own_name", "read_sound"]
 

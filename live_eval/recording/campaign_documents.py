@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import StoreError
+from live_eval.files import atomic_write, read_regular
 from live_eval.recording._files import is_own_file, own_name
 from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS
-from live_eval.text.files import atomic_write, read_regular
 
 __all__ = ["DUPLEX_CAMPAIGN", "LATENCY_CAMPAIGN", "CampaignDocument", "names_a_run"]
 

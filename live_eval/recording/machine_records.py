@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from live_eval.errors import DataError
-from live_eval.text.files import atomic_write
+from live_eval.files import atomic_write
 
 __all__ = ["MachineRecords"]
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import SchemaVersionError, StoreError
+from live_eval.files import open_regular, private_opener
 from live_eval.recording._encoding import in_one_line, in_the_way, without_secrets
 from live_eval.recording._files import own_file
 from live_eval.redaction import SECRETS
-from live_eval.text.files import open_regular, private_opener
 
 __all__ = [
     "AUDIO_FOLDER",

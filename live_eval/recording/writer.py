@@ -19,6 +19,7 @@ from live_eval.audio import write_flac
 from live_eval.audio.peaks import peaks
 from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
+from live_eval.files import private_folder
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
@@ -45,7 +46,6 @@ from live_eval.recording.schema import (
 )
 from live_eval.recording.scores import SCORES_LOCK_FILE, ScoreReader, forget_scores
 from live_eval.redaction import SECRETS
-from live_eval.text.files import private_folder
 
 __all__ = ["RUN_LOCK_FILE", "RunWriter", "is_being_written"]
 

@@ -14,6 +14,7 @@ from live_eval.analysis.summary import TurnFacts, summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.errors import UsageError
+from live_eval.files import atomic_write, flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.audio import clips
 from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
@@ -35,7 +36,6 @@ from live_eval.report.text import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_charts import trade_off_chart
 from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
-from live_eval.text.files import atomic_write, flattened
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 

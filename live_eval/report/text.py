@@ -9,6 +9,7 @@ import orjson
 
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff
+from live_eval.files import csv_line
 from live_eval.report.tables import (
     RunView,
     Table,
@@ -21,7 +22,6 @@ from live_eval.report.tables import (
 )
 from live_eval.report.tasks import task_tables
 from live_eval.report.words import DEFINITIONS, LAG_NOTE
-from live_eval.text.files import csv_line
 from live_eval.text.wording import markdown_table, markdown_text
 
 __all__ = ["as_csv", "as_json", "as_markdown"]

@@ -19,6 +19,7 @@ from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataKind, DataOptions, DataSet, load, locate, select
 from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
 from live_eval.errors import UsageError
+from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
@@ -30,7 +31,6 @@ from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
 from live_eval.run.spread import default_processes
 from live_eval.session.limits import TurnLimits
-from live_eval.sockets.hosts import is_loopback
 from live_eval.text.wording import counted
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant

@@ -11,6 +11,7 @@ from pathlib import Path
 from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock
 from live_eval.errors import FailureKind, StoreError, TurnError
+from live_eval.files import private_folder
 from live_eval.impair import Impairment
 from live_eval.recording import WIRE_FOLDER, cassette_name
 from live_eval.recording.record import LoggedMessage, TurnCapture, TurnRecord, finish
@@ -19,7 +20,6 @@ from live_eval.run.held_sessions import HeldSession, SessionHolder, SessionOrder
 from live_eval.run.plan import Job, Plan
 from live_eval.run.recordings import PlayableCase, Recordings
 from live_eval.session.event_loop import describe
-from live_eval.text.files import private_folder
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure
 

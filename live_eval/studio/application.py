@@ -12,7 +12,7 @@ from aiohttp import web
 
 from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError
-from live_eval.sockets.http_connections import Connections, LimitedSite
+from live_eval.http.connections import Connections, LimitedSite
 from live_eval.studio.answers import explain_errors
 from live_eval.studio.library import Library
 from live_eval.studio.parts import PARTS, Part

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from aiohttp import web
 
-from live_eval.sockets.hosts import host_of, is_address, is_loopback
+from live_eval.http.hosts import host_of, is_address, is_loopback
 from live_eval.studio.answers import refusal
 from live_eval.types import Secret
 

@@ -1,1 +1,1 @@
-"""Text files, limits on messages, dates of HTTP, and wording."""
+"""Limits on messages, durations, quotation and wording."""

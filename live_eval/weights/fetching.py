@@ -27,8 +27,8 @@ from urllib.parse import urljoin, urlsplit
 from live_eval import __version__
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import JudgeError, StoreLockedError, UsageError
+from live_eval.http.hosts import is_loopback
 from live_eval.redaction import mask_halves
-from live_eval.sockets.hosts import is_loopback
 from live_eval.weights import (
     HUB,
     FoundWeights,

@@ -19,7 +19,7 @@ from live_eval.clock import Pacer, SystemClock
 from live_eval.dialect import Dial, SdpBody, Signalling
 from live_eval.errors import ConnectError, TransportClosedError
 from live_eval.impair import parse
-from live_eval.sockets.impairing_proxy import ImpairingProxy
+from live_eval.impair.proxy import ImpairingProxy
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
 from tests.support.rtc_peer import Peer, endpoint

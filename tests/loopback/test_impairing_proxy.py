@@ -19,7 +19,7 @@ from live_eval.cli import cli
 from live_eval.clock import SystemClock
 from live_eval.errors import UsageError
 from live_eval.impair import parse
-from live_eval.sockets.impairing_proxy import ImpairingProxy
+from live_eval.impair.proxy import ImpairingProxy
 from tests.support.serving import listening
 
 
@@ -151,7 +151,7 @@ async def test_an_endpoint_out_of_reach_is_named() -> None:
 
 
 async def test_an_endpoint_that_does_not_answer_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.sockets.impairing_proxy._CONNECT_S", 0)
+    monkeypatch.setattr("live_eval.impair.proxy._CONNECT_S", 0)
     async with proxied("delay=1ms") as (proxy, _):
         answer = await said(proxy, REQUEST + b"\r\n")
     assert answer.rstrip().endswith(b"cannot be reached: TimeoutError")
@@ -322,7 +322,7 @@ async def test_an_answer_passes_up_to_its_end(answer: bytes, passed: bytes) -> N
 
 
 async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_ASKING", 3)
+    monkeypatch.setattr("live_eval.impair.proxy._MOST_ASKING", 3)
     async with proxied("delay=1ms") as (proxy, _):
         host, port = proxy.origin.removeprefix("http://").split(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
@@ -334,7 +334,7 @@ async def test_who_sends_nothing_makes_room_for_others(monkeypatch: pytest.Monke
 
 
 async def test_connections_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.sockets.impairing_proxy._MOST_CONNECTIONS", 1)
+    monkeypatch.setattr("live_eval.impair.proxy._MOST_CONNECTIONS", 1)
     async with (
         proxied("delay=1ms") as (proxy, _),
         aiohttp.ClientSession() as client,

@@ -9,7 +9,7 @@ from aiortc import RTCPeerConnection
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from live_eval.sockets.connection_rate import ConnectionRate
+from live_eval.http.connection_rate import ConnectionRate
 from tests.support.serving import reference
 
 

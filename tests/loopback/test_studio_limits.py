@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.sockets.http_connections import Connections
+from live_eval.http.connections import Connections
 from live_eval.studio import application as studio
 from live_eval.studio.security import Guard
 from live_eval.types import Secret

@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.clock import SystemClock
+from live_eval.http.connections import Connections
 from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.reference.responders.responder import Responder, ToneResponder
 from live_eval.reference.responders.speech_models import SpeechModels
@@ -19,7 +20,6 @@ from live_eval.reference.server.app import Endpoint
 from live_eval.reference.server.site import StampedSite
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TruthFile
-from live_eval.sockets.http_connections import Connections
 from live_eval.types import Secret
 
 NO_RECOGNISER = "there is no recogniser in this test"

@@ -18,8 +18,8 @@ from live_eval.analysis.audit.figures import BothOrders, OrderEffect, order_effe
 from live_eval.analysis.comparison import ComparedRun, check_same_data
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.errors import JudgeError, StoreError, UsageError
+from live_eval.files import atomic_write
 from live_eval.scoring.judge_runner import JudgeOptions
-from live_eval.text.files import atomic_write
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from live_eval.errors import DataError
-from live_eval.text.files import read_rows
+from live_eval.files import read_rows
 
 __all__ = ["Vote", "Votes", "read_votes"]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.agreement import kendall, krippendorff, spearman
 from live_eval.errors import DataError
+from live_eval.files import read_rows
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader
 from live_eval.registry import installed_judges
-from live_eval.text.files import read_rows
 
 __all__ = ["Labels", "RunTurns", "against_json", "agreement_json", "read_labels"]
 

@@ -37,6 +37,7 @@ from live_eval.campaigns.latency.step_watch import EndedTurns, OverloadError, St
 from live_eval.campaigns.latency.watch import LoadWatch
 from live_eval.dialect import TransportKind
 from live_eval.errors import StoreError, UsageError
+from live_eval.files import private_folder
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.contents import check_new
@@ -49,7 +50,6 @@ from live_eval.run.runner import Observer, play, running_endpoint, sessions_of
 from live_eval.run.spread import default_processes
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import innermost
-from live_eval.text.files import private_folder
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from live_eval.campaigns.latency.points import CampaignPlan
 from live_eval.errors import StoreError
+from live_eval.files import flattened
 from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN, names_a_run
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.run.plan import Plan
-from live_eval.text.files import flattened
 
 __all__ = [
     "CAMPAIGN_FILE",

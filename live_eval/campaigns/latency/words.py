@@ -10,8 +10,8 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from live_eval.audio import Audio
+from live_eval.files import atomic_write, read_regular
 from live_eval.speech.recognition import Recogniser, Word
-from live_eval.text.files import atomic_write, read_regular
 
 __all__ = ["WORDS_FILE", "ReplyWords"]
 

@@ -19,6 +19,7 @@ from aiohttp import WSCloseCode, web
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.http.connections import Connections
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.engine.reply_plan import WireReply
@@ -40,7 +41,6 @@ from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthFile
 from live_eval.session.event_loop import LoopProbe
 from live_eval.sockets.framing import WebSocketFraming
-from live_eval.sockets.http_connections import Connections
 from live_eval.sockets.stream import StampedTransport
 from live_eval.types import Secret
 

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from live_eval.errors import LiveEvalError
-from live_eval.sockets.hosts import is_local_page, is_rebound
+from live_eval.http.hosts import is_local_page, is_rebound
 from live_eval.types import Secret
 
 __all__ = ["KEY_PARAMETER", "RefusedError", "authenticate", "refused"]

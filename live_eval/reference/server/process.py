@@ -13,8 +13,8 @@ from typing import BinaryIO, Self
 import orjson
 
 from live_eval.errors import LiveEvalError
+from live_eval.files import private_file
 from live_eval.reference.settings import TOKEN_VARIABLE
-from live_eval.text.files import private_file
 
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
 

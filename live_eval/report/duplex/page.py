@@ -19,6 +19,7 @@ from live_eval.campaigns.duplex.outcomes import Outcome
 from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexRecord, duplex_summary
 from live_eval.campaigns.duplex.trials import PlayedTrial
+from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table
@@ -31,7 +32,6 @@ from live_eval.report.duplex.words import DUPLEX_DEFINITIONS, spelt
 from live_eval.report.pages import inline_script, own_page, page_template, write_page
 from live_eval.report.tables import Table, number
 from live_eval.report.words import LAG_BOUND_MS
-from live_eval.text.files import flattened
 from live_eval.text.wording import counted, natural_order
 
 __all__ = ["DUPLEX_PAGE", "write_comparison_page", "write_duplex_page"]

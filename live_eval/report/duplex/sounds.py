@@ -11,8 +11,8 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.errors import StoreError, UsageError
+from live_eval.files import atomic_write, private_folder
 from live_eval.report.pages import own_page
-from live_eval.text.files import atomic_write, private_folder
 
 __all__ = ["SOUNDS", "write_sounds"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from live_eval import __version__
 from live_eval.campaigns.latency.summary import CampaignRecord
+from live_eval.files import flattened
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.drift import drift_table
@@ -20,7 +21,6 @@ from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
 from live_eval.report.pages import own_page, page_template, write_page
 from live_eval.report.tables import number
 from live_eval.report.words import LAG_NOTE
-from live_eval.text.files import flattened
 from live_eval.text.wording import stamped_by
 
 __all__ = ["CAMPAIGN_PAGE", "campaign_page", "write_campaign_page"]

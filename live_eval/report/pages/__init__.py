@@ -14,8 +14,8 @@ import orjson
 from markupsafe import Markup
 
 from live_eval.errors import UsageError
+from live_eval.files import atomic_write
 from live_eval.recording import own_file
-from live_eval.text.files import atomic_write
 from live_eval.text.wording import printable
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from live_eval.clock import Clock
+from live_eval.http.dates import seconds_until
 from live_eval.redaction import SECRETS, public_url
 from live_eval.scoring.llm.budget import Tokens
 from live_eval.scoring.llm.options import LlmSettings
-from live_eval.text.http_dates import seconds_until
 
 if TYPE_CHECKING:
     import openai

@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from live_eval.errors import AudioError, FailureKind
-from live_eval.text.files import open_regular, private_folder
+from live_eval.files import open_regular, private_folder
 from live_eval.types import Case, SpeechBoundaries
 
 __all__ = ["BoundaryCache"]

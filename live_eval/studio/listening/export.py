@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from live_eval.files import csv_line
 from live_eval.studio.listening.plan import ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
-from live_eval.text.files import csv_line
 
 __all__ = ["votes_csv"]
 

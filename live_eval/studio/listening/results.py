@@ -17,12 +17,12 @@ from live_eval.analysis.audit.agreement import Labels, RunTurns, agreement_json
 from live_eval.analysis.statistics import estimate_mean, estimate_share
 from live_eval.analysis.summary import ScoreTable, judges_asked_for, read_scores
 from live_eval.errors import StoreError
+from live_eval.files import read_regular
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import installed_judges
 from live_eval.studio.listening.plan import ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
-from live_eval.text.files import read_regular
 
 __all__ = ["results_json"]
 

@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
+from live_eval.files import private_folder
 from live_eval.studio.listening.plan import (
     LISTENING_SCHEMA_VERSION,
     ListenedCase,
@@ -22,7 +23,6 @@ from live_eval.studio.listening.plan import (
     ListeningTrial,
     trials_for,
 )
-from live_eval.text.files import private_folder
 
 __all__ = ["FOLDER", "Ballots", "ListenerVote", "VoteFile"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from live_eval.export.columns import TurnColumn, turn_columns
 from live_eval.export.table import TurnTable
+from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader
-from live_eval.text.files import flattened
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.text.files import atomic_write, open_regular, read_regular
+from live_eval.files import atomic_write, open_regular, read_regular
 
 PACKAGE = Path(__file__).parents[3] / "live_eval"
 ROOMS = ("analysis", "campaigns", "cassettes", "export", "pytest_plugin", "recording", "report", "studio")

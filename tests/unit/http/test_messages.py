@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.sockets.http_messages import Body, FramingError, Head
+from live_eval.http.messages import Body, FramingError, Head
 
 HEADS = (
     b"Content-Length: 7",

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.sockets.http_connections import Connections
+from live_eval.http.connections import Connections
 from live_eval.testing.clock import FakeClock
 
 SECOND_NS = 1_000_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from live_eval.sockets.hosts import host_of, is_loopback, is_rebound
+from live_eval.http.hosts import host_of, is_loopback, is_rebound
 
 
 @pytest.mark.parametrize(

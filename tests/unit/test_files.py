@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.text.files import atomic_write, csv_line, private_file, private_opener, read_rows
+from live_eval.files import atomic_write, csv_line, private_file, private_opener, read_rows
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ from urllib.parse import urlsplit
 
 from live_eval.clock import Clock
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.http.connections import MOST_HEADER_S
+from live_eval.http.hosts import is_local_page, is_rebound
+from live_eval.http.messages import HEAD_ENDS, Body, FramingError, Head
 from live_eval.impair import Impairment
-from live_eval.sockets.hosts import is_local_page, is_rebound
-from live_eval.sockets.http_connections import MOST_HEADER_S
-from live_eval.sockets.http_messages import HEAD_ENDS, Body, FramingError, Head
 from live_eval.sockets.impaired import ImpairedStream
 from live_eval.sockets.resets import reset_on_close
 

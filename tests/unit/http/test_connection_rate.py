@@ -2,7 +2,7 @@
 
 import pytest
 
-from live_eval.sockets.connection_rate import ConnectionRate
+from live_eval.http.connection_rate import ConnectionRate
 
 S = 1_000_000_000
 
