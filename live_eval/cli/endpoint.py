@@ -191,6 +191,7 @@ def command(
     from live_eval.reference import REFERENCE
     from live_eval.reference.emulation import address, emulated_clients
     from live_eval.reference.server.app import Endpoint, serve
+    from live_eval.reference.server.host import SessionHost
 
     settings = ReferenceSettings(**timing, faults=parse_faults(fault, fault_seed))
     try:
@@ -232,11 +233,11 @@ def command(
         truth_file = TruthFile(truth) if truth is not None else None
         if truth_file is not None:
             stack.callback(truth_file.close)
-        endpoint = Endpoint(settings, speech_models, responder, token=token, truth=truth_file)
+        shared = SessionHost(settings, speech_models, responder, token=token, truth=truth_file)
         if settings.calibrate:
             stack.enter_context(undisturbed())
         parent = sys.stdin.fileno() if until_stdin_ends else None
-        run(serve(endpoint, host, port, announce, until_end_of=parent))
+        run(serve(Endpoint(shared), host, port, announce, until_end_of=parent))
 
 
 def _fault_rows() -> list[dict[str, Any]]:

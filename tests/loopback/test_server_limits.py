@@ -14,7 +14,7 @@ from tests.support.serving import reference
 
 
 async def test_sessions_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.reference.server.app._MOST_SESSIONS", 2)
+    monkeypatch.setattr("live_eval.reference.server.host._MOST_SESSIONS", 2)
     async with reference() as address, contextlib.AsyncExitStack() as held:
         url = f"ws://{address}/v1/realtime?model=m"
         for _ in range(2):
@@ -78,7 +78,7 @@ async def test_new_connections_of_another_machine_are_limited(monkeypatch: pytes
 
 
 async def test_handshakes_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.reference.server.app._MOST_HANDSHAKES", 2)
+    monkeypatch.setattr("live_eval.reference.server.host._MOST_HANDSHAKES", 2)
     peer = RTCPeerConnection()
     peer.addTransceiver("audio")
     peer.createDataChannel("oai-events")

@@ -17,6 +17,7 @@ from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.reference.responders.responder import Responder, ToneResponder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.app import Endpoint
+from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.site import StampedSite
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TruthFile
@@ -73,14 +74,15 @@ async def reference(
     """
     speech_models = await asyncio.to_thread(SpeechModels, None, NO_RECOGNISER)
     file = await asyncio.to_thread(TruthFile, truth) if truth is not None else None
-    endpoint = Endpoint(
+    host = SessionHost(
         ReferenceSettings(**settings),
         speech_models,
         responder or ToneResponder(),
         token=Secret(token) if token else None,
         truth=file,
     )
-    probe = asyncio.create_task(endpoint.probe.run())  # without it the truth has no error bar
+    endpoint = Endpoint(host)
+    probe = asyncio.create_task(host.probe.run())  # without it the truth has no error bar
     try:
         async with listening(
             endpoint.application(),

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from aiohttp import web
@@ -25,13 +25,11 @@ from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol
 from live_eval.reference.server.authentication import RefusedError, refused
 from live_eval.reference.server.faulty_webrtc import FaultyRtcConnection
+from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
 from live_eval.webrtc.answering import OfferError
-
-if TYPE_CHECKING:
-    from live_eval.reference.server.app import Endpoint
 
 __all__ = ["WebRtcSessions"]
 
@@ -57,15 +55,12 @@ _CORS = {
 class WebRtcSessions:
     """Signalling, and the sessions over WebRTC."""
 
-    def __init__(self, host: Endpoint) -> None:
+    def __init__(self, host: SessionHost) -> None:
         self._host = host
         self._connections: dict[str, FaultyRtcConnection] = {}
         self._collector = Collector(TransportKind.WEBRTC)
         self._tasks: set[asyncio.Task[None]] = set()
         self._secrets: dict[str, _Issued] = {}
-
-    def __len__(self) -> int:
-        return len(self._connections)
 
     def mount(self, app: web.Application) -> None:
         """Add the routes."""
@@ -192,7 +187,8 @@ class WebRtcSessions:
     async def _hold(
         self, call_id: str, connection: FaultyRtcConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
-        with self._collector.session(lambda: True):  # the endpoint cannot know when a client measures
+        # The endpoint cannot know when a client measures.
+        with self._host.session(), self._collector.session(lambda: True):
             try:
                 with handshake:
                     connected = await connection.connected(_CONNECT_NS)

@@ -1,0 +1,205 @@
+"""What all sessions of the reference endpoint share, whatever their transport."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Collection, Hashable, Iterator
+from dataclasses import replace
+
+from aiohttp import WSCloseCode, web
+
+from live_eval.clock import Clock, SystemClock
+from live_eval.errors import UsageError
+from live_eval.reference.engine.engine import Engine, EngineConfig
+from live_eval.reference.engine.reply_plan import WireReply
+from live_eval.reference.faults.requests import apply_request_faults
+from live_eval.reference.faults.schedule import FaultSchedule
+from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.responders.responder import Responder
+from live_eval.reference.responders.speech_models import SpeechModels
+from live_eval.reference.server.authentication import RefusedError, authenticate
+from live_eval.reference.server.connection import Channel, ServerSession, packer
+from live_eval.reference.server.output_buffer import SessionAudio
+from live_eval.reference.settings import ReferenceSettings
+from live_eval.reference.truth import TrueTurn, TrueUtterance, TruthFile
+from live_eval.session.event_loop import LoopProbe
+from live_eval.types import Secret
+
+__all__ = ["SessionHost"]
+
+_log = logging.getLogger(__name__)
+
+_LAG_BEFORE_VOICE_END_NS = 200_000_000
+_MOST_SESSIONS = 2_000
+_MOST_HANDSHAKES = 512  # more than any run opens sessions at once
+_WAIT = {"Retry-After": "1"}
+# Encoding one takes the interpreter from the sessions in progress.
+_FIXED_REPLIES = 16
+
+
+class SessionHost:
+    """Admits sessions, limits how many there are, and runs them.
+
+    Args:
+        settings: Default behaviour of sessions; their URL can override it.
+        speech_models: Voice detector and recogniser; closed by `close`.
+        responder: Finds replies; closed by `close`.
+        token: Bearer token that clients must present, or None to accept any client.
+        truth: File for the true times, or None.
+        clock: The clock of all sessions.
+    """
+
+    def __init__(
+        self,
+        settings: ReferenceSettings,
+        speech_models: SpeechModels,
+        responder: Responder,
+        *,
+        token: Secret | None = None,
+        truth: TruthFile | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.probe = LoopProbe(self.clock)  # of the event loop: the error bar of the true times
+        self.schedule = FaultSchedule()
+        self._speech_models = speech_models
+        self._responder = responder
+        self._token = token
+        self._truth = truth
+        self._sessions = 0
+        self._handshakes = 0
+        self._fixed_replies: dict[tuple[Hashable, ...], WireReply] = {}
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions are open."""
+        return self._sessions
+
+    async def close(self) -> None:
+        """Close the responder and the speech models."""
+        await self._responder.close()
+        await self._speech_models.close()
+
+    def admit(
+        self, request: web.Request, parameters: Collection[str], *, known: bool = False
+    ) -> ReferenceSettings:
+        """Return the settings of the requested session.
+
+        Args:
+            request: The request.
+            parameters: URL parameters that belong to the dialect.
+            known: Whether the client is already authenticated.
+
+        Raises:
+            RefusedError: There is none, or there are too many sessions.
+        """
+        if not known:
+            authenticate(request, self._token)
+        if self._sessions >= _MOST_SESSIONS:
+            message = f"Expected at most {_MOST_SESSIONS} sessions at a time."
+            raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
+        query = {key: value for key, value in request.query.items() if key not in parameters}
+        try:
+            settings = self.settings.overridden(query)
+        except UsageError as error:
+            raise RefusedError(400, "invalid_value", str(error)) from None
+        return settings
+
+    async def begin(
+        self, request: web.Request, settings: ReferenceSettings
+    ) -> tuple[ReferenceSettings, web.Response | None]:
+        """Return the settings of a session with the faults that strike it.
+
+        Returns:
+            The settings, and what to answer in place of a session, if a fault says so.
+
+        Raises:
+            RefusedError: A fault refuses the request.
+            ConnectionError: A fault has ended the connection.
+        """
+        script = self.schedule.of_session(settings.faults)
+        return replace(settings, faults=script), await apply_request_faults(request, script, self.clock)
+
+    @contextlib.contextmanager
+    def handshake(self) -> Iterator[None]:
+        """Count a handshake in progress: a session that has been requested and is not open yet.
+
+        Raises:
+            RefusedError: There are too many.
+        """
+        if self._handshakes >= _MOST_HANDSHAKES:
+            message = f"Expected at most {_MOST_HANDSHAKES} handshakes at a time."
+            raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
+        self._handshakes += 1
+        try:
+            yield
+        finally:
+            self._handshakes -= 1
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        """Count a session that is open meanwhile."""
+        self._sessions += 1
+        try:
+            yield
+        finally:
+            self._sessions -= 1
+
+    def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
+        """Return the engine of a new session."""
+        session_id = f"sess_{secrets.token_hex(8)}"
+        return Engine(session_id, settings, config, waits_for_words=self._responder.waits_for_words)
+
+    def expires_at(self, settings: ReferenceSettings) -> int:
+        """Return when a session that starts now expires, in seconds since the Unix epoch."""
+        return self.clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
+
+    async def hold(
+        self, channel: Channel, protocol: ServerProtocol, sound: SessionAudio | None = None
+    ) -> None:
+        """Run a session until its connection ends, with a track if audio does not travel in messages.
+
+        Never raises.
+        """
+        session_id = protocol.engine.session_id
+        fixed = await asyncio.to_thread(self._packed, protocol)
+        link = ServerSession(
+            channel, protocol, self._speech_models, self._responder, fixed, self.clock, self._keep, sound
+        )
+        try:
+            await link.run()
+        except Exception:
+            _log.exception("session %s ended because of a bug in this endpoint", session_id)
+            await channel.close(WSCloseCode.INTERNAL_ERROR, "internal error")
+
+    def _packed(self, protocol: ServerProtocol) -> WireReply | None:
+        engine = protocol.engine
+        settings, codec = engine.settings, engine.config.output_codec
+        reply = self._responder.fixed(settings)
+        if reply is None:
+            return None
+        tone = (settings.reply_ms, settings.reply_pause_ms, settings.lead_silence_ms)
+        key = (type(protocol), codec, settings.faults, *tone, engine.chunk_ms, engine.config.frame_ms)
+        known = self._fixed_replies.get(key)
+        if known is None:
+            known = self._fixed_replies[key] = packer(protocol, codec).pack(reply)
+            for oldest in list(self._fixed_replies)[:-_FIXED_REPLIES]:
+                self._fixed_replies.pop(oldest, None)
+        return known
+
+    def _keep(self, turn: TrueTurn | TrueUtterance) -> None:
+        if self._truth is None:
+            return
+        if isinstance(turn, TrueUtterance):
+            self._truth.put_utterance(turn)
+            return
+        lag_ns: int | None = None
+        if turn.voice_end_ns is not None:
+            until_ns = turn.voice_end_ns + (turn.voice_to_voice_ns or turn.first_byte_ns or 0)
+            reading = self.probe.between(turn.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
+            lag_ns = max(reading.lag_ns.tolist(), default=None)
+        self._truth.put(turn, lag_ns)
