@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,13 +18,12 @@ from live_eval.cluster.judge_actor import JudgeActor
 from live_eval.cluster.nodes import Node, Software, round_robin, software
 from live_eval.cluster.sealing import KeyPair
 from live_eval.errors import LiveEvalError, UsageError
-from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec
 from live_eval.redaction import SECRETS
-from live_eval.scoring.judge_pool import JudgedBatch
-from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
-from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
+from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
+from live_eval.scoring.judge_runner import JudgeOptions
+from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace, WorkerPool
 
-__all__ = ["ClusterJudges", "cluster_judges"]
+__all__ = ["cluster_judges"]
 
 _START_S = 180.0
 _LOOK_S = 1.0  # so often a thread looks whether all is over
@@ -34,7 +32,7 @@ _LOOK_S = 1.0  # so often a thread looks whether all is over
 @contextlib.contextmanager
 def cluster_judges(
     cluster: Cluster, options: JudgeOptions, announce: Callable[[str], None]
-) -> Iterator[ClusterJudges]:
+) -> Iterator[JudgePool]:
     """Run local judges on the nodes of a cluster; end their workers with the block.
 
     Args:
@@ -60,35 +58,16 @@ def cluster_judges(
         return WorkerGroup(places, announce, error_text)
 
     with contextlib.ExitStack() as stack:
-        groups = {
-            on_gpu: stack.enter_context(contextlib.closing(group(nodes, int(on_gpu))))
-            for on_gpu, nodes in ((False, plain), (True, graphics))
-        }
-        yield ClusterJudges(groups, options)
-
-
-class ClusterJudges:
-    """A `JudgePool` of workers on the nodes of a cluster; see `cluster_judges`."""
-
-    def __init__(self, groups: Mapping[bool, WorkerGroup[_ActorWorker]], options: JudgeOptions) -> None:
-        self._groups = groups
-        self._options = options
-        self.ahead = 2 * sum(group.capacity for group in groups.values())
-
-    def takes(self, spec: JudgeSpec) -> bool:
-        """As `JudgePool.takes`: judges that ask no model."""
-        return spec.kind is JudgeKind.LOCAL
-
-    def missing(self, spec: JudgeSpec) -> str | None:
-        """As `JudgePool.missing`, by one of the nodes."""
-        return self._group(spec).ask(lambda worker: worker.missing(spec.name))
-
-    def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """As `JudgePool.submit`."""
-        return self._group(spec).submit(spec, scoring_version(spec, self._options), turns)
-
-    def _group(self, spec: JudgeSpec) -> WorkerGroup[_ActorWorker]:
-        return self._groups[spec.on_device and self._options.device == "cuda"]
+        on_cores, on_gpus = (
+            stack.enter_context(contextlib.closing(group(nodes, gpus)))
+            for nodes, gpus in ((plain, 0), (graphics, 1))
+        )
+        yield WorkerPool(
+            on_cores,
+            on_gpus,
+            options,
+            lambda group, spec: group.ask(lambda worker: worker.missing(spec.name)),
+        )
 
 
 class _ActorWorker:

@@ -13,20 +13,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 
 from live_eval.errors import LiveEvalError
-from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec
+from live_eval.judging import JudgedTurn
 from live_eval.redaction import SECRETS, Redactor
 from live_eval.run.spread import core_count
-from live_eval.scoring.judge_pool import JudgedBatch
-from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements, scoring_version
-from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
+from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
+from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
+from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace, WorkerPool
 
-__all__ = ["JudgeProcesses", "JudgingSettings", "judge_processes"]
+__all__ = ["JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
 # A judge takes about a tenth of a reply's length, and loading one seconds; on a busy machine many times that.
@@ -56,7 +55,7 @@ def judge_processes(
     announce: Callable[[str], None],
     *,
     hung_s: float = _HUNG_S,
-) -> Iterator[JudgeProcesses]:
+) -> Iterator[JudgePool]:
     """Run local judges in processes of this machine; end them with the block.
 
     Args:
@@ -76,11 +75,11 @@ def judge_processes(
         for gpu in (_gpus() if options.device == "cuda" else ())
     ]
     with contextlib.ExitStack() as stack:
-        groups = {
-            on_gpu: stack.enter_context(contextlib.closing(WorkerGroup(places, announce)))
-            for on_gpu, places in ((False, cores), (True, graphics))
-        }
-        yield JudgeProcesses(groups, options)
+        on_cores, on_gpus = (
+            stack.enter_context(contextlib.closing(WorkerGroup(places, announce)))
+            for places in (cores, graphics)
+        )
+        yield WorkerPool(on_cores, on_gpus, options, lambda _, spec: missing_requirements(spec, options))
 
 
 def _started(
@@ -99,28 +98,6 @@ def _gpus() -> list[str]:
     import torch
 
     return [str(number) for number in range(torch.cuda.device_count())]
-
-
-class JudgeProcesses:
-    """A `JudgePool` of processes; see `judge_processes`."""
-
-    def __init__(self, groups: Mapping[bool, WorkerGroup[_JudgeProcess]], options: JudgeOptions) -> None:
-        self._groups = groups
-        self._options = options
-        self.ahead = 2 * sum(group.capacity for group in groups.values())
-
-    def takes(self, spec: JudgeSpec) -> bool:
-        """As `JudgePool.takes`: judges that ask no model."""
-        return spec.kind is JudgeKind.LOCAL
-
-    def missing(self, spec: JudgeSpec) -> str | None:
-        """As `JudgePool.missing`."""
-        return missing_requirements(spec, self._options)
-
-    def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """As `JudgePool.submit`."""
-        on_gpu = spec.on_device and self._options.device == "cuda" and self._groups[True].capacity > 0
-        return self._groups[on_gpu].submit(spec, scoring_version(spec, self._options), turns)
 
 
 class _JudgeProcess:

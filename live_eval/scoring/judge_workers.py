@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from live_eval.errors import LiveEvalError
-from live_eval.judging import Failed, JudgedTurn, JudgeSpec, Need
+from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Need
 from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.judge_queue import JudgeQueue, QueuedBatch
+from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
 
-__all__ = ["JudgeBatch", "JudgeWorker", "WorkerGroup", "WorkerPlace"]
+__all__ = ["JudgeBatch", "JudgeWorker", "WorkerGroup", "WorkerPlace", "WorkerPool"]
 
 _STOP_S = 5.0
 
@@ -224,6 +225,46 @@ class WorkerGroup(Generic[W]):
 
     def _in_words(self, place: WorkerPlace[W], error: BaseException) -> str:
         return f"no worker for judges starts on {place.name}: {self._describe(error)}"
+
+
+class WorkerPool(Generic[W]):
+    """A `JudgePool` of workers: some that use processors, and some that have a GPU each.
+
+    Args:
+        on_cores: Workers that use processors.
+        on_gpus: Workers with a GPU, for judges that compute on the device ``cuda``.
+        options: The user's options of judges.
+        missing: Returns what a judge needs and the workers of its group do not have, in words, or None.
+    """
+
+    def __init__(
+        self,
+        on_cores: WorkerGroup[W],
+        on_gpus: WorkerGroup[W],
+        options: JudgeOptions,
+        missing: Callable[[WorkerGroup[W], JudgeSpec], str | None],
+    ) -> None:
+        self._on_cores = on_cores
+        self._on_gpus = on_gpus
+        self._options = options
+        self._missing = missing
+        self.ahead = 2 * (on_cores.capacity + on_gpus.capacity)
+
+    def takes(self, spec: JudgeSpec) -> bool:
+        """As `JudgePool.takes`: judges that ask no model."""
+        return spec.kind is JudgeKind.LOCAL
+
+    def missing(self, spec: JudgeSpec) -> str | None:
+        """As `JudgePool.missing`."""
+        return self._missing(self._group(spec), spec)
+
+    def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
+        """As `JudgePool.submit`."""
+        return self._group(spec).submit(spec, scoring_version(spec, self._options), turns)
+
+    def _group(self, spec: JudgeSpec) -> WorkerGroup[W]:
+        on_gpu = spec.on_device and self._options.device == "cuda" and self._on_gpus.capacity > 0
+        return self._on_gpus if on_gpu else self._on_cores
 
 
 def _only_used(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:

@@ -18,7 +18,8 @@ from live_eval.cli._stored_settings import judges_table
 from live_eval.judging import JudgedTurn, Scored
 from live_eval.recording import RunWriter, ScoreReader
 from live_eval.registry import judge
-from live_eval.scoring.judge_processes import JudgeProcesses, judge_processes
+from live_eval.scoring.judge_pool import JudgePool
+from live_eval.scoring.judge_processes import judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.runner import score_run
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -62,7 +63,7 @@ def until(true: Callable[[], object], within_s: float = 30.0) -> None:
 
 
 @contextmanager
-def one_process(hung_s: float = 60.0) -> Iterator[JudgeProcesses]:
+def one_process(hung_s: float = 60.0) -> Iterator[JudgePool]:
     with judge_processes(1, JudgeOptions(), print, hung_s=hung_s) as pool:
         [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
         assert isinstance(answer, Scored)
