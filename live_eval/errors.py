@@ -140,7 +140,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.ICE_FAILED: FailureCause.NO_SESSION,
     FailureKind.DTLS_FAILED: FailureCause.NO_SESSION,
     FailureKind.NO_SESSION: FailureCause.NO_SESSION,
-    # Over HTTP the request contains the turn, which may be what the server fails on.
+    # Once the endpoint has heard the turn, which over HTTP is part of the request.
     FailureKind.UNAVAILABLE: FailureCause.ENDPOINT,
     FailureKind.SERVER_ERROR: FailureCause.ENDPOINT,
     FailureKind.NO_RESPONSE: FailureCause.ENDPOINT,

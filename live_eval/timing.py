@@ -62,13 +62,14 @@ __all__ = [
     "play",
 ]
 
-TIMING_VERSION = 5
+TIMING_VERSION = 6
 LAG_BOUND_NS = 20_000_000
 STALL_BUFFER_NS = 60_000_000
 """Depth of the jitter buffer for which playout underruns are counted: what is sent at the pace of speech runs
 dry without one whenever the network is a little late."""
 SPEECH_TAIL_NS = 200_000_000
 """Frames due this long before the end of speech may decide when the endpoint answers."""
+_YIELDS_WITHIN_NS = 2_000_000_000  # as tau2-bench counts a reply that stops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,7 +392,9 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
         end = audible_end(pcm[: playout.end_sample], playout.rate_hz)
         if end is not None and (heard_ns := playout.heard_ns(end - 1)) > last_heard:
             cancelled = marks.interrupted_ns is not None or marks.status is ResponseStatus.CANCELLED
-            last_heard, stopped = heard_ns, cancelled or trace.continuous  # where nothing says what ended it
+            # On continuous media nothing tells a stop from a natural end.
+            soon = trace.continuous and heard_ns - trace.barge_in_ns <= _YIELDS_WITHIN_NS
+            last_heard, stopped = heard_ns, cancelled or soon
     if last_heard < trace.barge_in_ns:
         how = "was stopped before the user's first sound" if stopped else "had ended by itself"
         return Latency(None, f"censored: the reply {how}")

@@ -98,8 +98,9 @@ def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, i
     for run in np.split(loud, np.flatnonzero(np.diff(loud) > _GAP_WINDOWS) + 1):
         if len(run) < AUDIBLE_WINDOWS - 1:
             continue
-        first = max(0, (int(run[0]) - 1) * window)
-        part = pcm[first : (int(run[-1]) + 2) * window]
+        # Sound may begin and end in windows that are not loud as a whole.
+        first = max(0, (int(run[0]) - 2) * window)
+        part = pcm[first : (int(run[-1]) + 3) * window]
         onset, end = audible_onset(part, rate_hz), audible_end(part, rate_hz)
         if onset is None or end is None:
             continue

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from live_eval.scoring.judge_processes import judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.runner import score_run
 from live_eval.testing.records import TurnPlan, spoken_turn
+from tests.support.waiting import until
 from tests.unit.scoring.test_runner import a_case
 
 JUDGES = ("wer_heard", "rouge_l")
@@ -53,13 +54,6 @@ def children(parent: int | None = None) -> list[int]:
     command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", of]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if "judge_process" in line]
-
-
-def until(true: Callable[[], object], within_s: float = 30.0) -> None:
-    last = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < last
-        time.sleep(0.05)
 
 
 @contextmanager

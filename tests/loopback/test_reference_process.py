@@ -1,13 +1,16 @@
 """The reference endpoint in a process of its own, and its command."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +19,7 @@ from websockets.asyncio.client import connect
 from live_eval.cli.endpoint import TOKEN_VARIABLE, command
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.reference.server.process import LOG_NAME, URL_VARIABLE, ReferenceProcess, launch
+from tests.support.waiting import until
 
 
 async def test_it_starts_serves_and_stops(tmp_path: Path) -> None:
@@ -67,6 +71,32 @@ async def test_one_that_is_killed_is_started_again_at_its_address(tmp_path: Path
                 break
         assert process.base_url == url
         assert process.process_id != killed
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """Listen at an address as soon as the process that did has ended."""
+    while True:
+        with contextlib.suppress(OSError):
+            return socket.create_server((host, port))
+        time.sleep(0.01)
+
+
+async def test_one_whose_port_is_taken_is_started_once_it_is_free(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ReferenceProcess(log_folder=tmp_path, calibrate=True) as process:
+        address = urlsplit(process.base_url)
+        os.kill(process.process_id, signal.SIGKILL)
+        with await asyncio.to_thread(listener, str(address.hostname), address.port or 0):
+            keeping = asyncio.create_task(process.keep_running())
+            await asyncio.to_thread(until, lambda: "cannot listen" in caplog.text)
+        async with asyncio.timeout(60):
+            async for client in connect(f"{process.base_url}/realtime?model=reference"):
+                assert "session.created" in str(await client.recv())
+                break
         keeping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await keeping

@@ -214,6 +214,19 @@ def test_a_reply_that_nothing_stopped_has_no_barge_in_stop() -> None:
     assert timing.barge_in_stop == Latency(None, "censored: nothing stopped the reply")
 
 
+@pytest.mark.parametrize(("heard_ms", "stop_ms"), [(1_200, 1_000), (2_100, 1_900), (2_400, None)])
+def test_on_continuous_media_a_reply_is_stopped_that_ends_within_two_seconds(
+    heard_ms: int, stop_ms: int | None
+) -> None:
+    goes_on = response((1_500, heard_ms))
+    spoken_over = trace(responses=(goes_on,), barge_in_ns=1_700 * MS, continuous=True)
+    found = measure(spoken_over, [tone(heard_ms)]).barge_in_stop
+    if stop_ms is None:
+        assert found == Latency(None, "censored: nothing stopped the reply")
+    else:
+        assert found.ns == pytest.approx(stop_ms * MS, abs=0.3 * MS)
+
+
 def test_a_reply_is_not_asked_to_stop_by_a_backchannel() -> None:
     spoken_over = response((1_500, 1_000), interrupted_ns=1_900 * MS)
     timing = measure(trace(responses=(spoken_over,), barge_in_ns=1_700 * MS, backchannel=True), [tone(1_000)])

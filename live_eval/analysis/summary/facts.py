@@ -9,7 +9,7 @@ from typing import TypeAlias
 from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.recording import TurnRecord
-from live_eval.timing import Latency, TurnTiming
+from live_eval.timing import Latency, TurnTiming, TurnTrace
 from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
 
 __all__ = ["TurnFacts", "TurnKey", "latency", "read_facts"]
@@ -123,7 +123,7 @@ def _turn_facts(turn: TurnRecord) -> TurnFacts:
         question=turn.case.question,
         source=turn.case.source,
         captured=turn.captured,
-        failed_by=None if failure is None else FAILURE_CAUSES.get(failure.kind, FailureCause.ENDPOINT),
+        failed_by=None if failure is None else _cause(failure.kind, trace),
         timing=turn.timing,
         timing_version=turn.timing_version,
         media=turn.media,
@@ -133,3 +133,10 @@ def _turn_facts(turn: TurnRecord) -> TurnFacts:
         boundaries=trace.boundaries,
         speech_end_ns=speech_end_ns,
     )
+
+
+def _cause(kind: FailureKind, trace: TurnTrace) -> FailureCause:
+    # Over HTTP the request contains the turn, which may be what the server fails on.
+    if kind in (FailureKind.UNAVAILABLE, FailureKind.SERVER_ERROR) and trace.t0_ns is None:
+        return FailureCause.NO_SESSION
+    return FAILURE_CAUSES.get(kind, FailureCause.ENDPOINT)

@@ -32,6 +32,7 @@ from live_eval.campaigns.duplex.trials import MOST_PLAYINGS, PlayedTrial, TrialF
 from live_eval.data import DataOptions, DataSet, load, locate, select
 from live_eval.dialect import TransportKind
 from live_eval.errors import StoreError, UsageError
+from live_eval.files import private_folder
 from live_eval.recording import RunWriter
 from live_eval.recording.campaign_documents import DUPLEX_CAMPAIGN
 from live_eval.recording.contents import check_new
@@ -144,7 +145,7 @@ class DuplexCampaign:
             StimulusTrial(trial_id=each.trial_id, topic=each.probe, lines=each.lines) for each in trials
         ]
         try:
-            manifest = write_stimuli(stimuli, folder / _STIMULI)
+            manifest = write_stimuli(stimuli, private_folder(folder) / _STIMULI)
         except OSError as error:
             raise StoreError(
                 f"{folder}: expected a folder to write a campaign to: {error.strerror}"

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, float_to_int16, resample, write_flac
 from live_eval.errors import UsageError
+from live_eval.files import private_file, private_folder
 from live_eval.impair.noises import pink_noise
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
 from live_eval.timing import audible_stretches
@@ -283,7 +284,7 @@ def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
     Raises:
         UsageError: The bundled voice is missing.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     composer: Composer | None = None
     written: dict[tuple[Piece, ...], dict[str, Any]] = {}
     rows = []
@@ -300,7 +301,7 @@ def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
             turns.append({**written[line.pieces], **_columns(line)})
         rows.append({"id": trial.trial_id, "topic": trial.topic, "turns": turns})
     path = folder / _MANIFEST
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    private_file(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
 
 

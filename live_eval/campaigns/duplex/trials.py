@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from live_eval.analysis.turn_taking.conversation import Conversation
 from live_eval.campaigns.duplex.from_turns import conversations_of
 from live_eval.campaigns.duplex.outcomes import Judgement, Outcome, Rule, judge, rule_of, unspoken
 from live_eval.errors import FailureKind
 from live_eval.recording import RunReader, TurnRecord
-from live_eval.types import Anchor, Failure
+from live_eval.types import Failure
 
 __all__ = ["ANCHOR_WITHIN_NS", "MOST_PLAYINGS", "PlayedTrial", "TrialFacts", "read_trials"]
 
@@ -139,7 +141,7 @@ def _trial(
     elif conversation is None or len(_spoken(turns)) < len(turns):
         judgement = unspoken(conversation)
     else:
-        judgement = _at_its_anchor(judge(conversation, rule), turns[-1].case.anchor)
+        judgement = _at_its_anchor(judge(conversation, rule), turns[-1])
     if judgement.outcome is Outcome.NO_REPLY:
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
@@ -155,16 +157,26 @@ def _trial(
     )
 
 
-def _at_its_anchor(judgement: Judgement, anchor: Anchor | None) -> Judgement:
+def _at_its_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
     """Return a judgement, void if the user began to speak over the reply at another moment than was meant."""
-    began_ns = judgement.durations_ns.get("anchor")
-    if anchor is None or began_ns is None or abs(began_ns - anchor.after_ns) <= ANCHOR_WITHIN_NS:
+    anchor, began_ns = turn.case.anchor, judgement.durations_ns.get("anchor")
+    if anchor is None or began_ns is None:
+        return judgement
+    # The start of a reply cannot be predicted: an answer to it at once begins a frame or two later.
+    frames_ns = 0 if anchor.after_ns else 2 * _frame_ns(turn)
+    if abs(began_ns - anchor.after_ns) <= max(ANCHOR_WITHIN_NS, frames_ns):
         return judgement
     reason = (
         f"the user began to speak {began_ns / 1e6:.0f} ms after the reply became audible, and not "
         f"{anchor.after_ns / 1e6:.0f} ms"
     )
     return replace(judgement, outcome=Outcome.ANCHOR_MISSED, reason=reason)
+
+
+def _frame_ns(turn: TurnRecord) -> int:
+    """Return the length of a frame that was sent to the endpoint; 0 if fewer than two were."""
+    due_ns = turn.trace.frame_deadline_ns
+    return int(np.median(np.diff(due_ns))) if len(due_ns) > 1 else 0
 
 
 def _taken_up(facts: TrialFacts, turn: TurnRecord) -> dict[str, bool | None]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from live_eval.audio import float_to_int16, read_audio, resample, write_flac
 from live_eval.data import SAMPLE_DIALOGUES, load, locate
 from live_eval.errors import TurnError, UsageError
+from live_eval.files import private_file, private_folder
 from live_eval.speech.boundaries import BoundaryCache, case_boundaries
 from live_eval.timing import audible_end
 from live_eval.types import Case
@@ -58,7 +59,7 @@ def write_sentinel(folder: Path) -> Path:
         "onset_ms": lead_ms + boundaries.onset_ns / 1e6,
         "voice_end_ms": lead_ms + boundaries.voice_end_ns / 1e6,
     }
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     write_flac(folder / "sentinel.flac", pcm, _RATE_HZ)
     return _write_manifest(folder, [row])
 
@@ -81,7 +82,7 @@ def write_inputs(cases: Sequence[Case], length_s: float, folder: Path) -> Path:
         UsageError: None of the recordings can be played.
     """
     speech = _speech_of(cases)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     rows: list[dict[str, Any]] = []
     for number in range(len(speech)):
         pcm = _cut(speech[number:] + speech[:number], round(length_s * _RATE_HZ))
@@ -131,5 +132,5 @@ def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]
 
 def _write_manifest(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     path = folder / _MANIFEST
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    private_file(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path

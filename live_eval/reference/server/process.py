@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -12,8 +13,9 @@ from typing import BinaryIO, Self
 
 import orjson
 
+from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError
-from live_eval.files import private_file
+from live_eval.files import private_file, private_folder
 from live_eval.reference.settings import TOKEN_VARIABLE
 
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
@@ -24,7 +26,10 @@ LOG_NAME = "reference-endpoint.log"
 URL_VARIABLE = "LIVE_EVAL_REFERENCE_URL"
 """Base URL of a reference endpoint that runs already."""
 
+_log = logging.getLogger(__name__)
+
 _NICENESS = 10
+_AGAIN_NS = 2_000_000_000
 _STOP_TIMEOUT_S = 10.0
 _TAIL_CHARACTERS = 2_000
 
@@ -125,15 +130,22 @@ class ReferenceProcess:
             raise
 
     async def keep_running(self) -> None:
-        """Start it again at the same address whenever it has ended by itself.
+        """Start it again at the same address whenever it has ended by itself, until cancelled.
 
-        Raises:
-            LiveEvalError: It does not start.
+        If it does not start, its log says why, and another attempt follows after a while.
         """
         assert self._process is not None
+        clock, said = SystemClock(), False
         while True:
             await self._process.wait()
-            await self._start()
+            try:
+                await self._start()
+                said = False
+            except LiveEvalError as error:
+                if not said:
+                    _log.warning("cannot start the endpoint again, trying on: %s", error)
+                said = True
+            await clock.sleep_until(clock.now_ns() + _AGAIN_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Stop it.
@@ -183,7 +195,7 @@ class ReferenceProcess:
         return LiveEvalError(f"the reference endpoint {what}; {self._log} ends with:\n{tail}")
 
     def _open_log(self) -> BinaryIO:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self._log.parent)
         return private_file(self._log).open("wb" if self._port is None else "ab")
 
     def _log_tail(self) -> str:
@@ -207,7 +219,7 @@ async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
             yield process.base_url
         finally:
             keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError, LiveEvalError):  # it says why when it is left
+            with contextlib.suppress(asyncio.CancelledError):
                 await keeping
 
 

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from live_eval.analysis.comparison import series_of
 from live_eval.analysis.statistics import MIN_CLUSTERS
 from live_eval.analysis.summary import RunSummary, TaskFigures, summarise
+from live_eval.analysis.summary.facts import read_facts
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli
 from live_eval.data import cue_of
@@ -224,6 +225,20 @@ def test_where_no_question_was_answered_none_is_right_wherever_it_is_told(tmp_pa
 
 
 OURS = [kind for kind, cause in FAILURE_CAUSES.items() if cause is not FailureCause.ENDPOINT]
+
+
+@pytest.mark.parametrize(
+    ("heard", "cause"), [(True, FailureCause.ENDPOINT), (False, FailureCause.NO_SESSION)]
+)
+@pytest.mark.parametrize("kind", [FailureKind.UNAVAILABLE, FailureKind.SERVER_ERROR])
+def test_an_error_of_the_server_counts_once_it_was_sent_the_turn(
+    kind: FailureKind, heard: bool, cause: FailureCause
+) -> None:
+    turn = spoken_turn(case(Task.UNDERSTANDING, 0), failing(kind))
+    if not heard:
+        turn = replace(turn, trace=replace(turn.trace, t0_ns=None))
+    [facts] = read_facts([turn])
+    assert facts.failed_by is cause
 
 
 @pytest.mark.parametrize("judged", [True, False], ids=["one answered", "none answered"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,12 @@ def test_an_utterance_without_sound_is_refused(composer: Composer) -> None:
         composer.compose((Say(""),))
     with pytest.raises(UsageError, match="with a sound"):
         composer.compose((Gap(100),))
+
+
+def test_stimuli_are_only_for_their_user(tmp_path: Path) -> None:
+    trial = StimulusTrial(trial_id="t", topic="t", lines=(Line(pieces=(Say("Yes."),)),))
+    manifest = write_stimuli([trial], tmp_path / "stimuli")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (manifest, manifest.parent)} == {0o600, 0o700}
 
 
 def test_a_manifest_says_what_each_utterance_is_and_when_it_begins(tmp_path: Path) -> None:

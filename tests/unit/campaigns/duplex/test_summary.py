@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversation
@@ -265,6 +266,19 @@ def test_outages_are_noted_by_run(tmp_path: Path) -> None:
     assert (
         note == "clean: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
     )
+
+
+@pytest.mark.parametrize(("frame_ms", "void"), [(20, True), (80, False)])
+def test_an_answer_to_the_start_of_a_reply_may_be_two_frames_late(
+    tmp_path: Path, frame_ms: int, void: bool
+) -> None:
+    first, second = written.streamed("t", [(0, 1000), (1580, 2600)], [[(1500, 2000)]], asked_ms=0)
+    due_ns = np.arange(1, 20, dtype=np.int64) * frame_ms * 1_000_000
+    trace = replace(second.trace, frame_deadline_ns=due_ns, frame_sent_ns=due_ns)
+    trials = [("simultaneous", "0 ms", [first, replace(second, trace=trace)])]
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", {"clean": trials}))
+    [trial] = campaign.trials["clean"]
+    assert (trial.judgement.outcome is Outcome.ANCHOR_MISSED) is void
 
 
 def test_a_trial_whose_user_missed_the_anchor_is_void_and_says_so(tmp_path: Path) -> None:
