@@ -230,7 +230,7 @@ def private_file(path: Path) -> Path:
     A file that exists stays as it is.
 
     Raises:
-        OSError: It cannot be created.
+        OSError: It cannot be created, or is a link.
     """
     os.close(private_opener(path, os.O_CREAT | os.O_WRONLY))
     return path
@@ -240,9 +240,15 @@ def private_opener(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file for `open`, as its `opener`: a file that is created is one that only its user may read.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: It cannot be opened, or is a link or no regular file.
     """
-    return os.open(path, flags, 0o600)
+    descriptor = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
+    try:
+        _check_regular(os.fstat(descriptor), Path(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def private_folder(path: Path) -> Path:

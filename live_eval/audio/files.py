@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
-from live_eval.files import open_regular, private_file
+from live_eval.files import atomic_write, open_regular
 
 __all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "write_flac"]
 
@@ -246,7 +246,7 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     """Write int16 PCM as FLAC, without loss.
 
     Args:
-        path: The file; a temporary file replaces it on success, so it is never partly written.
+        path: The file, written by `atomic_write` without following links.
         pcm: int16, shape (samples,) or (samples, channels).
         rate_hz: Samples per second.
 
@@ -256,10 +256,5 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     encoded = io.BytesIO()  # libsndfile reports every write error as a mere "system error"
     # The lowest level takes two thirds of the default's time, and less than 1 % more space for speech.
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
-    part = path.with_name(path.name + ".part")
-    try:
-        private_file(part).write_bytes(encoded.getbuffer())
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    with atomic_write(path, links=False) as part:
+        part.write_bytes(encoded.getbuffer())

@@ -10,7 +10,7 @@ A run is a folder::
 """
 
 from live_eval.recording._encoding import cassette_name, decoding, file_stem
-from live_eval.recording._files import is_own_file, own_file, read_sound
+from live_eval.recording._files import is_own_file, own_file, own_folder, read_sound
 from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, TurnHead, part_of, text_of
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
@@ -56,6 +56,7 @@ __all__ = [
     "is_being_written",
     "is_own_file",
     "own_file",
+    "own_folder",
     "part_of",
     "read_sound",
     "text_of",

@@ -49,6 +49,16 @@ async def test_one_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
             pass
 
 
+async def test_its_log_is_not_written_through_a_link(tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    diary.write_text("dear diary")
+    (tmp_path / LOG_NAME).symlink_to(diary)
+    with pytest.raises(LiveEvalError, match=f"{LOG_NAME}: cannot be written"):
+        async with ReferenceProcess(log_folder=tmp_path, calibrate=True):
+            pass
+    assert diary.read_text() == "dear diary"
+
+
 async def test_a_token_for_another_endpoint_is_not_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, float_to_int16, resample, write_flac
 from live_eval.errors import UsageError
-from live_eval.files import private_file, private_folder
+from live_eval.files import atomic_write, private_folder
 from live_eval.impair.noises import pink_noise
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
 from live_eval.timing import audible_stretches
@@ -301,7 +301,8 @@ def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
             turns.append({**written[line.pieces], **_columns(line)})
         rows.append({"id": trial.trial_id, "topic": trial.topic, "turns": turns})
     path = folder / _MANIFEST
-    private_file(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with atomic_write(path, links=False) as part:
+        part.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return path
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -38,7 +39,7 @@ from live_eval.campaigns.latency.watch import LoadWatch
 from live_eval.dialect import TransportKind
 from live_eval.errors import StoreError, UsageError
 from live_eval.files import private_folder
-from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, own_folder, part_of
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.contents import check_new
 from live_eval.redaction import public_settings
@@ -212,16 +213,23 @@ class Campaign:
     def _config_of(self, point: CampaignPoint) -> RunConfig:
         config = self._base.config
         data = config.data
-        inputs = self.folder / _INPUTS
         if point.role is PointRole.SENTINEL:
-            data = DataTable(path=str(write_sentinel(inputs / "sentinel")))
+            data = DataTable(path=str(write_sentinel(self._inputs("sentinel"))))
         elif point.input_s is not None:
             cases = [job.case for job in self._base.jobs]
-            folder = inputs / f"{point.input_s:g}s"
+            folder = self._inputs(f"{point.input_s:g}s")
             data = DataTable(path=str(write_inputs(cases, point.input_s, folder)))
         endpoint = config.endpoint.model_copy(update={"turn_detection": dict(point.turn_detection)})
         config = config.model_copy(update={"data": data, "endpoint": endpoint})
         return _with_turns(config, concurrency=point.concurrency, mode=point.turn_mode)
+
+    def _inputs(self, name: str) -> Path:
+        """Return the folder for recordings of a point; a link in its place could lead anywhere."""
+        path = self.folder / _INPUTS / name
+        for each in (path.parent, path):
+            if os.path.lexists(each):
+                own_folder(self.folder, each)
+        return path
 
     # -- Meanwhile --------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from live_eval.campaigns.latency.points import CampaignPlan
 from live_eval.errors import StoreError
 from live_eval.files import flattened
@@ -26,6 +28,25 @@ __all__ = [
 CAMPAIGN_FILE = LATENCY_CAMPAIGN.file_name
 
 _PLAYED = ("endpoint", "data", "task", "turns")  # tables of the run file that say what is played
+
+
+class _Point(BaseModel, strict=True):
+    name: str | None = None
+    role: str | None = None
+    concurrency: int | None = None
+    arrivals: str | None = None
+    input_s: float | None = None
+    turn_detection: dict[str, Any] | None = None
+    turn_mode: str | None = None
+    sessions: str | None = None
+
+
+class _Facts(BaseModel, strict=True):
+    points: list[_Point]
+    endpoint: str | None = None
+    created: str | None = None
+    arrivals: str | None = None
+    notes: list[str] | None = None
 
 
 def point_runs(folder: Path) -> list[Path]:
@@ -48,6 +69,12 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
         raise StoreError(
             f"{folder / CAMPAIGN_FILE}: expected a list of points, each with the folder name of its run"
         )
+    try:
+        _Facts.model_validate(facts)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise StoreError(f"{folder / CAMPAIGN_FILE}: {where}: {first['msg']}") from None
     if len({point["run"] for point in points}) < len(points):
         raise StoreError(f"{folder / CAMPAIGN_FILE}: expected points with different runs, found one twice")
     return facts

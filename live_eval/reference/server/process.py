@@ -15,7 +15,7 @@ import orjson
 
 from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError
-from live_eval.files import private_file, private_folder
+from live_eval.files import private_folder, private_opener
 from live_eval.reference.settings import TOKEN_VARIABLE
 
 __all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
@@ -195,8 +195,11 @@ class ReferenceProcess:
         return LiveEvalError(f"the reference endpoint {what}; {self._log} ends with:\n{tail}")
 
     def _open_log(self) -> BinaryIO:
-        private_folder(self._log.parent)
-        return private_file(self._log).open("wb" if self._port is None else "ab")
+        try:
+            private_folder(self._log.parent)
+            return open(self._log, "wb" if self._port is None else "ab", opener=private_opener)
+        except OSError as error:
+            raise LiveEvalError(f"{self._log}: cannot be written: {error.strerror}") from None
 
     def _log_tail(self) -> str:
         return self._log.read_text("utf-8", errors="replace")[-_TAIL_CHARACTERS:].strip() or "(nothing)"

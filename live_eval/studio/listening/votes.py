@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
-from live_eval.files import private_folder
+from live_eval.files import private_folder, read_regular
 from live_eval.studio.listening.plan import (
     LISTENING_SCHEMA_VERSION,
     ListenedCase,
@@ -30,6 +30,7 @@ FOLDER = "listening"
 """The folder of listening tests, next to the runs."""
 
 _LOCK_TIMEOUT_S = 5.0
+_MOST_BYTES = 1 << 26  # a vote has about 300
 _T = TypeVar("_T")
 
 
@@ -158,7 +159,7 @@ class VoteFile:
             SchemaVersionError: Another version of live-eval wrote it.
         """
         try:
-            data = self.path.read_bytes()
+            data = read_regular(self.path, _MOST_BYTES)
         except OSError as error:
             raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
         return _ballots(self.path, data)
@@ -225,7 +226,7 @@ class VoteFile:
 
     def _add(self, line: Mapping[str, Any]) -> None:
         with self.path.open("r+b") as file:
-            data = file.read()
+            data = file.read(_MOST_BYTES)
             file.truncate(data.rfind(b"\n") + 1)
             file.seek(0, os.SEEK_END)
             file.flush()

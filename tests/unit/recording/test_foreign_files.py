@@ -7,9 +7,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from live_eval.files import atomic_write, open_regular, read_regular
+from live_eval.audio import write_flac
+from live_eval.files import atomic_write, open_regular, private_file, read_regular
 
 PACKAGE = Path(__file__).parents[3] / "live_eval"
 ROOMS = ("analysis", "campaigns", "cassettes", "export", "pytest_plugin", "recording", "report", "studio")
@@ -130,3 +132,18 @@ def test_what_is_in_the_way_of_a_write_is_replaced(tmp_path: Path, diary: Path, 
     assert not (folder / "file").is_symlink()
     assert diary.read_text() == "dear diary"
     assert sorted(path.name for path in tmp_path.rglob("*") if not path.is_dir()) == ["diary", "file"]
+
+
+@pytest.mark.parametrize("name", ["reply.flac", "reply.flac.part"])
+def test_a_recording_is_not_written_through_a_link(tmp_path: Path, diary: Path, name: str) -> None:
+    before = diary.read_bytes()
+    (tmp_path / name).symlink_to(diary)
+    write_flac(tmp_path / "reply.flac", np.zeros(160, np.int16), 16_000)
+    assert diary.read_bytes() == before
+    assert not (tmp_path / "reply.flac").is_symlink()
+
+
+def test_a_private_file_is_not_opened_through_a_link(tmp_path: Path, diary: Path) -> None:
+    (tmp_path / "log").symlink_to(diary)
+    with pytest.raises(OSError, match="log"):
+        private_file(tmp_path / "log")

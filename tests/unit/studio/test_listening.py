@@ -530,3 +530,11 @@ def test_people_get_the_questions_and_anchors_of_the_prompts() -> None:
         assert output.by_people.note in prompts
         anchors = "\n".join(f"{n} - {anchor}" for n, anchor in enumerate(output.by_people.anchors, 1))
         assert anchors in prompts
+
+
+def test_a_file_of_votes_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "ab-1.jsonl"
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+    with pytest.raises(StoreError, match="expected at most"):
+        VoteFile(path).read()

@@ -107,3 +107,16 @@ def test_no_page_is_written_into_a_pipe(campaign: Path, name: str) -> None:
     done = CliRunner().invoke(cli, ["report", str(campaign)])
     assert isinstance(done.exception, StoreError)
     assert f"{name}: expected a file, found a pipe" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("concurrency", "x"), ("turn_detection", 7), ("input_s", "x"), ("name", []), ("role", {})],
+)
+def test_a_point_with_a_value_of_another_type_is_refused(campaign: Path, name: str, value: object) -> None:
+    path = campaign / "campaign.json"
+    facts = json.loads(path.read_text())
+    facts["points"][0][name] = value
+    path.write_text(json.dumps(facts))
+    with pytest.raises(StoreError, match=rf"campaign\.json: points\.0\.{name}: "):
+        read_campaign_file(campaign)
