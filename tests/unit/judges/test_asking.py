@@ -83,14 +83,14 @@ def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "file", "sha256"),
     [
-        (RUBRIC, "rubric.md", "22a3b304d9ae19805550b85759c256951b61777e7b1a47fe5c1dc17bb10912df"),
-        (VES, "ves.md", "c48a9f98ecc0a5e28f7b2c48c2d0ada433f374c862d9e4756a1e6a63444e21b1"),
-        (ARENA, "arena.md", "3d406fed1a8a4fcb656f762e3fd0dfa99717dd556876520199e8cbe397a7a15f"),
+        (RUBRIC, "rubric.md", "d883dbe4abd1a89cc26f477917477c4094e7f6e3fb29b128e271086c2b926cb8"),
+        (VES, "ves.md", "c86a4a9de1b2aa477627b260fc7f182ed2c3ee118468c751699b3b47ef7af4dd"),
+        (ARENA, "arena.md", "c1c223febe6caa5f60b2f16202e32b9a1548cf3e9dcc5b5b438415deafd2ef2d"),
     ],
 )
 def test_another_prompt_is_another_version(spec: Any, file: str, sha256: str) -> None:
     """Who changes a prompt changes the judge's version too, and then these lines."""
-    assert spec.version == "2"
+    assert spec.version == "3"
     assert hashlib.sha256((PROMPTS / file).read_bytes()).hexdigest() == sha256
 
 
