@@ -70,13 +70,20 @@ def figure(
 def figure_table(*headings: str, text: Collection[str] = (), bold: bool = False) -> Table:
     """Return an empty table: the first column is left-aligned, the others right-aligned.
 
+    Its cells are plain text: names in a run may be somebody else's, and look like rich's markup.
+
     Args:
         text: Further left-aligned columns.
         bold: Whether headings are bold.
     """
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold" if bold else None)
+    class PlainTable(Table):
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            super().add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells), **options)
+
+    table = PlainTable(box=None, pad_edge=False, header_style="bold" if bold else None)
     for place, heading in enumerate(headings):
         left = place == 0 or heading in text
         table.add_column(heading, justify="left" if left else "right", overflow="fold")

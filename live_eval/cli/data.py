@@ -221,11 +221,9 @@ def _file_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    from rich.text import Text
-
     table = figure_table(*headings, text=_TEXT)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*row)
     return table
 
 

@@ -97,14 +97,12 @@ def print_summary(run: RunReader, *, console: Console | None = None, retime: boo
 
 def _terminal(table: ReportTable, *labels: str) -> Table:
     """Return a table of the report for the terminal: the columns of these labels, or all."""
-    from rich.text import Text
-
     headings = [column.label for column in table.columns]
     places = [headings.index(label) for label in labels or headings]
     text = [column.label for column in table.columns if not column.figures]
     shown = figure_table(*(headings[place] for place in places), text=text, bold=True)
     for row in table.rows:
-        shown.add_row(*(Text("  " * row[place].indent + row[place].text) for place in places))
+        shown.add_row(*("  " * row[place].indent + row[place].text for place in places))
     return shown
 
 

@@ -49,6 +49,17 @@ def test_the_list_shows_the_state_of_each_run(died: Path, run_folder: Path) -> N
     assert "died" in runs("list", died.parent).stdout
 
 
+@pytest.mark.parametrize("name", ["x[/bold]", "[link=http://evil.example/]openai[/link]"])
+def test_names_that_look_like_markup_are_listed_as_they_are(tmp_path: Path, name: str) -> None:
+    RunWriter.create(
+        tmp_path / "run[a]", {"turns": 3, "endpoint": {"name": name}, "data": {"name": "d"}}
+    ).close()
+    listed = runs("list", tmp_path)
+    assert listed.exit_code == 0, listed.output
+    assert name in listed.stdout
+    assert "run[a]" in listed.stdout
+
+
 def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(died: Path) -> None:
     (died / "run.sqlite").write_bytes(b"this is no database")
     (row,) = json.loads(runs("list", died, "--json").stdout)["folders"]
