@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from live_eval.campaigns.latency.points import CampaignPlan
+from live_eval.campaigns.latency.points import MOST_POINTS, CampaignPlan
 from live_eval.errors import StoreError
 from live_eval.files import flattened
 from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN, names_a_run
@@ -68,6 +68,10 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
     if not isinstance(points, list) or not all(_names_a_run(point) for point in points):
         raise StoreError(
             f"{folder / CAMPAIGN_FILE}: expected a list of points, each with the folder name of its run"
+        )
+    if len(points) > MOST_POINTS:
+        raise StoreError(
+            f"{folder / CAMPAIGN_FILE}: expected at most {MOST_POINTS} points, found {len(points)}"
         )
     try:
         _Facts.model_validate(facts)

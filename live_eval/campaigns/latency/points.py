@@ -16,6 +16,7 @@ from live_eval.types import TurnMode
 
 __all__ = [
     "LONGEST_WARM",
+    "MOST_POINTS",
     "CampaignPlan",
     "CampaignPoint",
     "CampaignStep",
@@ -28,6 +29,8 @@ __all__ = [
 
 LONGEST_WARM = 10
 """Turns of a warm session, at most."""
+MOST_POINTS = 1_000
+"""Points of a campaign, at most, sentinels included: its page grows by 2 kB with each."""
 _LEAST_ROUNDS = 4  # of sessions in each half of a point; the fewer, the more its full load is cut short
 
 
@@ -101,6 +104,8 @@ class CampaignPlan:
                 f"concurrency {most}: expected at least as many turns as sessions at a time; "
                 f"turns is {self.turns}"
             )
+        if (points := len(steps_of(self))) > MOST_POINTS:
+            raise UsageError(f"expected a campaign of at most {MOST_POINTS} points, found {points}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,9 +83,18 @@ def test_runs_are_folders_in_the_campaign(campaign: Path, run: str) -> None:
 def test_one_run_is_not_read_for_many_points(campaign: Path) -> None:
     path = campaign / "campaign.json"
     facts = json.loads(path.read_text())
-    facts["points"] *= 20_000
+    facts["points"] *= 2
     path.write_text(json.dumps(facts))
     with pytest.raises(StoreError, match="found one twice"):
+        read_campaign(campaign)
+
+
+def test_a_campaign_has_a_limited_number_of_points(campaign: Path) -> None:
+    path = campaign / "campaign.json"
+    facts = json.loads(path.read_text())
+    facts["points"] = [facts["points"][0] | {"run": f"c{number}"} for number in range(1_001)]
+    path.write_text(json.dumps(facts))
+    with pytest.raises(StoreError, match=r"campaign\.json: expected at most 1000 points, found 1001"):
         read_campaign(campaign)
 
 

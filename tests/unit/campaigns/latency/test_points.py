@@ -86,5 +86,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         CampaignPlan(arrivals=Arrivals.parse("constant:1"), sessions=(SessionKind.WARM,))
     with pytest.raises(UsageError, match="detector, which is off"):
         CampaignPlan(config=validate({"turns": {"mode": "manual"}}), endpointing=True)
+    with pytest.raises(UsageError, match="expected a campaign of at most 1000 points, found 1001"):
+        CampaignPlan(inputs_s=range(1, 999))
     with pytest.raises(UsageError, match="concurrency: expected different values"):
         CampaignPlan(concurrency=(2, 2))
