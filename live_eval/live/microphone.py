@@ -40,7 +40,8 @@ class Microphone:
         """Whether it is muted while a reply sounds."""
         self.listens = True
         """Whether the last block was passed on, and not muted."""
-        self._device_hz = device_hz
+        self.device_hz = device_hz
+        """Nominal rate of the device."""
         self._rate_hz = rate_hz
         self._frame_ns = frame_ns
         self._delay_ns = delay_ns
@@ -53,7 +54,7 @@ class Microphone:
         """Return the speaker of a new session."""
         self._underruns, self._overruns = self.underruns, self.overruns
         self._live = Live(
-            device_hz=self._device_hz,
+            device_hz=self.device_hz,
             rate_hz=self._rate_hz,
             frame_ns=self._frame_ns,
             delay_ns=self._delay_ns,

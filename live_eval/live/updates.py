@@ -1,8 +1,9 @@
-"""What a live conversation reports while it goes on: one type for each kind of news."""
+"""What a live conversation reports: one type for each kind of update, and their queue."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -24,6 +25,7 @@ __all__ = [
     "TurnFinished",
     "TurnKept",
     "Update",
+    "UpdateQueue",
     "Xruns",
 ]
 
@@ -223,3 +225,28 @@ Update: TypeAlias = (
     | EchoHeard
     | Xruns
 )
+
+
+class UpdateQueue:
+    """Queues updates for one reader.
+
+    Args:
+        most_unread: Levels are dropped while more updates are unread.
+    """
+
+    def __init__(self, most_unread: int = 1_000) -> None:
+        self._most_unread = most_unread
+        self._updates: asyncio.Queue[Update] = asyncio.Queue()
+
+    def put(self, update: Update) -> None:
+        """Add an update."""
+        if not isinstance(update, Levels) or self._updates.qsize() < self._most_unread:
+            self._updates.put_nowait(update)
+
+    async def read(self) -> AsyncIterator[Update]:
+        """Yield the updates, up to the end of the conversation."""
+        while True:
+            update = await self._updates.get()
+            yield update
+            if isinstance(update, StateChanged) and update.state is State.ENDED:
+                return

@@ -1,0 +1,184 @@
+"""What is said and heard in a session becomes sound, updates and turns to keep."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from live_eval.audio import Codec, CodecName
+from live_eval.dialect import InputTranscript, ReplyAudio, ReplyText, ResponseDone
+from live_eval.errors import FailureKind
+from live_eval.live.live_session import LiveSession
+from live_eval.live.microphone import Microphone
+from live_eval.live.said import SaidAudio
+from live_eval.live.spoken_turns import LiveTurn, SpokenTurns
+from live_eval.live.turn_keeper import TurnKeeper
+from live_eval.live.updates import SoundSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
+from live_eval.recording.record import CapturedResponse, TurnCapture
+from live_eval.session import Session
+from live_eval.session.speaker import (
+    EndpointEvent,
+    Frame,
+    Heard,
+    Speaker,
+    UtteranceBegan,
+    UtteranceEnded,
+)
+from live_eval.testing import FakeClock
+from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
+from live_eval.types import Failure, SpeechBoundaries
+from tests.support.live_user import Loudspeaker
+
+MS = 1_000_000
+RATE = 16_000
+SILENCE = bytes(2 * RATE // 50)
+TRACE = TurnTrace(dial_ns=0, t0_ns=0, onset_ns=20 * MS, voice_end_ns=40 * MS)
+ANSWERED = TurnCapture(
+    trace=TRACE,
+    wire=[CapturedResponse(record=ResponseRecord(response_id="r"), chunks=(), codec=None)],
+    wall_ns=0,
+)
+BEGAN = UtteranceBegan(t0_ns=0, onset_ns=20 * MS)
+ENDED = UtteranceEnded(SpeechBoundaries(onset_ns=20 * MS, words_end_ns=40 * MS, voice_end_ns=40 * MS))
+FAILED = replace(ANSWERED, failure=Failure(FailureKind.STALLED, "stalled"))
+
+
+class Script:
+    """A `Session` that does what a test wants while it runs, and a speaker of three frames."""
+
+    listens = False
+    frame_ns = 20 * MS
+
+    def __init__(self, then: Callable[["Script"], None]) -> None:
+        self.failure: Failure | None = None
+        self.perseveres = False
+        self._then = then
+        self._said = [Frame(SILENCE), Frame(SILENCE, began=BEGAN), Frame(SILENCE, ended=ENDED)]
+
+    async def run(self, speaker: Speaker, *, on_turn: Callable[..., None], perseveres: bool) -> None:
+        self.speaker, self.end_turn, self.perseveres = speaker, on_turn, perseveres
+        self._then(self)
+
+    def so_far(self, take: Callable[..., None]) -> None:
+        take(FAILED if self.failure else ANSWERED, tuple)
+
+    def speak(self) -> None:
+        while self._said:
+            self.speaker.frame(0, (3 - len(self._said)) * 20 * MS)
+
+    def frame(self, now_ns: int, start_ns: int) -> Frame | None:
+        return self._said.pop(0) if self._said else None
+
+    def hear(self, heard: Heard) -> None:
+        """Hear nothing."""
+
+
+class Live:
+    """A live session with a script, and what came out of it."""
+
+    def __init__(self, *, manual: bool = False) -> None:
+        self.updates: list[Update] = []
+        self.kept: list[tuple[LiveTurn, int]] = []
+        self.loudspeaker = Loudspeaker()
+        self.manual = manual
+
+    def keep(self, turn: LiveTurn, log: Callable[[], Sequence[Any]], ended_ns: int) -> None:
+        self.kept.append((turn, ended_ns))
+
+    async def run(
+        self, then: Callable[[Script], None], *, overheard_by: Microphone | None = None
+    ) -> LiveSession:
+        self.script = Script(then)
+        self.session = LiveSession(
+            cast("Session", self.script),
+            SpokenTurns(SaidAudio(RATE), session=1),
+            cast("TurnKeeper", self),
+            self.loudspeaker,
+            tell=self.updates.append,
+            clock=FakeClock(5_000 * MS),
+            manual=self.manual,
+        )
+        await self.session.run(self.script, overheard_by=overheard_by)
+        return self.session
+
+
+def reply(ms: int) -> EndpointEvent:
+    pcm = np.full(RATE * ms // 1_000, 5_000, "<i2").tobytes()
+    return EndpointEvent(ReplyAudio("r", pcm, Codec(CodecName.PCM16, RATE)), 0)
+
+
+async def test_speech_and_texts_are_reported() -> None:
+    live = Live()
+
+    def then(script: Script) -> None:
+        script.speak()
+        for event in (
+            InputTranscript("hel", final=False),
+            InputTranscript("hello", final=True),
+            InputTranscript("", final=True, failed=True),
+            ReplyText("r", "hi"),
+        ):
+            script.speaker.hear(EndpointEvent(event, 60 * MS))
+
+    await live.run(then)
+    assert live.updates == [
+        StateChanged(State.TALKING),
+        SpeechDetected(speaking=True),
+        SpeechDetected(speaking=False),
+        TranscriptPiece(SoundSide.USER, "hel"),
+        TranscriptPiece(SoundSide.USER, "hello", final=True),
+        TranscriptPiece(SoundSide.REPLY, "hi"),
+    ]
+    assert live.script.perseveres
+    assert not live.loudspeaker.played
+
+
+@pytest.mark.parametrize("manual", [False, True])
+async def test_a_voice_over_the_reply_stops_it_where_the_endpoint_does_not_listen(manual: bool) -> None:
+    live = Live(manual=manual)
+
+    def then(script: Script) -> None:
+        script.speaker.hear(reply(1_000))
+        script.speak()
+        assert live.loudspeaker.drops == manual
+
+    await live.run(then)
+    assert SpeechDetected(speaking=True, barge_in=True) in live.updates
+
+
+async def test_a_turn_is_kept_once_its_reply_was_heard_once_it_failed_and_at_its_end() -> None:
+    live = Live()
+
+    def then(script: Script) -> None:
+        script.speak()
+        script.speaker.hear(reply(500))
+        script.speaker.hear(EndpointEvent(ResponseDone("r", ResponseStatus.COMPLETED), 10 * MS))
+        live.session.look(499 * MS)
+        assert not live.kept
+        live.session.look(510 * MS)
+        live.session.look(530 * MS)
+        script.failure = FAILED.failure
+        live.session.look(550 * MS)
+        live.session.look(570 * MS)
+        script.end_turn(FAILED, tuple)
+
+    session = await live.run(then)
+    assert [(turn.number, turn.capture.failure, ended_ns // MS) for turn, ended_ns in live.kept] == [
+        (1, None, 500),
+        (1, FAILED.failure, 550),
+        (1, FAILED.failure, 5_000),
+    ]
+    assert (session.failure, session.first, len(session.turns)) == (FAILED.failure, FAILED, 1)
+    live.script.failure = None
+    session.look(9_000 * MS)
+    assert len(live.kept) == 3, "the session is over"
+
+
+async def test_recordings_are_played_and_their_level_is_shown() -> None:
+    live = Live()
+    microphone = Microphone(RATE, rate_hz=RATE, frame_ns=20 * MS, delay_ns=0, half_duplex=False)
+    await live.run(Script.speak, overheard_by=microphone)
+    assert live.loudspeaker.played == [(SoundSide.USER, RATE // 50)] * 3
+    assert not live.script.perseveres
