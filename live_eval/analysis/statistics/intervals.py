@@ -288,14 +288,15 @@ def estimate_quantile(
         return Estimate(None, len(array), count, reason=too_few)
     order = np.argsort(array, kind="stable")
     ascending, owners = array[order], members[order]
+    blocks = _Blocks(owners, count)
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         # Each resample holds every value as often as its script was drawn.
-        upto = np.cumsum(drawn.astype(np.int32)[:, owners], axis=1, dtype=np.int32)
+        upto = blocks.counts(drawn)
         at = share * (upto[:, -1] - 1)
-        below = np.floor(at).astype(np.int64)
-        low = ascending[_position(upto, below)]
-        high = ascending[_position(upto, np.minimum(below + 1, upto[:, -1] - 1))]
+        below = np.floor(at)
+        low = ascending[blocks.places(drawn, upto, below)]
+        high = ascending[blocks.places(drawn, upto, np.minimum(below + 1, upto[:, -1] - 1))]
         return np.asarray(low + (at - below) * (high - low), np.float64)
 
     value = float(np.quantile(array, share))
@@ -377,9 +378,37 @@ def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -
     return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 
 
-def _position(upto: NDArray[np.int32], rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each row of running counts the first column whose count exceeds the rank."""
-    return np.asarray((upto <= rank[:, None]).sum(axis=1), np.int64)
+class _Blocks:
+    """Find values by rank in resamples of ascending values: first the block, then the place in it.
+
+    Args:
+        owners: The cluster of each value, shape (n,).
+        clusters: How many clusters there are.
+    """
+
+    def __init__(self, owners: NDArray[np.int64], clusters: int) -> None:
+        self._size = math.isqrt(len(owners) - 1) + 1
+        blocks = -(-len(owners) // self._size)
+        cells = owners * blocks + np.arange(len(owners)) // self._size
+        held = np.bincount(cells, minlength=clusters * blocks).reshape(clusters, blocks)
+        self._upto = np.cumsum(held, axis=1, dtype=np.float64)
+        # No rank lies in the padding.
+        padded = np.pad(owners, (0, self._size * blocks - len(owners)), mode="edge")
+        self._owners = padded.reshape(blocks, self._size)
+
+    def counts(self, drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many values each resample has up to the end of each block, shape (resamples, blocks)."""
+        return drawn @ self._upto
+
+    def places(
+        self, drawn: NDArray[np.float64], upto: NDArray[np.float64], rank: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Return the place of the value of a rank, from 0, in each resample, shape (resamples,)."""
+        rows = np.arange(len(drawn))
+        block = (upto <= rank[:, None]).sum(axis=1)
+        before = np.where(block > 0, upto[rows, block - 1], 0)
+        within = before[:, None] + np.cumsum(drawn[rows[:, None], self._owners[block]], axis=1)
+        return np.asarray(block * self._size + (within <= rank[:, None]).sum(axis=1), np.int64)
 
 
 def _interval(
