@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of, summarise_greetings
@@ -94,30 +95,17 @@ class RunFacts:
         return facts if calibration is None else facts | {"calibration": calibration.model_dump(mode="json")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """All figures of a run as a whole.
+    """All figures of a run as a whole, each computed when it is first read.
 
     Args:
         facts: What the run is.
         turns: Its turns, in the order in which they were committed.
-        captured: How many were captured.
-        latencies: Each latency, by name.
-        scores: Each score, by name.
         failures: Failed turns, by kind.
         retried: Failed attempts that were retried, by kind.
         warnings: Warnings, by kind.
-        lag: How late the harness was.
-        uncertain: Captured turns whose end of speech is uncertain.
-        stalled: Captured turns whose playout ran dry.
-        premature: Responses cancelled because the utterance went on.
         greetings: What the endpoint said before the user's first words.
-        media: Figures of the media tracks, or None.
-        judges: The judges that judged.
-        could_not_run: Judges that could not run, with the reason.
-        groups: The turns of each task by variant and by cue.
-        tasks: The turns by task.
-        dialogues: Whether replies follow changes of the cue; None without dialogues.
         table: The scores turn by turn.
         audits: Audits of the judges, by judge.
         lost_audio: Turns whose stored audio is missing or unusable, with the reason.
@@ -125,26 +113,81 @@ class RunSummary:
 
     facts: RunFacts
     turns: tuple[TurnFacts, ...]
-    captured: int
-    latencies: Mapping[str, LatencySummary]
-    scores: Mapping[str, ScoreSummary]
     failures: Mapping[str, int]
     retried: Mapping[str, int]
     warnings: Mapping[str, int]
-    lag: Lag
-    uncertain: int
-    stalled: int
-    premature: int
     greetings: GreetingSummary
-    media: MediaSummary | None
-    judges: tuple[JudgeFacts, ...]
-    could_not_run: Mapping[str, str]
-    groups: tuple[Group, ...]
-    tasks: tuple[TaskFigures, ...]
-    dialogues: DialogueFigures | None
     table: ScoreTable
     audits: Mapping[str, AuditSummary]
     lost_audio: Mapping[str, str]
+
+    @cached_property
+    def latencies(self) -> Mapping[str, LatencySummary]:
+        """Each latency, by name."""
+        return {name: summarise_latency(name, self.turns) for name in LATENCIES}
+
+    @cached_property
+    def scores(self) -> Mapping[str, ScoreSummary]:
+        """Each score, by name."""
+        return summarise_scores(self.table, self.turns)
+
+    @cached_property
+    def lag(self) -> Lag:
+        """How late the harness was."""
+        lags = [turn.timing.lag_ns / 1e6 for turn in self._captured]
+        return Lag(
+            quantile(lags, 0.5), quantile(lags, 0.99), sum(turn.timing.flagged for turn in self._captured)
+        )
+
+    @cached_property
+    def media(self) -> MediaSummary | None:
+        """Figures of the media tracks, or None."""
+        return summarise_media(self.turns)
+
+    @cached_property
+    def judges(self) -> tuple[JudgeFacts, ...]:
+        """The judges that judged."""
+        return judges_of(self.table)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The turns of each task by variant and by cue."""
+        return group_turns(self.turns, self.table)
+
+    @cached_property
+    def tasks(self) -> tuple[TaskFigures, ...]:
+        """The turns by task."""
+        return summarise_tasks(self.table, self.turns)
+
+    @cached_property
+    def dialogues(self) -> DialogueFigures | None:
+        """Whether replies follow changes of the cue; None without dialogues."""
+        return summarise_dialogues(self.table, self.turns)
+
+    @property
+    def could_not_run(self) -> Mapping[str, str]:
+        """Judges that could not run, with the reason."""
+        return {problem.judge: problem.reason for problem in self.table.problems}
+
+    @property
+    def captured(self) -> int:
+        """How many turns were captured."""
+        return len(self._captured)
+
+    @property
+    def uncertain(self) -> int:
+        """Captured turns whose end of speech is uncertain."""
+        return sum(turn.timing.uncertain for turn in self._captured)
+
+    @property
+    def stalled(self) -> int:
+        """Captured turns whose playout ran dry."""
+        return sum(turn.timing.stalls > 0 for turn in self._captured)
+
+    @property
+    def premature(self) -> int:
+        """Responses cancelled because the same utterance continued."""
+        return sum(turn.timing.premature for turn in self._captured)
 
     @property
     def total(self) -> int:
@@ -172,6 +215,10 @@ class RunSummary:
         if self.facts.nodes:
             notes.append(self.facts.nodes)
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
+
+    @cached_property
+    def _captured(self) -> tuple[TurnFacts, ...]:
+        return tuple(turn for turn in self.turns if turn.captured)
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as ``live-eval show --json`` prints them; keys are only ever added."""
@@ -210,7 +257,7 @@ class RunSummary:
 
 
 def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> RunSummary:
-    """Compute the figures of a run, ended or not.
+    """Read the figures of a run, ended or not.
 
     With `retime`, recompute the latencies with the current definitions.
     """
@@ -229,30 +276,14 @@ def summarise(run: RunReader, scores: ScoreReader, *, retime: bool = False) -> R
 
     turns = read_facts(counted_turns())
     retried = Counter(attempt.failure.kind.value for attempt in run.failures() if attempt.retried)
-    table = read_scores(scores, judges_asked_for(run.manifest))
-    captured = [turn for turn in turns if turn.captured]
-    lags = [turn.timing.lag_ns / 1e6 for turn in captured]
     return RunSummary(
         facts=_run_facts(run, models),
         turns=tuple(turns),
-        captured=len(captured),
-        latencies={name: summarise_latency(name, turns) for name in LATENCIES},
-        scores=summarise_scores(table, turns),
         failures=dict(failures.most_common()),
         retried=dict(retried.most_common()),
         warnings=dict(warnings.most_common()),
-        lag=Lag(quantile(lags, 0.5), quantile(lags, 0.99), sum(turn.timing.flagged for turn in captured)),
-        uncertain=sum(turn.timing.uncertain for turn in captured),
-        stalled=sum(turn.timing.stalls > 0 for turn in captured),
-        premature=sum(turn.timing.premature for turn in captured),
         greetings=summarise_greetings(greetings),
-        media=summarise_media(turns),
-        judges=judges_of(table),
-        could_not_run={problem.judge: problem.reason for problem in table.problems},
-        groups=group_turns(turns, table),
-        tasks=summarise_tasks(table, turns),
-        dialogues=summarise_dialogues(table, turns),
-        table=table,
+        table=read_scores(scores, judges_asked_for(run.manifest)),
         audits=read_audits(scores),
         lost_audio=run.lost_audio(),
     )
