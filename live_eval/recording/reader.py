@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ __all__ = ["FailedAttempt", "ListedTurn", "RunReader", "TurnHead", "part_of", "t
 _STATE: TypeAdapter[Literal["running", "interrupted", "finished"]] = TypeAdapter(
     Literal["running", "interrupted", "finished"]
 )
+_BATCH = 64
 _HEAD_FIELDS = ("repeat", "attempt", "wall_ns", "failure", "warnings", "reply_text", "heard_text")
 
 
@@ -177,9 +178,18 @@ class RunReader:
         Args:
             retime: Recompute the latencies with the current definitions; reads every reply's audio.
         """
-        # One short query per turn, so that a run that is being written is not blocked.
-        for (turn_id,) in self._fetch("SELECT turn_id FROM turns ORDER BY id"):
-            yield self.turn(turn_id, retime=retime)
+        # Short queries, so that a run that is being written is not blocked.
+        turn_ids = [turn_id for (turn_id,) in self._fetch("SELECT turn_id FROM turns ORDER BY id")]
+        for at in range(0, len(turn_ids), _BATCH):
+            rows = {row["turn_id"]: row for row in self._in("turns", "turn_id", turn_ids[at : at + _BATCH])}
+            responses: dict[int, list[sqlite3.Row]] = {row["id"]: [] for row in rows.values()}
+            for response in self._in("responses", "turn", list(responses)):
+                responses[response["turn"]].append(response)
+            for turn_id in turn_ids[at : at + _BATCH]:
+                with self._decoding(turn_id):
+                    row = rows.get(turn_id) or self._row(turn_id)
+                    turn = self._decode(row, responses.get(row["id"], []), retime=retime)
+                yield turn
 
     def heads(self, *, latest: int | None = None) -> list[TurnHead]:
         """Return the turns in the order in which they were committed, without what is large.
@@ -214,7 +224,8 @@ class RunReader:
             StoreError: The run has no such turn, or it is damaged.
         """
         with self._decoding(turn_id):
-            return self._decode(self._row(turn_id), retime=retime)
+            row = self._row(turn_id)
+            return self._decode(row, self._in("responses", "turn", [row["id"]]), retime=retime)
 
     def replaced(self, turn_id: str) -> list[TurnRecord]:
         """Return the attempts at a turn that another one has replaced, oldest first.
@@ -225,10 +236,13 @@ class RunReader:
             return []  # recorded before they were kept
         with self._decoding(turn_id):
             rows = self._fetch(f"SELECT * FROM {REPLACED}turns WHERE turn_id = ? ORDER BY id", turn_id)
-            return [self._decode(row, retime=False, tables=REPLACED) for row in rows]
+            return [
+                self._decode(row, self._in(f"{REPLACED}responses", "turn", [row["id"]]), retime=False)
+                for row in rows
+            ]
 
-    def _decode(self, row: sqlite3.Row, *, retime: bool, tables: str = "") -> TurnRecord:
-        rows = self._fetch(f"SELECT * FROM {tables}responses WHERE turn = ? ORDER BY position", row["id"])
+    def _decode(self, row: sqlite3.Row, rows: Sequence[sqlite3.Row], *, retime: bool) -> TurnRecord:
+        """Return the turn in a row, with the responses in others."""
         responses = [
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]
@@ -345,6 +359,12 @@ class RunReader:
     def _fetch(self, query: str, *values: str | int) -> list[sqlite3.Row]:
         with encoding.decoding(self._file_name):
             return self._db.execute(query, values).fetchall()
+
+    def _in(self, table: str, column: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
+        """Return the rows with one of a few values in a column; responses in their order."""
+        order = "position" if table.endswith("responses") else "id"
+        places = ",".join("?" * len(values))
+        return self._fetch(f"SELECT * FROM {table} WHERE {column} IN ({places}) ORDER BY {order}", *values)
 
     def _file(self, name: str | None) -> Path | None:
         return None if name is None else self._audio / own_name(name)
