@@ -51,10 +51,11 @@ def check_is_run(folder: Path) -> None:
     Raises:
         UsageError: It holds a campaign; names the runs.
     """
-    from live_eval.campaigns.latency.campaign_file import point_runs
     from live_eval.recording.campaign_documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):
+        from live_eval.campaigns.latency.campaign_file import point_runs  # takes 0.4 s
+
         runs = " ".join(str(run) for run in point_runs(folder))
         raise UsageError(
             f"{folder} holds a latency campaign, not a run; its runs: {runs or 'none'}. For its figures: "

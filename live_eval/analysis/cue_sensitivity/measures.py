@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -153,10 +154,10 @@ def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
     table[:, 0] = 12 * np.log2(np.maximum(table[:, 0], 1.0))  # pitch in semitones, as it is heard
     spread = table.std(axis=0)
     table = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    rows = dict(zip(features, table, strict=True))
+    rows = dict(zip(features, table.tolist(), strict=True))
 
     def distance(one: int, other: int) -> float:
-        return float(np.linalg.norm(rows[one] - rows[other]))
+        return math.dist(rows[one], rows[other])
 
     title = f"distance of {', '.join(_FEATURES)}, each by its spread over the run"
     return _measure(JudgeRole.PROSODY.value, title, f"scores of {judge}", rows, distance)
