@@ -1,7 +1,8 @@
 """Text files, CSV rows, atomic writes, private folders, and files that somebody else may have made.
 
 A folder from somebody else may hold links, pipes and devices in the place of files: `open_regular` opens
-none of them, and `atomic_write` writes through none if it is given `links=False`.
+none of them, and `atomic_write` writes through none. With `links=True`, for paths that the user chose, they
+follow links.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from live_eval.errors import DataError
 
 __all__ = [
+    "atomic_text",
     "atomic_write",
     "csv_line",
     "flattened",
@@ -37,7 +39,9 @@ __all__ = [
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
+_MOST_TEXT_BYTES = 1 << 29
 _KINDS = {
+    stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
     stat.S_IFLNK: "a link",
@@ -90,11 +94,11 @@ def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def kind_of_file(mode: int) -> str:
-    """Return what a path with this `st_mode` is, in words, if it is no regular file."""
+    """Return what a path with this `st_mode` is, in words."""
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
-def open_regular(path: Path, *, links: bool = True) -> io.BufferedReader:
+def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
     """Open a regular file for reading.
 
     Opening a pipe waits until somebody writes, reading some devices never ends, and opening others does
@@ -102,7 +106,7 @@ def open_regular(path: Path, *, links: bool = True) -> io.BufferedReader:
 
     Args:
         path: The file.
-        links: Whether the path may be a symbolic link to a regular file.
+        links: Whether the user chose the path, which may then be a symbolic link to a regular file.
 
     Raises:
         OSError: It is missing, cannot be read, or is no regular file.
@@ -123,7 +127,7 @@ def _check_regular(found: os.stat_result, path: Path) -> None:
         raise OSError(errno.EINVAL, f"expected a file, found {kind_of_file(found.st_mode)}", str(path))
 
 
-def read_regular(path: Path, most_bytes: int, *, links: bool = True) -> bytes:
+def read_regular(path: Path, most_bytes: int, *, links: bool = False) -> bytes:
     """Return the content of a regular file.
 
     Args:
@@ -135,20 +139,26 @@ def read_regular(path: Path, most_bytes: int, *, links: bool = True) -> bytes:
         OSError: As `open_regular`, or it is longer than `most_bytes`.
     """
     with open_regular(path, links=links) as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
-    return content
+        if os.fstat(file.fileno()).st_size <= most_bytes:
+            content = file.read(most_bytes + 1)  # it may grow meanwhile
+            if len(content) <= most_bytes:
+                return content
+    raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, links: bool = False) -> str:
     """Read a UTF-8 file, without its byte order mark.
+
+    Args:
+        path: The file.
+        links: Whether the user chose the path, which may then be anything; else as for `read_regular`.
 
     Raises:
         DataError: It cannot be read or is not UTF-8; the message names the byte.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        data = path.read_bytes() if links else read_regular(path, _MOST_TEXT_BYTES)
+        return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8, but byte {error.start} is not: {error.reason}") from None
     except OSError as error:
@@ -163,7 +173,7 @@ def read_rows(
     Apostrophes that `csv_line` added are removed. The line number is that of the row's last line.
 
     Args:
-        path: The file, in UTF-8.
+        path: The file, in UTF-8, which the user chose.
         needed: Required columns; ``a or b`` requires one of the two.
         optional: Optional columns. Any other column is ignored.
 
@@ -171,7 +181,7 @@ def read_rows(
         DataError: The file cannot be read or is not CSV, a column is missing or appears twice, or a row has
             more or fewer cells than the heading; the message names the line.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    reader = csv.reader(io.StringIO(read_text(path, links=True), newline=""), strict=True)
     try:
         heading = [name.strip() for name in next(reader, [])]
         _check_heading(f"{path}:1", heading, needed, optional)
@@ -192,7 +202,7 @@ def read_rows(
 
 
 @contextmanager
-def atomic_write(path: Path, *, links: bool = True) -> Iterator[Path]:
+def atomic_write(path: Path, *, links: bool = False) -> Iterator[Path]:
     """Write atomically: yield a temporary file that replaces `path` on success, and is removed on failure.
 
     A new file is a `private_file`; one that exists keeps its mode.
@@ -200,8 +210,8 @@ def atomic_write(path: Path, *, links: bool = True) -> Iterator[Path]:
     Args:
         path: The file.
         links: Whether the user chose the path. Symlinks, devices and pipes are then written through and
-            never replaced: ``/dev/stdout`` is a symlink, and may point to a file. Otherwise the path lies in
-            a folder that somebody else may have filled, and the new file replaces whatever is there.
+            never replaced: ``/dev/stdout`` is a symlink, and may point to a file. Otherwise the new file
+            replaces them: somebody else may have filled the folder.
 
     Raises:
         OSError: The temporary file cannot be made, or cannot replace `path`.
@@ -222,6 +232,13 @@ def atomic_write(path: Path, *, links: bool = True) -> Iterator[Path]:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+@contextmanager
+def atomic_text(path: Path, *, links: bool = False) -> Iterator[TextIO]:
+    """Write UTF-8 text atomically, without translating line ends; see `atomic_write`."""
+    with atomic_write(path, links=links) as part, part.open("w", encoding="utf-8", newline="") as file:
+        yield file
 
 
 def private_file(path: Path) -> Path:

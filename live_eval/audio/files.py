@@ -153,11 +153,11 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
     """
     chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
-        with _Stream(path) as file:
+        with open_regular(path, links=True) as raw, _Stream(raw.fileno(), closefd=False) as file:
             yield file
         return
     size = min(chunk.present, _STREAM_SIZE - 1).to_bytes(4, "little")
-    with open_regular(path) as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
+    with open_regular(path, links=True) as raw, _Content(raw.fileno(), 0, access=mmap.ACCESS_COPY) as content:
         content[chunk.at - 4 : chunk.at] = size  # in memory alone
         with _Stream(content) as file:
             yield file
@@ -213,7 +213,7 @@ class _DataChunk:
 def _data_chunk(path: Path) -> _DataChunk | None:
     """Find the data chunk of a RIFF file; None for other files."""
     size = path.stat().st_size
-    with open_regular(path) as file:
+    with open_regular(path, links=True) as file:
         header = file.read(12)
         if header[:4] != b"RIFF" or header[8:] != b"WAVE":
             return None
@@ -246,7 +246,7 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     """Write int16 PCM as FLAC, without loss.
 
     Args:
-        path: The file, written by `atomic_write` without following links.
+        path: The file, written by `atomic_write`.
         pcm: int16, shape (samples,) or (samples, channels).
         rate_hz: Samples per second.
 
@@ -256,5 +256,5 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     encoded = io.BytesIO()  # libsndfile reports every write error as a mere "system error"
     # The lowest level takes two thirds of the default's time, and less than 1 % more space for speech.
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
-    with atomic_write(path, links=False) as part:
+    with atomic_write(path) as part:
         part.write_bytes(encoded.getbuffer())

@@ -53,7 +53,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import RtpPacket
 from live_eval.dialect import EndpointSettings, Event, Message
 from live_eval.errors import DataError
-from live_eval.files import atomic_write, read_text
+from live_eval.files import atomic_text, read_text
 from live_eval.redaction import Concealer
 from live_eval.types import Modality, Secret, TurnMode
 
@@ -207,13 +207,13 @@ class Cassette:
         return EndpointSettings(base_url=base_url, key=key, **values)
 
 
-def read_cassette(path: Path) -> Cassette:
-    """Read a cassette.
+def read_cassette(path: Path, *, links: bool = True) -> Cassette:
+    """Read a cassette; with `links=False`, one in a folder from somebody else.
 
     Raises:
         DataError: The file is not a cassette; the message names the line and what was expected.
     """
-    lines = read_text(path).split("\n")  # not splitlines: JSON may contain the other line ends
+    lines = read_text(path, links=links).split("\n")  # not splitlines: JSON may contain the other line ends
     objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not objects or objects[0].get("cassette") != _VERSION:
         raise DataError(f'{path}, line 1: expected the header of a cassette, {{"cassette": {_VERSION}}}')
@@ -239,7 +239,7 @@ def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns
     conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)
-    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+    with atomic_text(path) as file:
         file.write(conceal.text(_json(header)) + "\n")
         for step in _whole(cassette.steps, conceal):
             line = _line(step, conceal)

@@ -14,7 +14,7 @@ import click
 
 from live_eval.cli._screen import raw
 from live_eval.errors import UsageError
-from live_eval.files import atomic_write
+from live_eval.files import atomic_text
 
 __all__ = [
     "RECORDINGS",
@@ -175,7 +175,7 @@ def open_output(output: Path) -> Iterator[IO[str]]:
         yield sys.stdout if sys.stdout.isatty() else raw(sys.stdout)
         return
     try:
-        with atomic_write(output) as place, place.open("w", encoding="utf-8", newline="") as file:
+        with atomic_text(output, links=True) as file:
             yield file
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None

@@ -103,7 +103,7 @@ def command(
         _exit(arena)
     names = "-".join(Path(name).name for name in arena.runs)
     out = output or _FOLDER / f"arena-{names}.jsonl"
-    write_verdicts(arena, out)
+    write_verdicts(arena, out, links=output is not None)
     shown = {**arena.as_json(), "out": str(out)}
     if as_json:
         _options.print_json(shown)

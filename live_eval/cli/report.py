@@ -57,10 +57,13 @@ def command(
     for run in runs:
         _options.check_is_run(run)
     wanted = _options.format_to_write(_FORMS, form, output)
+    chosen = output is not None
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT
     file = None if output == _options.STDOUT else output
-    text = write_report(runs, file, form=cast("ReportFormat", wanted), audio_mb=audio_mb, retime=retime)
+    text = write_report(
+        runs, file, form=cast("ReportFormat", wanted), audio_mb=audio_mb, retime=retime, links=chosen
+    )
     if text is None:
         click.echo(f"report: {output}", err=True)
         return
@@ -116,8 +119,6 @@ def _page_of(runs: Sequence[Path]) -> Path:
     """Return the default path of the page: in a single run's folder, or next to the first of several."""
     first, *others = (run.resolve() for run in runs)
     if not others:
-        from live_eval.report.pages import own_page
-
-        return own_page(runs[0], "report.html")
+        return runs[0] / "report.html"
     more = f"-and-{len(others) - 1}-more" if len(others) > 1 else ""
     return first.with_name(f"report-{first.name}-{others[0].name}{more}.html")

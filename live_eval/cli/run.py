@@ -99,9 +99,7 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
         print_summary(run)
     click.echo(f"run: {out}")
     if config.output.report:
-        from live_eval.report.pages import own_page
-
-        page = own_page(out, "report.html")
+        page = out / "report.html"
         live_eval.report.write_report([out], page)
         click.echo(f"report to open: {page}")
     sys.exit(FAILED if outcome.failed else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -17,6 +18,7 @@ from typing import Any
 from live_eval.cluster.nodes import Node, living_nodes
 from live_eval.cluster.prompt_exit import prompt_exit
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.files import open_regular
 from live_eval.redaction import SECRETS
 from live_eval.run.stop_signals import STOP_SIGNALS
 
@@ -147,7 +149,7 @@ def _address_for_ray(address: str) -> str:
     if named := os.environ.get("RAY_ADDRESS"):
         return named
     try:
-        remembered = _current_cluster_file().read_text().strip()
+        remembered = _remembered()
         host, _, port = remembered.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
     except (OSError, ValueError):
@@ -155,8 +157,18 @@ def _address_for_ray(address: str) -> str:
     return remembered
 
 
-def _current_cluster_file() -> Path:
-    return Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/ray_current_cluster")
+def _remembered() -> str:
+    """Return the address that Ray keeps of a cluster of this user or of root: anybody may write to /tmp.
+
+    Raises:
+        OSError: There is none, or somebody else wrote the file.
+        ValueError: It is no text.
+    """
+    path = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/ray_current_cluster")
+    with open_regular(path) as file:
+        if os.name == "posix" and os.fstat(file.fileno()).st_uid not in (0, os.geteuid()):
+            raise OSError(errno.EPERM, "somebody else wrote it", str(path))
+        return file.read(_MOST_CHARACTERS).decode().strip()
 
 
 def _has_token() -> bool:

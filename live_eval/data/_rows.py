@@ -266,7 +266,7 @@ def read_entries(path: Path) -> list[Any]:
     Raises:
         DataError: It cannot be read, is not a list, or is empty.
     """
-    content = parse_json(read_text(path), str(path))
+    content = parse_json(read_text(path, links=True), str(path))
     if not isinstance(content, list):
         is_a = f"an object with {', '.join(field_names(content))}" if isinstance(content, dict) else content
         raise DataError(f"{path}: expected a list of entries, but it is {is_a!s:.200}")

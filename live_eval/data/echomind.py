@@ -267,7 +267,7 @@ class _Annotations:
         self._used: set[str] = set()
         if not self._path.is_file():
             return
-        content = parse_json(read_text(self._path), str(self._path))
+        content = parse_json(read_text(self._path, links=True), str(self._path))
         if not isinstance(content, dict):
             raise DataError(f"{self._path}: expected an object that maps recordings to their boundaries")
         self._boundaries = {relative_name(name): marks for name, marks in content.items()}

@@ -185,13 +185,13 @@ def _text_beside(recording: Path) -> tuple[str | None, str | None]:
     if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
         return None, None
     try:
-        return read_text(path).strip() or None, None
+        return read_text(path, links=True).strip() or None, None
     except DataError as error:
         return None, str(error)
 
 
 def _json_lines(path: Path) -> Iterator[_Line]:
-    for number, text in enumerate(read_text(path).split("\n"), 1):
+    for number, text in enumerate(read_text(path, links=True).split("\n"), 1):
         if not text.strip():
             continue
         where = f"{path.name}, line {number}"
@@ -225,7 +225,7 @@ def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _csv_lines(path: Path) -> Iterator[_Line]:
-    text = read_text(path)
+    text = read_text(path, links=True)
     header = next((line for line in text.split("\n") if line.strip()), "")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=header.count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)

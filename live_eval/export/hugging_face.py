@@ -18,8 +18,8 @@ from live_eval.errors import UsageError
 from live_eval.export.arrow import needed, record_batches, turn_schema
 from live_eval.export.columns import TurnColumn
 from live_eval.export.table import TurnTable
-from live_eval.files import private_file, private_folder
-from live_eval.recording import is_own_file, part_of, text_of
+from live_eval.files import atomic_text, private_file, private_folder
+from live_eval.recording import own_bytes, part_of, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,8 @@ def write_dataset(table: TurnTable, folder: Path) -> int:
     schema = _schema(table)
     with _atomic_folder(folder) as part:
         turns = _write_shards(table, schema, private_folder(part / "data"))
-        private_file(part / "README.md").write_text(_card(table, turns), "utf-8")
+        with atomic_text(part / "README.md") as file:
+            file.write(_card(table, turns))
     return turns
 
 
@@ -144,9 +145,8 @@ def _with_audio(table: TurnTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]
 
 def _sound(run: Path, path: str | None) -> dict[str, Any] | None:
     """Return an audio file as datasets stores it; None if there is none, or it was lost."""
-    if path is None or not is_own_file(run, run / path):
-        return None
-    return {"bytes": (run / path).read_bytes(), "path": Path(path).name}
+    content = None if path is None else own_bytes(run, run / path)
+    return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 
 
 def _card(table: TurnTable, turns: int) -> str:

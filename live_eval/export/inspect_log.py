@@ -61,7 +61,7 @@ def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime
     log = needed("inspect_ai.log", "inspect")
     summary = summarise(run, scores, retime=retime)
     samples = _samples(TurnTable(run, scores, retime=retime), _model(summary))
-    with atomic_write(path) as part:
+    with atomic_write(path, links=True) as part:
         log.write_eval_log(_log(run, summary, samples), part, format=path.suffix.removeprefix("."))
     return len(samples)
 

@@ -23,7 +23,7 @@ def write_parquet(table: TurnTable, path: Path) -> int:
     """
     parquet = needed("pyarrow.parquet")
     count = 0
-    with atomic_write(path) as part, parquet.ParquetWriter(part, turn_schema(table)) as writer:
+    with atomic_write(path, links=True) as part, parquet.ParquetWriter(part, turn_schema(table)) as writer:
         for batch in record_batches(table):
             writer.write_batch(batch)
             count += batch.num_rows

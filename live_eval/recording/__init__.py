@@ -10,7 +10,7 @@ A run is a folder::
 """
 
 from live_eval.recording._encoding import cassette_name, decoding, file_stem
-from live_eval.recording._files import is_own_file, own_file, own_folder, read_sound
+from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
 from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, TurnHead, part_of, text_of
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
@@ -20,6 +20,7 @@ from live_eval.recording.schema import (
     SCORES_FILE,
     SCORES_SCHEMA_VERSION,
     WIRE_FOLDER,
+    sync_folder,
 )
 from live_eval.recording.scores import (
     JudgeProblem,
@@ -55,9 +56,11 @@ __all__ = [
     "file_stem",
     "is_being_written",
     "is_own_file",
+    "own_bytes",
     "own_file",
     "own_folder",
     "part_of",
     "read_sound",
+    "sync_folder",
     "text_of",
 ]

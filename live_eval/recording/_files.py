@@ -17,12 +17,14 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.errors import StoreError
-from live_eval.files import kind_of_file
+from live_eval.files import kind_of_file, open_regular, read_regular
 
-__all__ = ["is_own_file", "lost_audio", "own_file", "own_folder", "own_name", "read_sound"]
+__all__ = ["is_own_file", "lost_audio", "own_bytes", "own_file", "own_folder", "own_name", "read_sound"]
 
 _MOST_SAMPLES = 1 << 28
 """The most in a turn's audio, over all channels: 1.5 hours of both sides. FLAC packs silence very small."""
+_MOST_AUDIO_BYTES = 2 * _MOST_SAMPLES
+"""FLAC of noise is as long as its 16-bit samples."""
 
 
 def own_file(folder: Path, path: Path) -> Path:
@@ -60,8 +62,9 @@ def own_folder(folder: Path, path: Path) -> Path:
     Raises:
         StoreError: It is missing, points out of the run's folder, or is not a folder.
     """
-    if not stat.S_ISDIR(_own(folder, path).st_mode):
-        raise StoreError(f"{path}: expected a folder, found a file")
+    mode = _own(folder, path).st_mode
+    if not stat.S_ISDIR(mode):
+        raise StoreError(f"{path}: expected a folder, found {kind_of_file(mode)}")
     return path
 
 
@@ -78,7 +81,7 @@ def own_name(name: str) -> str:
 
 
 def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[Any], int]:
-    """Read the audio of a turn.
+    """Decode the audio of a turn.
 
     Args:
         path: The file, as `own_file` returned it.
@@ -91,12 +94,20 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
         StoreError: It is not audio, or longer than a turn can be.
     """
     try:
-        with soundfile.SoundFile(path) as file:
+        with open_regular(path) as raw, soundfile.SoundFile(raw.fileno(), closefd=False) as file:
             if file.frames * file.channels > _MOST_SAMPLES:
                 raise ValueError(f"it states {file.frames} samples, which is more than a turn has")
             return file.read(dtype=dtype), int(file.samplerate)
     except (soundfile.LibsndfileError, OSError, RuntimeError, ValueError) as error:
         raise StoreError(f"{path}: expected the audio of a turn: {error}") from None
+
+
+def own_bytes(folder: Path, path: Path) -> bytes | None:
+    """Return the content of an audio file in a run's folder; None if it is lost, or longer than a turn's."""
+    try:
+        return read_regular(own_file(folder, path), _MOST_AUDIO_BYTES)
+    except (OSError, StoreError):
+        return None
 
 
 def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict[str, str]:

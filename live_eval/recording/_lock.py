@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from live_eval.errors import StoreError, StoreLockedError
+from live_eval.files import kind_of_file, open_regular, private_opener
 
 __all__ = ["WriterLock", "is_held"]
 
@@ -37,10 +38,9 @@ class WriterLock:
         except OSError as error:
             _check_kind(path)
             raise StoreError(f"{path.parent}: cannot be written: {error.strerror}") from None
-        with contextlib.suppress(OSError):  # where locks are mandatory, nobody can read who holds it
-            fd = os.open(path, os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
-            with os.fdopen(fd, "w") as file:
-                file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        # Where locks are mandatory, nobody can read who holds it.
+        with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
 
     def release(self) -> None:
         """Release the lock; do nothing if it has been released."""
@@ -87,9 +87,8 @@ def is_held(path: Path) -> bool:
 
 def _holder_of(path: Path) -> str:
     """Return what a lock file says about who holds it; empty if nothing."""
-    with contextlib.suppress(OSError, StoreError):
-        _check_kind(path)
-        return path.read_bytes()[:200].decode(errors="replace").strip()
+    with contextlib.suppress(OSError), open_regular(path) as file:
+        return file.read(200).decode(errors="replace").strip()
     return ""
 
 
@@ -99,7 +98,5 @@ def _check_kind(path: Path) -> None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
-    if stat.S_ISLNK(mode):
-        raise StoreError(f"{path}: expected a file, found a symbolic link; remove it")
     if not stat.S_ISREG(mode):
-        raise StoreError(f"{path}: expected a file, found another thing; remove it")
+        raise StoreError(f"{path}: expected a file, found {kind_of_file(mode)}; remove it")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import StoreError
-from live_eval.files import atomic_write, read_regular
+from live_eval.files import atomic_text, read_regular
 from live_eval.recording._files import is_own_file, own_name
 from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS
@@ -46,7 +46,7 @@ class CampaignDocument:
         """
         path = folder / self.file_name
         try:
-            text = read_regular(path, _MOST_BYTES, links=False).decode()
+            text = read_regular(path, _MOST_BYTES).decode()
             facts = json.loads(text, parse_constant=_finite, parse_float=_finite)
         except OSError as error:
             raise StoreError(f"{folder}: expected a {self.what}, but {path.name}: {error.strerror}") from None
@@ -66,8 +66,8 @@ class CampaignDocument:
         path = folder / self.file_name
         document = {"schema": self.schema, **facts}
         try:
-            with atomic_write(path, links=False) as part:
-                part.write_text(json.dumps(SECRETS.values(document), indent=2) + "\n", "utf-8")
+            with atomic_text(path) as file:
+                file.write(json.dumps(SECRETS.values(document), indent=2) + "\n")
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from None
 

@@ -12,13 +12,14 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from live_eval.errors import DataError
-from live_eval.files import atomic_write
+from live_eval.files import atomic_text, read_regular
 
 __all__ = ["MachineRecords"]
 
 T = TypeVar("T", bound=BaseModel)
 
 _LOCK_S = 10.0
+_MOST_BYTES = 1 << 24
 
 
 class MachineRecords(Generic[T]):
@@ -38,7 +39,7 @@ class MachineRecords(Generic[T]):
     def read(self) -> list[T]:
         """Return what is kept; nothing of a file that cannot be read, which the next record replaces."""
         try:
-            return self._records.validate_json(self._path().read_bytes())
+            return self._records.validate_json(read_regular(self._path(), _MOST_BYTES, links=True))
         except (OSError, ValidationError):
             return []
 
@@ -51,10 +52,11 @@ class MachineRecords(Generic[T]):
         path = self._path()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S), atomic_write(path) as part:
+            lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=_LOCK_S)
+            with lock, atomic_text(path, links=True) as file:
                 others = [each for each in self.read() if key(each) != key(record)]
                 kept = self._records.dump_python([*others, record], mode="json")
-                part.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
+                file.write(json.dumps(kept, indent=2) + "\n")
         except (OSError, Timeout) as error:
             raise DataError(f"{path}: cannot be written: {error}") from None
         return path

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import SchemaVersionError, StoreError
-from live_eval.files import open_regular, private_opener
+from live_eval.files import open_regular, private_file, private_opener
 from live_eval.recording._encoding import in_one_line, in_the_way, without_secrets
 from live_eval.recording._files import own_file
 from live_eval.redaction import SECRETS
@@ -293,7 +293,7 @@ def create_database(
         StoreError: It cannot be written.
     """
     with contextlib.suppress(OSError):  # if the folder is not ours alone, the file still is
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        private_file(path)
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):
         for statement in tables:

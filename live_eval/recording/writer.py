@@ -19,7 +19,7 @@ from live_eval.audio import write_flac
 from live_eval.audio.peaks import peaks
 from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
-from live_eval.files import private_folder
+from live_eval.files import private_folder, private_opener
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
@@ -331,7 +331,8 @@ class RunWriter:
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        with path.open("rb+") as file:  # after a loss of power there must be no row without its file
+        # After a loss of power there must be no row without its file.
+        with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 
     def _insert(self, record: TurnRecord, files: _Files, generation: int) -> None:

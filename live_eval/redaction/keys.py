@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from live_eval.errors import UsageError
+from live_eval.files import open_regular
 from live_eval.redaction.redactor import SECRETS, host_of
 from live_eval.types import Secret
 
@@ -108,12 +109,9 @@ def recipient_in_words(source: str, url: str) -> str:
 
 def _from_file(path: Path) -> str:
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"{path}: expected a file with a key")
-            if os.name == "posix" and status.st_mode & 0o077:
-                mode = stat.S_IMODE(status.st_mode)
+        with open_regular(path, links=True) as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & 0o077:
                 raise UsageError(f"{path}: others can read this key (mode {mode:o}): run chmod 600 {path}")
             data = file.read(_MOST_BYTES)
     except OSError as error:
@@ -125,11 +123,6 @@ def _from_file(path: Path) -> str:
     if len(lines) != 1:
         raise UsageError(f"{path}: expected one line with a key, and nothing else")
     return lines[0]
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a named pipe, too, is opened at once, although nobody writes to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _from_keyring(service: str, name: str) -> str:

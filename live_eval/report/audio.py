@@ -7,11 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import soundfile
 
 from live_eval.errors import StoreError
+from live_eval.files import read_regular
 from live_eval.recording import read_sound
 
 __all__ = ["Clip", "clips"]
@@ -55,7 +57,8 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
             if room <= budget_bytes / 1000:
                 return  # do not encode what will not fit
             some = there[start : start + _AT_A_TIME]
-            made = pool.map(Path.read_bytes if whole else _vorbis, [file for _, file in some])
+            read = partial(read_regular, most_bytes=budget_bytes) if whole else _vorbis
+            made = pool.map(read, [file for _, file in some])
             for (key, _), data in zip(some, made, strict=True):
                 text = base64.b64encode(data).decode()
                 if len(text) > room:

@@ -14,7 +14,7 @@ from live_eval.analysis.summary import TurnFacts, summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
 from live_eval.errors import UsageError
-from live_eval.files import atomic_write, flattened
+from live_eval.files import atomic_text, flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.audio import clips
 from live_eval.report.charts import CurveChart, curve_chart, level_charts, waterfall
@@ -96,6 +96,7 @@ def write_report(
     form: ReportFormat = "html",
     audio_mb: float = AUDIO_MB,
     retime: bool = False,
+    links: bool = False,
 ) -> str | None:
     """Write a report of one run, or of several side by side.
 
@@ -105,6 +106,7 @@ def write_report(
         form: ``html`` (one page that opens offline), ``md``, ``csv`` or ``json``.
         audio_mb: Limit for the sound in the page, in megabytes; 0 for none.
         retime: Recompute the latencies with the current definitions.
+        links: Whether the user chose `output`; see `atomic_write`.
 
     Returns:
         The report if `output` is None.
@@ -129,7 +131,7 @@ def write_report(
         if output is None:
             return "".join(pieces)
         try:
-            with atomic_write(output) as place, place.open("w", encoding="utf-8", newline="") as file:
+            with atomic_text(output, links=links) as file:
                 file.writelines(pieces)
         except OSError as error:
             raise UsageError(f"{output}: cannot be written: {error.strerror}") from None

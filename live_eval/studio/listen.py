@@ -228,10 +228,7 @@ class ListeningApi:
         """Return the tests next to all runs, by id; the last one first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
         paths = [
-            path
-            for place in places
-            for path in (place / FOLDER).glob("*.jsonl")
-            if is_own_file(place / FOLDER, path)
+            path for place in places for path in (place / FOLDER).glob("*.jsonl") if is_own_file(place, path)
         ]
         paths.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
         return {_id_of(path): VoteFile(path) for path in paths}

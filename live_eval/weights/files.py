@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.errors import JudgeError, UsageError
+from live_eval.files import atomic_text, open_regular, read_regular
 
 __all__ = [
     "FOLDER_VARIABLE",
@@ -44,6 +45,7 @@ __all__ = [
 HUB = "https://huggingface.co"
 FOLDER_VARIABLE = "LIVE_EVAL_WEIGHTS"
 RECORD_FILE = "weights.json"
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,17 +244,14 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
     """
     record = _record_file(spec)
     files = {}
-    for file in spec.files:
-        path = paths[file.name]
+    for each in spec.files:
+        path = paths[each.name]
         kept = path.relative_to(record.parent) if path.is_relative_to(record.parent) else path
-        files[file.name] = {"path": kept.as_posix(), "sha256": _checked(path, file.sha256, spec)}
+        files[each.name] = {"path": kept.as_posix(), "sha256": _checked(path, each.sha256, spec)}
     try:
         record.parent.mkdir(parents=True, exist_ok=True)
-        part = record.with_suffix(".part")
-        part.write_text(
-            json.dumps({"files": files, "licence": spec.licence, "source": spec.source}, indent=2), "utf-8"
-        )
-        part.replace(record)
+        with atomic_text(record) as file:
+            json.dump({"files": files, "licence": spec.licence, "source": spec.source}, file, indent=2)
     except OSError as error:
         raise UsageError(f"{record}: cannot be written: {error.strerror or error}") from error
 
@@ -306,7 +305,7 @@ def file_sha256(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _sha256(path: Path, size: int, mtime_ns: int) -> str:
-    with path.open("rb") as file:
+    with open_regular(path, links=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -336,7 +335,7 @@ def _read_record(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
     if not record.is_file():
         return None
     try:
-        files: Any = json.loads(record.read_text("utf-8"))["files"]
+        files: Any = json.loads(read_regular(record, _MOST_BYTES))["files"]
         return {name: (record.parent / kept["path"], str(kept["sha256"])) for name, kept in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise JudgeError(f"{record}: expected a record of the weights {spec.name}, {_again(spec)}") from error

@@ -230,3 +230,18 @@ async def test_a_link_is_no_listening_test(tmp_path: Path) -> None:
     await asyncio.to_thread(write)
     async with listening(tmp_path / "runs") as browser:
         assert (await browser.get("/api/listen"))["tests"] == []
+
+
+async def test_a_folder_of_tests_that_is_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
+    def write() -> None:
+        write_listened_run(tmp_path / "runs" / "amber", hz=220)
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "diary.jsonl").write_text("dear diary\n", "utf-8")
+        (tmp_path / "runs" / "listening").symlink_to(tmp_path / "mine")
+
+    await asyncio.to_thread(write)
+    async with listening(tmp_path / "runs") as browser:
+        assert (await browser.get("/api/listen"))["tests"] == []
+        new = {"kind": "rating", "runs": await browser.runs(), "scales": ["rubric.c4"]}
+        assert "leads out" in (await browser.post("/api/listen", new))["error"]["message"]
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["diary.jsonl"]

@@ -51,11 +51,11 @@ def test_symlinks_and_pipes_are_written_through(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for there in (False, True):
         assert (tmp_path / "page").exists() is there
-        with atomic_write(link) as place:
+        with atomic_write(link, links=True) as place:
             place.write_text("whole")
         assert link.is_symlink()
     assert (tmp_path / "page").read_text() == "whole"
-    with atomic_write(pipe) as place:
+    with atomic_write(pipe, links=True) as place:
         assert place == pipe
     assert pipe.is_fifo()
 

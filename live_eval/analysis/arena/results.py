@@ -18,7 +18,7 @@ from live_eval.analysis.audit.figures import BothOrders, OrderEffect, order_effe
 from live_eval.analysis.comparison import ComparedRun, check_same_data
 from live_eval.analysis.statistics import Estimate, estimate_mean, estimate_share
 from live_eval.errors import JudgeError, StoreError, UsageError
-from live_eval.files import atomic_write
+from live_eval.files import atomic_text
 from live_eval.scoring.judge_runner import JudgeOptions
 
 __all__ = [
@@ -231,15 +231,15 @@ def verdict_lines(arena: ArenaResult) -> Iterator[str]:
         yield orjson.dumps(row).decode() + "\n"
 
 
-def write_verdicts(arena: ArenaResult, path: Path) -> None:
-    """Write every verdict as a line of JSON, as `verdict_lines` yields them; replace the file.
+def write_verdicts(arena: ArenaResult, path: Path, *, links: bool = False) -> None:
+    """Write every verdict as a line of JSON, as `verdict_lines` yields them; `atomic_write` takes `links`.
 
     Raises:
         StoreError: It cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as place, place.open("w", encoding="utf-8", newline="") as file:
+        with atomic_text(path, links=links) as file:
             file.writelines(verdict_lines(arena))
     except OSError as error:
         raise StoreError(f"{path}: cannot be written: {error}") from error

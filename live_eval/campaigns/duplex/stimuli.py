@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, float_to_int16, resample, write_flac
 from live_eval.errors import UsageError
-from live_eval.files import atomic_write, private_folder
+from live_eval.files import atomic_text, atomic_write, private_folder
 from live_eval.impair.noises import pink_noise
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
 from live_eval.timing import audible_stretches
@@ -301,8 +301,8 @@ def write_stimuli(trials: Iterable[StimulusTrial], folder: Path) -> Path:
             turns.append({**written[line.pieces], **_columns(line)})
         rows.append({"id": trial.trial_id, "topic": trial.topic, "turns": turns})
     path = folder / _MANIFEST
-    with atomic_write(path, links=False) as part:
-        part.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with atomic_text(path) as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
     return path
 
 
@@ -319,7 +319,8 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
     """Copy a recording as it is, and return its columns; a missing one fails when it is played."""
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
-        shutil.copyfile(recorded.path, folder / name)
+        with atomic_write(folder / name) as part:
+            shutil.copyfile(recorded.path, part)
     found = recorded.boundaries
     if found is None and recorded.parts:
         return {

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from live_eval.audio import float_to_int16, read_audio, resample, write_flac
 from live_eval.data import SAMPLE_DIALOGUES, load, locate
 from live_eval.errors import TurnError, UsageError
-from live_eval.files import atomic_write, private_folder
+from live_eval.files import atomic_text, private_folder
 from live_eval.speech.boundaries import BoundaryCache, case_boundaries
 from live_eval.timing import audible_end
 from live_eval.types import Case
@@ -132,6 +132,6 @@ def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]
 
 def _write_manifest(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     path = folder / _MANIFEST
-    with atomic_write(path, links=False) as part:
-        part.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with atomic_text(path) as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
     return path

@@ -34,7 +34,7 @@ class ReplyWords:
         self._recogniser = recogniser
         self._kept: dict[str, tuple[Word, ...]] = {}
         with contextlib.suppress(OSError, ValidationError):
-            self._kept = _KEPT.validate_json(read_regular(self._path, _MOST_BYTES, links=False))
+            self._kept = _KEPT.validate_json(read_regular(self._path, _MOST_BYTES))
         self._new = False
 
     def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
@@ -53,6 +53,6 @@ class ReplyWords:
     def keep(self) -> None:
         """Write what is new."""
         if self._new:
-            with contextlib.suppress(OSError), atomic_write(self._path, links=False) as part:
+            with contextlib.suppress(OSError), atomic_write(self._path) as part:
                 part.write_bytes(_KEPT.dump_json(self._kept))
             self._new = False

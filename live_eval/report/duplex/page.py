@@ -29,7 +29,7 @@ from live_eval.report.duplex.sounds import write_sounds
 from live_eval.report.duplex.tables import metric_rows, pair_table, tiles
 from live_eval.report.duplex.trials import RUN_PAGE, TrialRow, TrialView, trial_row
 from live_eval.report.duplex.words import DUPLEX_DEFINITIONS, spelt
-from live_eval.report.pages import inline_script, own_page, page_template, write_page
+from live_eval.report.pages import inline_script, page_template, write_page
 from live_eval.report.tables import Table, number
 from live_eval.report.words import LAG_BOUND_MS
 from live_eval.text.wording import counted, natural_order
@@ -137,7 +137,7 @@ def _link(here: Path, folder: Path) -> str:
 
 def _write_reports(sources: Sequence[_Source]) -> None:
     for source in sources:
-        write_report([source.path], own_page(source.path, RUN_PAGE), audio_mb=0)
+        write_report([source.path], source.path / RUN_PAGE, audio_mb=0)
 
 
 def _write(

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_write, private_folder
-from live_eval.report.pages import own_page
 
 __all__ = ["SOUNDS", "write_sounds"]
 
@@ -48,7 +47,7 @@ def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int)
         file = f"{stem}.{side}.flac"
         try:
             private_folder(sounds)
-            with atomic_write(own_page(sounds, file)) as place:
+            with atomic_write(sounds / file) as place:
                 soundfile.write(place, pcm, rate_hz, format="FLAC", subtype="PCM_16")
         except (OSError, soundfile.LibsndfileError) as error:
             raise UsageError(f"{sounds / file}: cannot be written: {error}") from None

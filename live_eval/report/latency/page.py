@@ -18,7 +18,7 @@ from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
 from live_eval.report.latency.curves import TailChart, TurnChart, tail_chart, turn_chart
 from live_eval.report.latency.points import RUN_PAGE, PointView
 from live_eval.report.latency.words import CAMPAIGN_DEFINITIONS
-from live_eval.report.pages import own_page, page_template, write_page
+from live_eval.report.pages import page_template, write_page
 from live_eval.report.tables import number
 from live_eval.report.words import LAG_NOTE
 from live_eval.text.wording import stamped_by
@@ -50,12 +50,11 @@ def write_campaign_page(campaign: CampaignRecord, summary: Mapping[str, Any]) ->
         The page of the campaign.
 
     Raises:
-        StoreError: A link is in the place of a page.
         UsageError: A page cannot be written.
     """
     for point in campaign.points:
         if not point.error:
-            write_report([point.path], own_page(point.path, RUN_PAGE), audio_mb=_AUDIO_MB)
+            write_report([point.path], point.path / RUN_PAGE, audio_mb=_AUDIO_MB)
     return write_page(campaign.folder, CAMPAIGN_PAGE, campaign_page(campaign, summary))
 
 

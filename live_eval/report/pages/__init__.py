@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +13,13 @@ import orjson
 from markupsafe import Markup
 
 from live_eval.errors import UsageError
-from live_eval.files import atomic_write
-from live_eval.recording import own_file
+from live_eval.files import atomic_text
 from live_eval.text.wording import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["InlineScript", "inline_script", "own_page", "page_template", "script_json", "write_page"]
+__all__ = ["InlineScript", "inline_script", "page_template", "script_json", "write_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +86,12 @@ def write_page(folder: Path, name: str, pieces: Iterable[str]) -> Path:
         Its path.
 
     Raises:
-        StoreError: As `own_page`.
         UsageError: It cannot be written.
     """
-    page = own_page(folder, name)
+    page = folder / name
     try:
-        with atomic_write(page) as place, place.open("w", encoding="utf-8", newline="") as file:
+        with atomic_text(page) as file:
             file.writelines(pieces)
     except OSError as error:
         raise UsageError(f"{page}: cannot be written: {error.strerror}") from None
     return page
-
-
-def own_page(folder: Path, name: str) -> Path:
-    """Return the path of a page in a folder.
-
-    Raises:
-        StoreError: In its place is a pipe, a device, or a link that leads out of the folder.
-    """
-    page = folder / name
-    return own_file(folder, page) if os.path.lexists(page) else page

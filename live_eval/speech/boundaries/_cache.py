@@ -11,10 +11,12 @@ from pathlib import Path
 import platformdirs
 
 from live_eval.errors import AudioError, FailureKind
-from live_eval.files import open_regular, private_folder
+from live_eval.files import open_regular, private_folder, read_regular
 from live_eval.types import Case, SpeechBoundaries
 
 __all__ = ["BoundaryCache"]
+
+_MOST_BYTES = 1 << 20
 
 
 class BoundaryCache:
@@ -54,7 +56,7 @@ class BoundaryCache:
     def get(self, key: str) -> SpeechBoundaries | None:
         """Return the entry of `key`; None if there is none or it cannot be read."""
         try:
-            return SpeechBoundaries(**json.loads(self._path(key).read_bytes()))
+            return SpeechBoundaries(**json.loads(read_regular(self._path(key), _MOST_BYTES)))
         except (OSError, ValueError, TypeError):
             return None
 
@@ -87,7 +89,7 @@ def _recording_key(case: Case) -> str:
 
 def _sha256(path: Path) -> bytes:
     try:
-        with open_regular(path) as file:
+        with open_regular(path, links=True) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         kind = FailureKind.AUDIO_UNREADABLE if os.path.exists(path) else FailureKind.AUDIO_MISSING

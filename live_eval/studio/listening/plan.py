@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from live_eval.errors import UsageError
 from live_eval.judging import OutputSpec, score_name
 from live_eval.registry import installed_judges
 
@@ -84,6 +85,10 @@ class ListeningTest:
         seed: Seed of the order.
         created: When it was made, ISO 8601 in UTC.
         listening: Version of the file's format.
+
+    Raises:
+        UsageError: There are too few or too many runs, two share a name, a path is none, or the scales do not
+            suit the kind.
     """
 
     kind: ListeningKind
@@ -94,6 +99,19 @@ class ListeningTest:
     seed: int = 0
     created: str = ""
     listening: int = LISTENING_SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        is_rating, names = self.kind is ListeningKind.RATING, {run.name for run in self.runs}
+        expected = (1, 2) if is_rating else (2,)
+        if len(self.runs) not in expected:
+            raise UsageError(f"expected {' or '.join(map(str, expected))} runs, found {len(self.runs)}")
+        if len(names) < len(self.runs):
+            raise UsageError(f"both runs are named {names.pop()!r}, by which votes name runs: rename one")
+        if any("\0" in run.path for run in self.runs):
+            raise UsageError("runs: expected paths, found one with a NUL character")
+        if is_rating != bool(self.scales) or len(set(self.scales)) < len(self.scales):
+            wanted = "some, each once" if is_rating else "none"
+            raise UsageError(f"scales: expected {wanted}, found {', '.join(self.scales) or 'none'}")
 
     @property
     def trials(self) -> int:

@@ -52,20 +52,12 @@ def plan_test(
         StoreError: A folder holds no run.
     """
     names = [run.resolve().name for run in runs]
-    expected = (1, 2) if kind is ListeningKind.RATING else (2,)
-    if len(runs) not in expected:
-        raise UsageError(f"expected {' or '.join(map(str, expected))} runs, found {len(runs)}")
     if len(runs) == 2:
         first, other = read_runs(runs)
         check_same_data(first, other, common=True)
-        if len(set(names)) == 1:
-            raise UsageError(f"both folders are named {names[0]!r}, by which votes name runs: rename one")
     known = rating_scales()
-    unknown = [scale for scale in scales if scale not in known]
-    if unknown or (kind is ListeningKind.RATING) != bool(scales):
-        found = ", ".join(unknown or scales) or "none"
-        wanted = f"some of {', '.join(known)}" if kind is ListeningKind.RATING else "none"
-        raise UsageError(f"scales: expected {wanted}, found {found}")
+    if unknown := [scale for scale in scales if scale not in known]:
+        raise UsageError(f"scales: expected some of {', '.join(known)}, found {', '.join(unknown)}")
     cases = _common_cases(runs, names)
     order = spread_over_scripts({turn_id: case.script_id for turn_id, case in sorted(cases.items())}, seed)
     return ListeningTest(

@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
-from live_eval.files import private_folder, read_regular
+from live_eval.files import private_folder, private_opener, read_regular
+from live_eval.recording import own_folder, sync_folder
 from live_eval.studio.listening.plan import (
     LISTENING_SCHEMA_VERSION,
     ListenedCase,
@@ -137,15 +138,15 @@ class VoteFile:
         """
         line = orjson.dumps(_TEST.dump_python(test, mode="json"))  # before there is a file
         try:
-            private_folder(folder)
+            own_folder(folder.parent, private_folder(folder))
             for number in range(1, 10_000):
                 path = folder / f"{test.kind.value}-{number}.jsonl"
                 try:
-                    with path.open("xb") as file:
+                    with open(path, "xb", opener=private_opener) as file:
                         _write(file.fileno(), line)
                 except FileExistsError:
                     continue
-                _settle_name(folder)
+                sync_folder(folder)
                 return cls(path)
         except OSError as error:
             raise StoreError(f"{folder}: cannot be written: {error.strerror}") from None
@@ -225,7 +226,7 @@ class VoteFile:
             raise StoreError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def _add(self, line: Mapping[str, Any]) -> None:
-        with self.path.open("r+b") as file:
+        with open(self.path, "r+b", opener=private_opener) as file:
             data = file.read(_MOST_BYTES)
             file.truncate(data.rfind(b"\n") + 1)
             file.seek(0, os.SEEK_END)
@@ -239,16 +240,6 @@ def _write(fd: int, line: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]
     os.fsync(fd)
-
-
-def _settle_name(folder: Path) -> None:
-    """Wait until the names of a folder's files are on the disk, where folders can be opened for that."""
-    if hasattr(os, "O_DIRECTORY"):
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _ballots(path: Path, data: bytes) -> Ballots:
@@ -322,6 +313,8 @@ def _json(where: str, line: bytes) -> Mapping[str, Any]:
 def _read(adapter: TypeAdapter[_T], where: str, row: Mapping[str, Any]) -> _T:
     try:
         return adapter.validate_python(row)
+    except UsageError as error:
+        raise StoreError(f"{where}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -42,6 +42,11 @@ def test_a_cluster_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: p
         assert _address_for_ray(AUTO) == "local"
         head.listen()
         assert _address_for_ray(AUTO) == address
+        with monkeypatch.context() as other:
+            if os.geteuid() == 0:
+                os.chown(remembered, 1, 1)
+            other.setattr(os, "geteuid", lambda: 2)
+            assert _address_for_ray(AUTO) == "local", "somebody else wrote it"
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.2:6379")
     assert _address_for_ray(AUTO) == "10.0.0.2:6379"
 

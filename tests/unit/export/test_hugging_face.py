@@ -97,6 +97,14 @@ def test_lost_audio_is_null_and_reported(run_folder: Path, tmp_path: Path) -> No
     assert sum(row["reply_audio"] is None for row in turns_in(tmp_path / "set")) == 2
 
 
+def test_audio_larger_than_a_turns_is_left_out(run_folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run_folder, tmp_path / "run")
+    with next((copy / "audio").glob("*.reply.flac")).open("r+b") as file:
+        file.truncate(600_000_000)  # sparse
+    export(copy, tmp_path / "set")
+    assert sum(row["reply_audio"] is None for row in turns_in(tmp_path / "set")) == 2
+
+
 def test_a_folder_in_use_is_left_alone(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     for taken in (tmp_path, tmp_path / "mine"):

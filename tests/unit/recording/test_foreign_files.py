@@ -14,64 +14,126 @@ from live_eval.audio import write_flac
 from live_eval.files import atomic_write, open_regular, private_file, read_regular
 
 PACKAGE = Path(__file__).parents[3] / "live_eval"
-ROOMS = ("analysis", "campaigns", "cassettes", "export", "pytest_plugin", "recording", "report", "studio")
-OPENERS = {
-    "open",  # of a path, or the built-in
-    "fdopen",
-    "read_bytes",
-    "read_text",
-    "write_bytes",
-    "write_text",
-    "SoundFile",
-    "connect",  # of sqlite3
+METHODS = {"open", "fdopen", "read_bytes", "read_text", "write_bytes", "write_text"}
+FUNCTIONS = {
+    "np": {"fromfile", "load", "loadtxt", "memmap", "save", "savez"},
+    "shutil": {"copy", "copy2", "copyfile", "copyfileobj", "copytree", "move", "rmtree"},
+    "soundfile": {"SoundFile", "blocks", "info", "read", "write"},
+    "sqlite3": {"connect"},
 }
-CHECKED = {
-    "analysis/arena/results.py": "the temporary file of atomic_write, at a path of the user",
-    "campaigns/duplex/stimuli.py": "a manifest, in a folder that `check_new` found new",
-    "campaigns/latency/inputs.py": "a manifest, in a folder that `check_new` found new",
-    "campaigns/latency/summary.py": "a file of this package",
-    "campaigns/latency/words.py": "the temporary file of atomic_write",
-    "cassettes/format.py": "the temporary file of atomic_write",
-    "export/hugging_face.py": "a file of `is_own_file`, and one in a new folder",
-    "pytest_plugin/endpoint_tester.py": "a manifest in a temporary folder",
-    "recording/_files.py": "a file of `own_file`",
-    "recording/_lock.py": "a lock of `_check_kind`, without following links",
-    "recording/campaign_documents.py": "the temporary file of atomic_write",
-    "recording/machine_records.py": "a file of the user's own data folder",
-    "recording/schema.py": "databases whose files `own_file` has checked, and private copies",
-    "recording/writer.py": "a file just written, in a folder of `own_folder`",
-    "report/build.py": "the temporary file of atomic_write",
-    "report/pages/__init__.py": "files of this package, and the temporary file of atomic_write",
-    "studio/listening/votes.py": "checked below: votes are kept in the user's own folder",
-    "studio/pages.py": "a page just written to a temporary folder",
+NO_FILES = {"self", "self._actor", "self._connection", "self._seal", "webbrowser"}
+"""What has a method or an attribute `open`, and is no file."""
+ALLOWED = {
+    "audio/files.py _Stream": "takes a descriptor of open_regular",
+    "audio/files.py _opened": "names a type",
+    "audio/files.py _read_to_the_end": "names a type",
+    "campaigns/duplex/stimuli.py _copy": "reads a recording that the user names",
+    "campaigns/latency/summary.py summary_schema": "a file of the package",
+    "cli/__init__.py main": "the null device",
+    "cluster/nodes.py software": "files of the package",
+    "export/hugging_face.py _atomic_folder": "removes a folder; rmtree follows no link",
+    "files.py open_regular": "the opener for reading",
+    "files.py private_opener": "the opener for writing",
+    "files.py read_text": "with links=True, a file that the user names",
+    "pytest_plugin/endpoint_tester.py EndpointTester.play": "in a new temporary folder",
+    "recording/_files.py read_sound": "takes a descriptor of open_regular",
+    "recording/schema.py _copy": "copies between files of open_regular and private_opener",
+    "recording/schema.py _declared": "a database in memory",
+    "recording/schema.py _raw": "SQLite opens by path; own_file has checked every file of the database",
+    "recording/schema.py is_local_disk": "the kernel's table of mounts",
+    "recording/schema.py sync_folder": "opens a folder",
+    "reference/faults/accept.py _untrusted": "in a new temporary folder",
+    "reference/server/process.py ReferenceProcess._log_tail": "the log that _open_log opened",
+    "reference/truth.py TruthFile.__init__": "a file that the user names",
+    "reference/truth.py read_truth": "a file that the user names",
+    "report/pages/__init__.py inline_script": "files of the package",
+    "run/prompts/__init__.py _text": "a file of the package",
+    "run/prompts/__init__.py load_prompt": "a file of the package, or one that the user names",
+    "run/run_file.py located": "a file that the user names",
+    "run/run_file.py read_run_file": "a file that the user names",
+    "run/run_file.py validate": "a file that the user names",
+    "run/stop_signals.py close_lost_terminal": "the null device",
+    "speech/boundaries/_cache.py BoundaryCache.put": "in the user's cache folder, a name for each process",
+    "studio/front_end.py _page": "a file of the package",
+    "studio/pages.py _duplex_of": "a page just written to a temporary folder of the studio",
+    "testing/virtual_sound.py VirtualSound.recording": "a file that the test names",
+    "weights/fetching.py _Download._receive": "in the user's folder of weights",
+    "weights/fetching.py _Target.resumable": "in the user's folder of weights",
+    "weights/fetching.py _Target.start": "in the user's folder of weights",
 }
-"""Modules of these rooms that open files by themselves, and why they may."""
+"""Functions that open files in another way than through `live_eval.files`, and why they may."""
 
 
-def opened_in(path: Path) -> Iterator[int]:
-    """Yield the lines of a module that open a file by themselves."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if not isinstance(node, ast.Call):
-            continue
-        match node.func:
-            case ast.Name(id="open"):
-                yield node.lineno
-            case ast.Attribute(value=ast.Name(id=owner), attr=name) if (
-                name in OPENERS and not owner[0].isupper()
+def opened_in(tree: ast.AST) -> Iterator[str]:
+    """Yield each function (``Class.function``) of a module that opens a file by itself.
+
+    Files that `atomic_write` yields, calls with `private_opener`, and data in memory are none.
+    """
+
+    def visit(node: ast.AST, name: str, safe: set[str]) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name, safe = f"{name}.{node.name}".lstrip("."), {*safe, *safe_in(node)}
+        match node:
+            case ast.Call(args=[first, *_], keywords=options) if (
+                ast.unparse(first) in safe
+                or ast.unparse(first).startswith("io.BytesIO(")
+                or any(ast.unparse(option) == "opener=private_opener" for option in options)
             ):
-                yield node.lineno
-            case ast.Attribute(attr=name) if name in OPENERS - {"open", "connect"}:
-                yield node.lineno
+                return
+            case ast.Name(id="open", ctx=ast.Load()):
+                yield name
+            case ast.Attribute(value=ast.Name(id=owner), attr=attribute) if owner in FUNCTIONS:
+                if attribute in FUNCTIONS[owner]:
+                    yield name
+            case ast.Attribute(value=owner, attr=attribute) if attribute in METHODS:
+                words = ast.unparse(owner)
+                if words not in NO_FILES | safe and (words == "Path" or not words[0].isupper()):
+                    yield name
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, name, safe)
+
+    yield from visit(tree, "", set())
 
 
-def test_no_other_module_opens_files_of_a_run_by_itself() -> None:
+def safe_in(function: ast.AST) -> Iterator[str]:
+    """Yield the names of a function's temporary files of `atomic_write`, and of its buffers in memory."""
+    for node in ast.walk(function):
+        match node:
+            case ast.withitem(
+                context_expr=ast.Call(func=ast.Name(id="atomic_write")), optional_vars=ast.Name(id=name)
+            ):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=made)) if (
+                ast.unparse(made) == "io.BytesIO"
+            ):
+                yield name
+
+
+def test_no_other_function_opens_files_by_itself() -> None:
     found = {
-        path.relative_to(PACKAGE).as_posix()
-        for room in ROOMS
-        for path in (PACKAGE / room).rglob("*.py")
-        if any(opened_in(path))
+        f"{path.relative_to(PACKAGE).as_posix()} {name}".strip()
+        for path in PACKAGE.rglob("*.py")
+        for name in opened_in(ast.parse(path.read_text("utf-8")))
     }
-    assert found == set(CHECKED)
+    assert found == set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(p): open(p)",
+        "def f(p): p.open()",
+        "def f(s): s.path.open('rb')",
+        "def f(m, p): m(Path.read_bytes, p)",
+        "def f(m, p): m(p.read_text)",
+        "def f(p): soundfile.write(p, x, 1)",
+        "def f(p): shutil.copyfile(p, q)",
+        "def f(p): np.load(p)",
+        "def f(p): sqlite3.connect(p)",
+    ],
+)
+def test_a_function_that_opens_a_file_is_found(source: str) -> None:
+    assert list(opened_in(ast.parse(source))) == ["f"]
 
 
 @pytest.fixture
@@ -100,9 +162,9 @@ def test_only_regular_files_are_opened(tmp_path: Path, diary: Path, kind: str, m
         case "device":
             path = Path("/dev/zero")
     with pytest.raises(OSError, match=f"expected a file, found {message}"):
-        open_regular(path, links=False)
+        open_regular(path)
     if kind == "link":
-        with open_regular(path) as file:
+        with open_regular(path, links=True) as file:
             assert file.read() == b"dear diary"
 
 
@@ -126,7 +188,7 @@ def test_what_is_in_the_way_of_a_write_is_replaced(tmp_path: Path, diary: Path, 
             os.mkfifo(folder / name)
         case "broken link":
             (folder / name).symlink_to(tmp_path / "new")
-    with atomic_write(folder / "file", links=False) as part:
+    with atomic_write(folder / "file") as part:
         part.write_text("words")
     assert (folder / "file").read_text() == "words"
     assert not (folder / "file").is_symlink()

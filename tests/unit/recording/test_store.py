@@ -709,7 +709,7 @@ def test_a_lock_that_is_a_symlink_is_not_written_through(one_turn: Path, lock: s
     diary = one_turn.parent / "diary"
     diary.write_text("dear diary")
     (one_turn / lock).symlink_to(diary)
-    with pytest.raises(StoreError, match=rf"{lock}: expected a file, found a symbolic link"):
+    with pytest.raises(StoreError, match=rf"{lock}: expected a file, found a link"):
         (RunWriter.resume if lock == ".run.lock" else ScoreStore.open)(one_turn)
     assert diary.read_text() == "dear diary"
     (one_turn / lock).unlink()

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from live_eval.campaigns.latency.summary import PointRecord, campaign_summary, point_figures, read_campaign
 from live_eval.cli import cli
-from live_eval.errors import FailureKind, StoreError, UsageError
+from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page
 from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
@@ -219,11 +219,11 @@ def test_report_writes_the_pages_of_a_campaign(tmp_path: Path, monkeypatch: pyte
         assert "the report of a campaign is latency.html in its folder" in str(refused.exception)
 
 
-def test_a_link_in_the_place_of_a_page_is_not_followed(tmp_path: Path) -> None:
+def test_a_page_replaces_a_link(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES[:2]))])
     outside = tmp_path / "outside.html"
     outside.write_text("mine", "utf-8")
     (folder / "c1" / "report.html").symlink_to(outside)
-    with pytest.raises(StoreError):
-        write_campaign_page(read_campaign(folder), campaign_summary(read_campaign(folder), words=False))
+    write_campaign_page(read_campaign(folder), campaign_summary(read_campaign(folder), words=False))
     assert outside.read_text("utf-8") == "mine"
+    assert not (folder / "c1" / "report.html").is_symlink()

@@ -48,7 +48,12 @@ from tests.support.listening import played_in_full, vote_on_all, write_listened_
 
 AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING
 SCALES = tuple(rating_scales())
+ONE = {"name": "one", "path": "../one"}
 CASE = {"case_id": "id_0/target", "turn_id": "id_0/target", "script_id": "id_0"}
+
+
+def header(**changed: object) -> bytes:
+    return json.dumps({"listening": 1, "cases": [CASE], **changed}).encode() + b"\n"
 
 
 def a_test(kind: ListeningKind = AB, cases: int = 10) -> ListeningTest:
@@ -202,6 +207,11 @@ def test_a_line_that_a_crash_cut_off_is_replaced_by_the_next_vote(tmp_path: Path
         (b"nonsense\n", "expected JSON"),
         (b'{"listening": 1, "kind": "abc"}\n', "kind"),
         (b'{"listening": 2}\n', "version 1, found 2"),
+        (header(kind="abx", runs=[ONE]), "expected 2 runs, found 1"),
+        (header(kind="rating", runs=[]), "expected 1 or 2 runs, found 0"),
+        (header(kind="ab", runs=[ONE, ONE]), "both runs are named 'one'"),
+        (header(kind="ab", runs=[ONE, {"name": "two", "path": "a\0b"}]), "NUL character"),
+        (header(kind="rating", runs=[ONE], scales=["rubric.c4"] * 2), "each once"),
     ],
 )
 def test_a_damaged_file_says_what_is_wrong(tmp_path: Path, content: bytes, error: str) -> None:
@@ -286,7 +296,8 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path, runs: tuple[Pa
     refused(*runs, write_listened_run(tmp_path / "three", hz=1), match="expected 2 runs, found 3")
     refused(runs[0], runs[0], match="named twice")
     refused(*runs, scales=("rubric.c1",), match="expected none")
-    refused(*runs, kind=RATING, match="expected some of")
+    refused(*runs, kind=RATING, match="expected some, each once, found none")
+    refused(*runs, kind=RATING, scales=(SCALES[0],) * 2, match="expected some, each once")
     refused(*runs, kind=RATING, scales=("dnsmos.ovrl",), match="found dnsmos.ovrl")
     refused(runs[0], write_listened_run(tmp_path / "other" / "one", hz=1), match="rename one")
     shutil.rmtree(runs[1] / AUDIO_FOLDER)
