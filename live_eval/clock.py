@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -36,7 +36,7 @@ class Clock(Protocol):
         """Return at or just after `at_ns`; at once, but not before yielding to others, if it is past."""
         ...
 
-    async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
+    def run_at(self, at_ns: int, action: Callable[[], _T]) -> Awaitable[_T]:
         """Call `action` at `at_ns`, before any task goes on that waits for the same moment.
 
         Returns:
@@ -69,9 +69,9 @@ class SystemClock:
         else:
             await _timetable().add(at_ns, _nothing)
 
-    async def run_at(self, at_ns: int, action: Callable[[], _T]) -> _T:
+    def run_at(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
         """As `Clock.run_at`."""
-        return await _timetable().add(at_ns, action)
+        return _timetable().add(at_ns, action)
 
     def catch_up(self) -> None:
         """As `Clock.catch_up`."""
@@ -178,23 +178,15 @@ class _LoopTimer:
 _ABSOLUTE = 1  # TFD_TIMER_ABSTIME
 _MOST_ENTRIES = 1_000
 _SLOT_NS = 2_000_000
-_timetables: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Timetable] = weakref.WeakKeyDictionary()
-_last: tuple[weakref.ref[asyncio.AbstractEventLoop], weakref.ref[_Timetable]] | None = None  # of them
+_TIMETABLE = "_live_eval_timetable"
 
 
 def _timetable() -> _Timetable:
-    """Return the running loop's timetable."""
-    global _last
-    loop = asyncio.get_running_loop()
-    if _last is not None and _last[0]() is loop and (timetable := _last[1]()) is not None:
-        return timetable
-    timetable = _timetables.get(loop)
+    """Return the running loop's timetable, which the loop itself keeps: they refer to each other."""
+    kept = asyncio.get_running_loop().__dict__
+    timetable: _Timetable | None = kept.get(_TIMETABLE)
     if timetable is None:
-        # What is left in the timetable of a closed loop refers to the loop, and so keeps both.
-        for closed in [each for each in _timetables if each.is_closed()]:
-            del _timetables[closed]
-        timetable = _timetables[loop] = _Timetable()
-    _last = weakref.ref(loop), weakref.ref(timetable)
+        timetable = kept[_TIMETABLE] = _Timetable()
     return timetable
 
 

@@ -19,14 +19,14 @@ class DelayLine:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
         """Call an action at `due_ns`; at once if that has passed and nothing waits."""
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return
-        task = asyncio.get_running_loop().create_task(self._clock.run_at(due_ns, action))
+        task = asyncio.ensure_future(self._clock.run_at(due_ns, action))
         self._waiting.add(task)
         task.add_done_callback(self._done)
 
@@ -35,7 +35,7 @@ class DelayLine:
         for task in self._waiting:
             task.cancel()
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Future[None]) -> None:
         self._waiting.discard(task)
         _report(task)
 
@@ -63,7 +63,7 @@ class DelayedBytes:
         self._path, self._clock, self._deliver, self._ends = path, clock, deliver, ends
         self._entries: deque[Iterator[tuple[int, Callable[[], None]]]] = deque()
         self._head: tuple[int, Callable[[], None]] | None = None
-        self._task: asyncio.Task[None] | None = None  # waits until the head is due
+        self._task: asyncio.Future[None] | None = None  # waits until the head is due
         self._delivering = False
         self._latest_ns = 0  # when the last byte was delivered
         self.size = 0
@@ -123,9 +123,7 @@ class DelayedBytes:
             while self._advance() and self._head is not None:
                 due_ns, action = self._head
                 if due_ns > self._clock.now_ns():
-                    self._task = asyncio.get_running_loop().create_task(
-                        self._clock.run_at(due_ns, self._go_on)
-                    )
+                    self._task = asyncio.ensure_future(self._clock.run_at(due_ns, self._go_on))
                     self._task.add_done_callback(self._done)
                     return
                 self._head = None
@@ -141,12 +139,12 @@ class DelayedBytes:
                 self._entries.popleft()
         return self._head is not None
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Future[None]) -> None:
         if _report(task) and self._task is None:
             self._go_on()
 
 
-def _report(task: asyncio.Task[None]) -> bool:
+def _report(task: asyncio.Future[None]) -> bool:
     """Report the error of a task that has ended, and return whether there was one."""
     if task.cancelled() or (error := task.exception()) is None:
         return False

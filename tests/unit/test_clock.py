@@ -172,7 +172,7 @@ def test_what_is_due_runs_in_order_and_before_tasks_go_on(
 
 async def test_whoever_is_busy_lets_what_is_due_run_in_between() -> None:
     clock = SystemClock()
-    at_ns = asyncio.create_task(clock.run_at(clock.now_ns() + 10_000_000, clock.now_ns))
+    at_ns = asyncio.ensure_future(clock.run_at(clock.now_ns() + 10_000_000, clock.now_ns))
     await asyncio.sleep(0)
     hold_up(0.02)
     clock.catch_up()
