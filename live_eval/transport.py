@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -49,7 +49,7 @@ class EncodesMessagesAhead(Protocol):
         """
         ...
 
-    async def drained(self) -> None:
+    def drained(self) -> Awaitable[object]:
         """Wait while the network takes no more."""
         ...
 

@@ -19,7 +19,6 @@ Decisions that the documentation leaves open:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -134,7 +133,7 @@ class OpenAIRealtime(SessionDialect):
         self._interrupts = terms.interrupts
         self.handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
         self._replies = ResponseTracker()
-        self._last_deltas: deque[int] = deque(maxlen=_DELTAS_COMPARED)
+        self._last_deltas: dict[str, str] = {}  # by event id, the oldest first
         self._session_id: str | None = None
         self._model: str | None = None
         self._updating = False
@@ -354,10 +353,11 @@ class OpenAIRealtime(SessionDialect):
             event_id = event.need_name("event_id")
         except MalformedError:  # nothing else needs it
             return []
-        delta = hash((event_id, event.text("delta")))
-        came_before = delta in self._last_deltas
-        self._last_deltas.append(delta)
-        if not came_before:
+        delta = event.need_text("delta")
+        if self._last_deltas.get(event_id) != delta:
+            self._last_deltas[event_id] = delta
+            if len(self._last_deltas) > _DELTAS_COMPARED:
+                del self._last_deltas[next(iter(self._last_deltas))]
             return []
         text = f"an audio delta came twice, as event {self.clean(event_id)!r}; both are kept"
         return [EndpointProblem(FailureKind.AUDIO_REPEATED, text, fatal=False)]

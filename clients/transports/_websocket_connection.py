@@ -49,8 +49,9 @@ class WebSocketConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: StreamTransport  # from `connection_made` on
         self._opening: asyncio.Future[None] = self._loop.create_future()
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self.drained = asyncio.Event()
+        """Set unless too much waits to be sent."""
+        self.drained.set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._masks = b""  # random bytes for the frames to come
         self._pieces: list[bytes | bytearray | memoryview] = []
@@ -127,10 +128,6 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport.write(frame)
         return True
 
-    async def drained(self) -> None:
-        """Wait while too much waits to be sent."""
-        await self._drained.wait()
-
     def say_goodbye(self, code: int, reason: str) -> None:
         """Begin the closing handshake, unless it has begun."""
         with contextlib.suppress(WebSocketException):
@@ -175,9 +172,11 @@ class WebSocketConnection(asyncio.Protocol):
             and not self._pieces
             and self._websocket.state is State.OPEN
         ):
-            with contextlib.suppress(UnicodeDecodeError):
+            try:
                 self._arrived(data[start:].decode() if data[0] == _TEXT else data[start:])
                 return
+            except UnicodeDecodeError:
+                pass
         self._websocket.receive_data(data)
         self._follow(data)
         self._handle_events()
@@ -197,17 +196,17 @@ class WebSocketConnection(asyncio.Protocol):
             self._websocket.receive_eof()
         if not self._opening.done():
             self._opening.set_result(None)
-        self._drained.set()
+        self.drained.set()
         self._put(None)
         self.over.set()
 
     def pause_writing(self) -> None:
         """Hold up `drained`."""
-        self._drained.clear()
+        self.drained.clear()
 
     def resume_writing(self) -> None:
         """Let `drained` go on."""
-        self._drained.set()
+        self.drained.set()
 
     def _follow(self, data: bytes) -> None:
         """Keep track of where frames end in what the library parses."""

@@ -11,7 +11,7 @@ import functools
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import aiohappyeyeballs
 from websockets.asyncio.client import HTTPProxyConnection, connect_socks_proxy
@@ -151,16 +151,16 @@ class WebSocketTransport:
         connection = self._opened()
         if not connection.write(connection.frame(message)):
             raise self._ended(connection)
-        await connection.drained()
+        await connection.drained.wait()
 
     def prepare(self, message: Message) -> Callable[[], bool]:
         """Encode a message; return what sends it, and returns whether the connection was still open."""
         connection = self._opened()
         return functools.partial(connection.write, connection.frame(message))
 
-    async def drained(self) -> None:
+    def drained(self) -> Awaitable[object]:
         """Wait while the network takes no more."""
-        await self._opened().drained()
+        return self._opened().drained.wait()
 
     async def receive(self) -> Arrival:
         """Wait for the next message.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Final, TypeVar
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar, get_args
 
 from live_eval.dialect import Event, RateLimits
 
@@ -64,8 +64,8 @@ def bounded(event: _Event) -> _Event:
         limits = event.limits[:MOST_LIMITS]
         return replace(event, limits=tuple(replace(each, name=bounded_name(each.name)) for each in limits))
     changed: dict[str, Any] = {}
-    for name, cut in _CUTS.items():
-        value = getattr(event, name, None)
+    for name, cut in _CUTS_OF[type(event)]:
+        value = getattr(event, name)
         if value is not None and len(value) > NAME_CHARACTERS and (short := cut(value)) != value:
             changed[name] = short
     return replace(event, **changed) if changed else event
@@ -105,4 +105,8 @@ _CUTS: Mapping[str, Callable[[str], str]] = {
     **dict.fromkeys(("code", "item_id", "model", "response_id", "session_id", "type"), bounded_name),
     **dict.fromkeys(("message", "reason"), _words),
     "text": _text,
+}
+_CUTS_OF = {
+    kind: tuple((each.name, _CUTS[each.name]) for each in fields(kind) if each.name in _CUTS)
+    for kind in get_args(Event)
 }

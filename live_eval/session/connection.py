@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.clock import Clock, Tick
@@ -17,7 +17,6 @@ from live_eval.dialect import (
     Close,
     Dial,
     Dialect,
-    Event,
     Interrupted,
     Message,
     Output,
@@ -45,8 +44,7 @@ class Departure:
         transport: What it is for; None where the connection has ended.
         pcm: The frame.
         tick: Its moment.
-        encoded: Whether the dialect was asked for its messages.
-        messages: What it consists of, where audio travels in messages.
+        messages: What it consists of, where audio travels in messages; None before the dialect was asked.
         others: What else the dialect wants done.
         writes: What hands it to the network; each returns False where the connection has ended.
         left_ns: When it was handed to the network; None before, and where it was not.
@@ -55,10 +53,9 @@ class Departure:
     transport: Transport | None
     pcm: bytes
     tick: Tick
-    encoded: bool = False
-    messages: list[Message] = field(default_factory=list)
-    others: list[Output] = field(default_factory=list)
-    writes: list[Callable[[], bool | None]] = field(default_factory=list)
+    messages: list[Message] | None = None
+    others: Sequence[Output] = ()
+    writes: Sequence[Callable[[], bool | None]] = ()
     left_ns: int | None = None
 
 
@@ -169,22 +166,25 @@ class Connection:
         if departure.transport is None:
             return departure
         if self._frames_ahead is not None:
-            departure.writes.append(self._frames_ahead.prepare_frame(pcm, tick.skipped))
+            departure.writes = (self._frames_ahead.prepare_frame(pcm, tick.skipped),)
         elif (track := self._transport.track) is not None:
-            departure.writes.append(functools.partial(track.send, pcm, tick.skipped))
+            departure.writes = (functools.partial(track.send, pcm, tick.skipped),)
         elif not self._redialling:  # the new connection is to begin before the frame, or after it
             self._settled.clear()
-            self._encode(departure)
+            messages = self._encode(departure)
             if self._messages_ahead is not None:
-                departure.writes.extend(map(self._messages_ahead.prepare, departure.messages))
+                departure.writes = list(map(self._messages_ahead.prepare, messages))
         return departure
 
-    def hand_over(self, departure: Departure) -> None:
-        """Hand a frame to the network, now."""
-        if departure.writes:
-            written = [write() for write in departure.writes]
-            if False not in written:
-                departure.left_ns = self._clock.now_ns()
+    def hand_over(self, departure: Departure) -> int:
+        """Hand a frame to the network, now, and return the time."""
+        left = bool(departure.writes)
+        for write in departure.writes:
+            left = write() is not False and left
+        now_ns = self._clock.now_ns()
+        if left:
+            departure.left_ns = now_ns
+        return now_ns
 
     async def settle(self, departure: Departure) -> bool:
         """Do what remains to be done for a frame whose moment has come.
@@ -196,12 +196,13 @@ class Connection:
             return False
         try:
             if departure.left_ns is None:
-                if not departure.encoded:
-                    self._encode(departure)
-                for message in departure.messages:
+                messages = departure.messages
+                if messages is None:
+                    messages = self._encode(departure)
+                for message in messages:
                     if not await self._send(message):  # not logged: its times say all there is
                         return False
-                if self._reopening and not departure.messages:
+                if self._reopening and not messages:
                     self._kept_ns.append(departure.tick.deadline_ns)
                 else:
                     departure.left_ns = self._clock.now_ns()
@@ -223,15 +224,16 @@ class Connection:
         self._kept_ns.clear()
         self._reopening = False
 
-    def _encode(self, departure: Departure) -> None:
-        departure.encoded = True
+    def _encode(self, departure: Departure) -> list[Message]:
+        departure.messages, departure.others = messages, others = [], []
         at_ns = departure.tick.deadline_ns
         self._timeline.called("frame", at_ns, pcm=departure.pcm)
         for output in self._dialect.frame(departure.pcm, at_ns):
             if isinstance(output, Send):
-                departure.messages.append(output.message)
+                messages.append(output.message)
             else:
-                departure.others.append(output)
+                others.append(output)
+        return messages
 
     async def end_turn(self) -> None:
         """Ask the dialect to commit the user's turn."""
@@ -410,15 +412,14 @@ class Connection:
                     self._closing = True
                     self._timers.clear()
                     await self._transport.close(code, reason)
-                case _ if not self._leaving:
-                    await self._happened(output, at_ns)
+                case _ if self._leaving:
+                    pass
+                case Interrupted(response_id):
+                    state = self._timeline.happened(output, at_ns)
+                    await self._interrupt(response_id, state.heard_ms(response_id, at_ns), at_ns)
+                case _:
+                    self._timeline.happened(output, at_ns)
         self._wake()
-
-    async def _happened(self, event: Event, at_ns: int) -> None:
-        """Report an event; where it interrupts a reply, report to the endpoint how much of it was heard."""
-        state = self._timeline.happened(event, at_ns)
-        if isinstance(event, Interrupted):
-            await self._interrupt(event.response_id, state.heard_ms(event.response_id, at_ns), at_ns)
 
     async def _interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> None:
         self._timeline.called("interrupt", at_ns, response_id=response_id, heard_ms=heard_ms)

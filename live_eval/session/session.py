@@ -345,7 +345,8 @@ class Session:
             self._alive_ns = now_ns = clock.now_ns()
             for heard in timeline.look(now_ns):
                 speaker.hear(heard)
-            greeting = None if timeline.spoken else greeting
+            if greeting is not None and timeline.spoken:
+                greeting = None
             if greeting is not None:
                 for heard in greeting.look(timeline.current.state, now_ns):
                     speaker.hear(heard)
@@ -358,7 +359,8 @@ class Session:
             frame = speaker.frame(now_ns, self._pacer.next_ns)
             if frame is None:
                 return
-            await self._place(frame)
+            if frame.began is not None or timeline.over:
+                await self._place(frame)
             if not self._failed:
                 await self._say(frame)
 
@@ -410,15 +412,16 @@ class Session:
         else:
             self._on_grid = True
             await self._send(frame)
-        await self._stop_reply()
+        if self._stops_ns is not None:
+            await self._stop_reply(self._stops_ns)
         if frame.ended is not None and not self._failed:
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.end_turn()
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
-    async def _stop_reply(self) -> None:
+    async def _stop_reply(self, onset_ns: int) -> None:
         """Stop what the user is heard to speak over, where the endpoint does not listen for them."""
-        if self._stops_ns is not None and self._clock.now_ns() >= self._stops_ns:
+        if self._clock.now_ns() >= onset_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:
                 await self._connection.stop_reply()
@@ -428,12 +431,8 @@ class Session:
         pacer, connection = self._pacer, self._connection
         tick = pacer.next(speech=frame.speech)
         departure = connection.prepare(frame.pcm, tick)
-
-        def leave() -> None:
-            connection.hand_over(departure)
-            pacer.left(tick, self._clock.now_ns(), speech=frame.speech)
-
-        await self._clock.run_at(tick.deadline_ns, leave)
+        leave = functools.partial(connection.hand_over, departure)
+        pacer.left(tick, await self._clock.run_at(tick.deadline_ns, leave), speech=frame.speech)
         if await connection.settle(departure) and departure.left_ns is not None:
             self._timeline.frame_sent(tick.deadline_ns, departure.left_ns)
             await connection.fire_timers()

@@ -469,8 +469,11 @@ class Timeline:
         if isinstance(event, StreamAudio | StreamText):
             state = self._sounding(at_ns)
         else:
-            earlier = (turn.state for turn in reversed(self.turns[:-1]) if turn.state.owns(event))
-            state = next(earlier, self.current.state)
+            state = self.current.state
+            for turn in self.turns[-2::-1]:
+                if turn.state.owns(event):
+                    state = turn.state
+                    break
         state.on_event(event, at_ns)
         if self._listens:
             self._news.append(EndpointEvent(event, at_ns))
@@ -523,9 +526,13 @@ class Timeline:
     def _is_over(self, state: TurnState, now_ns: int) -> bool:
         """Return whether the turn under way is over; one that expects no answer lasts as long as a reply."""
         if state.expects_answer:
-            earlier = self._replies[:-1] if state.answer_due else []
-            heard_ns = (now_ns if each.state.goes_on(now_ns) else each.heard_until_ns for each in earlier)
-            return state.over(now_ns, max(heard_ns, default=0))
+            heard_ns = 0
+            if len(self._replies) > 1 and state.answer_due:
+                heard_ns = max(
+                    now_ns if each.state.goes_on(now_ns) else each.heard_until_ns
+                    for each in self._replies[:-1]
+                )
+            return state.over(now_ns, heard_ns)
         for replies in self._replies[:-1]:
             overdue = replies.state.overdue(now_ns)
             if overdue is not None:

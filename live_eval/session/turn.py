@@ -313,6 +313,10 @@ class TurnState:
         event = bounded(event)
         self._items.add(getattr(event, "item_id", None))
         match event:
+            case ReplyAudio():  # first, as most events are
+                response = self._responses.touch(event.response_id, at_ns)
+                if event.data:  # a chunk without a sample is no first byte
+                    response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
             case SessionReady():
                 if self.ready_ns is None:
                     self.ready_ns, self.session_id, self.model = at_ns, event.session_id, event.model
@@ -327,11 +331,6 @@ class TurnState:
                 self._committed.add(event.item_id)
             case InputTranscript():
                 self._transcribed(event)
-            case ReplyAudio() if not event.data:
-                self._responses.touch(event.response_id, at_ns)  # a chunk without a sample is no first byte
-            case ReplyAudio():
-                response = self._responses.touch(event.response_id, at_ns)
-                response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
             case PlaybackStarted():
                 self._track.started(event.response_id, at_ns)
             case PlaybackStopped():
