@@ -214,7 +214,7 @@ def _reads_file(specs: Any) -> bool:
     for item in ",".join(specs).split(","):
         name, _, value = (part.strip() for part in item.partition("="))
         parameter = PARAMETERS.get(name)
-        if parameter is not None and parameter.names_file(value):
+        if parameter is not None and parameter.value.names_file(value):
             return True
     return False
 

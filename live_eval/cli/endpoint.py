@@ -16,8 +16,9 @@ from live_eval.cli import _options
 from live_eval.cli._listing import print_listing
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
+from live_eval.impair import DamageValue
 from live_eval.redaction import find_key, key_source
-from live_eval.reference.faults.catalogue import FAULTS, FaultName
+from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultName
 from live_eval.reference.faults.script import parse_faults
 from live_eval.reference.settings import (
     TOKEN_VARIABLE,
@@ -41,7 +42,8 @@ LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
 """Environment variables with the chat server's key; the first one set is used."""
 
 
-_COLUMNS = {"name": "fault", "layer": "acts on", "argument": "argument", "help": "what it does"}
+_COLUMNS = {"name": "fault", "layer": "acts on", "value": "value", "help": "what it does"}
+_ARGUMENTS = {"%": "share", "B": "size", "ms": "duration"}
 
 
 def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> Decorator:
@@ -130,7 +132,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 @click.option(
     "--fault",
     "fault",
-    metavar="NAME[:ARG][@WHEN]",
+    metavar="NAME[:VALUE][@WHEN]",
     multiple=True,
     help="Inject this fault; repeatable. WHEN is open, speech, reply or a time such as 1.2s; "
     "turn=N, first=N, every=N or share=P%.",
@@ -246,15 +248,23 @@ def _fault_rows() -> list[dict[str, Any]]:
         {
             "name": each.name.value,
             "layer": each.layer.value,
-            "argument": "|".join(each.choices) or each.argument.value,
-            "default": each.default or None,
+            "argument": _argument(each.value),
+            "default": each.value.default if each.value is not None else None,
             "moments": each.moves,
             "dialects": list(each.dialects),
             "kinds": {dialect: each.expected(dialect) for dialect in each.dialects},
             "help": each.help,
+            "value": each.value.described if each.value is not None else None,
         }
         for each in FAULTS.values()
     ]
+
+
+def _argument(value: DamageValue | None) -> str:
+    """Return the kind of a fault's value."""
+    if value is None or value is MOMENT:
+        return "none" if value is None else "moment"
+    return "|".join(value.choices) or _ARGUMENTS.get(value.unit, value.unit.value)
 
 
 def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:

@@ -11,12 +11,12 @@ import click
 from live_eval.cli import _options
 from live_eval.cli._listing import print_listing
 from live_eval.errors import UsageError
-from live_eval.impair import PARAMETERS, Impairment, ImpairmentParameter, ValueUnit, parse
+from live_eval.impair import DIRECTIONS, PARAMETERS, Impairment, ImpairmentParameter, ValueUnit, parse
 
 __all__ = ["command"]
 
 _PORT = 8766
-_COLUMNS = {"name": "name", "on": "damages", "value": "value", "help": "what it means"}
+_COLUMNS = {"name": "name", "layers": "damages", "value": "value", "help": "what it means"}
 
 
 @click.command()
@@ -57,12 +57,7 @@ def command(
         else:
             click.echo(str(impairment))
         return
-    rows = [_row(parameter) for parameter in PARAMETERS.values()]
-    if as_json:
-        _options.print_json(rows)
-        return
-    shown = [row | {"on": ", ".join(row["layers"]), "value": _value(row)} for row in rows]
-    print_listing(shown, _COLUMNS, as_json=False)
+    print_listing([_row(parameter) for parameter in PARAMETERS.values()], _COLUMNS, as_json=as_json)
 
 
 def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> None:
@@ -90,26 +85,20 @@ def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> Non
 
 
 def _row(parameter: ImpairmentParameter) -> dict[str, Any]:
-    bounded = not parameter.choices and parameter.unit is not ValueUnit.PATH
+    value = parameter.value
+    bounded = not value.choices and value.unit is not ValueUnit.PATH
     return {
         "name": parameter.name,
         "layers": [layer.value for layer in parameter.layers],
-        "directions": ["up", "down"] if parameter.on_network else [],
-        "unit": parameter.unit.value,
-        "low": parameter.low if bounded else None,
-        "high": parameter.high if bounded else None,
-        "choices": list(parameter.choices),
-        "default": parameter.default,
+        "directions": list(DIRECTIONS) if parameter.on_network else [],
+        "unit": value.unit.value,
+        "low": value.low if bounded else None,
+        "high": value.high if bounded else None,
+        "choices": list(value.choices),
+        "default": value.default,
         "needs": parameter.needs or None,
         "excludes": list(parameter.excludes),
         "help": parameter.help,
         "source": parameter.source,
+        "value": value.described,
     }
-
-
-def _value(row: dict[str, Any]) -> str:
-    if row["low"] is None:
-        folder = ["FOLDER"] if row["unit"] == ValueUnit.CHOICE_OR_PATH else []
-        return "|".join([*row["choices"], *folder]) or "FILE"
-    text = f"{row['low']:g} to {row['high']:g} {row['unit']}"
-    return f"{text} (default {row['default']})" if row["default"] else text

@@ -4,12 +4,14 @@ Reproducible by seed. `parse` reads what a user writes; `live_eval.impair.packet
 `live_eval.impair.streams` decide when traffic is delivered, `live_eval.impair.recording` damages a recording.
 """
 
-from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter, ValueUnit
+from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter
+from live_eval.impair.language import DamageValue, ValueUnit
 from live_eval.impair.spec import DIRECTIONS, Impairment, parse
 
 __all__ = [
     "DIRECTIONS",
     "PARAMETERS",
+    "DamageValue",
     "ImpairedLayer",
     "Impairment",
     "ImpairmentParameter",

@@ -7,29 +7,19 @@ sets one of them.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from live_eval.errors import UsageError
-from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter, ValueUnit
+from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter
+from live_eval.impair.language import DamageItem, items
 
 __all__ = ["DIRECTIONS", "Impairment", "parse"]
 
 DIRECTIONS = ("up", "down")
 """From us to the endpoint, and back."""
 
-_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(.*)", re.ASCII)
-_FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
-    ValueUnit.PERCENT: {"%": 1},
-    ValueUnit.MILLISECONDS: {"ms": 1, "s": 1_000},
-    ValueUnit.DECIBELS: {"db": 1},
-    ValueUnit.KILOBITS: {"kbps": 1, "mbps": 1_000},
-    ValueUnit.BYTES: {"b": 1, "kb": 1_000},
-    ValueUnit.PACKETS: {"": 1},
-}
 _TCP_REPAIRS = "TCP repairs what the network does to its packets, so it shows as stalls: stall=300ms,every=5s"
 _WHY_NOT: Mapping[str, str] = {
     "websocket": _TCP_REPAIRS,
@@ -57,7 +47,7 @@ class Impairment:
         return bool(self.values)
 
     def __str__(self) -> str:
-        return ",".join(f"{key}={_shown(value, _parameter(key))}" for key, value in self._merged())
+        return ",".join(f"{key}={_parameter(key).value.shown(value)}" for key, value in self._merged())
 
     def __hash__(self) -> int:
         return hash((str(self), self.seed))
@@ -148,76 +138,36 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
             message says what is.
     """
     given: dict[str, float | str] = {}
-    items = ",".join([specs] if isinstance(specs, str) else specs).split(",")
-    for item in filter(None, map(str.strip, items)):
+    for item in items(specs):
         for key, value in _read(item):
             if key in given:
-                raise UsageError(f"impairment {item!r}: {key} is given twice")
+                raise UsageError(f"impairment {item.text!r}: {key} is given twice")
             given[key] = value
     for direction in ("", *DIRECTIONS):
         _complete(given, direction)
     return Impairment(given, seed)
 
 
-def _read(item: str) -> Sequence[tuple[str, float | str]]:
+def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
     """Return the key and value of an item, for each direction that it is about."""
-    name, equals, text = (part.strip() for part in item.partition("="))
-    direction, dot, rest = name.rpartition(".")
-    parameter = PARAMETERS.get(rest if dot else name)
+    direction, dot, rest = item.name.rpartition(".")
+    parameter = PARAMETERS.get(rest if dot else item.name)
     if parameter is None or (dot and direction not in DIRECTIONS):
         raise UsageError(
-            f"impairment {item!r}: unknown name {name!r}; expected one of {', '.join(PARAMETERS)} "
+            f"impairment {item.text!r}: unknown name {item.name!r}; expected one of {', '.join(PARAMETERS)} "
             "(live-eval impair --list explains them)"
         )
     if dot and not parameter.on_network:
         raise UsageError(
-            f"impairment {item!r}: {parameter.name} damages the user's sound: it has no direction"
+            f"impairment {item.text!r}: {parameter.name} damages the user's sound: it has no direction"
         )
-    if not equals or not text:
-        raise UsageError(f"impairment {item!r}: expected {parameter.name}={_expected(parameter)}")
-    value = _value(text, parameter, item)
+    try:
+        value = parameter.value.read(item.value or "")
+    except ValueError as error:
+        raise UsageError(f"impairment {item.text!r}: expected {parameter.name}={error}") from None
     if not parameter.on_network:
         return [(parameter.name, value)]
     return [(_key(parameter.name, each), value) for each in ((direction,) if dot else DIRECTIONS)]
-
-
-def _value(text: str, parameter: ImpairmentParameter, item: str) -> float | str:
-    expected = f"impairment {item!r}: expected {parameter.name}={_expected(parameter)}"
-    if parameter.unit in _FACTORS:
-        match = _NUMBER.fullmatch(text)
-        factor = _FACTORS[parameter.unit].get(match[2].lower()) if match else None
-        if match is None or factor is None:
-            raise UsageError(expected)
-        value = float(match[1]) * factor
-        if not parameter.low <= value <= parameter.high:
-            raise UsageError(expected)
-        return value
-    if text in parameter.choices:
-        return text
-    path = Path(text).expanduser()
-    if parameter.unit is ValueUnit.PATH and path.is_file():
-        return text
-    if parameter.unit is ValueUnit.CHOICE_OR_PATH and path.is_dir():
-        return text
-    missing = "" if parameter.unit is ValueUnit.CHOICE else f"; there is no such path: {text}"
-    raise UsageError(expected + missing)
-
-
-def _expected(parameter: ImpairmentParameter) -> str:
-    """Return what a value looks like, in words."""
-    match parameter.unit:
-        case ValueUnit.CHOICE:
-            return "|".join(parameter.choices)
-        case ValueUnit.CHOICE_OR_PATH:
-            return "|".join((*parameter.choices, "FOLDER"))
-        case ValueUnit.PATH:
-            return "FILE"
-    low, high = (_shown(bound, parameter) for bound in (parameter.low, parameter.high))
-    return (
-        f"a value from {low} to {high}, with its unit"
-        if parameter.unit.value != "packets"
-        else (f"a number from {low} to {high}")
-    )
 
 
 def _complete(given: dict[str, float | str], direction: str) -> None:
@@ -241,10 +191,11 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
             raise UsageError(f"impairment {key}: expected {parameter.needs} along with it")
     for parameter in PARAMETERS.values():
         key = _key(parameter.name, direction)
-        if parameter.default is None or parameter.needs not in names or key in given:
+        default = parameter.value.default
+        if default is None or parameter.needs not in names or key in given:
             continue
         if PARAMETERS[parameter.needs].layers == parameter.layers:  # else only one of its transports has it
-            given[key] = _value(parameter.default, parameter, parameter.name)
+            given[key] = parameter.value.read(default)
     loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):
         most = 100 * burst / (1 + burst)
@@ -263,10 +214,3 @@ def _key(name: str, direction: str) -> str:
 
 def _parameter(key: str) -> ImpairmentParameter:
     return PARAMETERS[key.rpartition(".")[2]]
-
-
-def _shown(value: float | str, parameter: ImpairmentParameter) -> str:
-    if isinstance(value, str):
-        return value
-    unit = "" if parameter.unit is ValueUnit.PACKETS else parameter.unit.value
-    return f"{value:.10g}{unit}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from live_eval.errors import FailureKind
-from live_eval.reference.faults.catalogue import FAULTS, FaultName
+from live_eval.reference.faults.catalogue import FAULTS
 from live_eval.reference.faults.script import parse_faults
 from live_eval.run.retries import Retry, retry_of
 from tests.support.fault_matrix import cells, documented, measured
@@ -26,9 +26,7 @@ def test_the_faults_are_among_those_that_apply() -> None:
     assert EXPECTED.keys() <= set(cells())
 
 
-def test_every_fault_and_its_outcome_with_every_dialect_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
-    assert [name for name in FaultName if f"| `{name}` |" not in page] == []
+def test_the_outcome_of_every_fault_with_every_dialect_is_documented() -> None:
     assert documented("faults.md").keys() == set(cells())
 
 

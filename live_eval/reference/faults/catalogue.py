@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
 from live_eval.errors import FailureKind
+from live_eval.impair.language import DamageValue, ValueUnit
 
-__all__ = ["FAULTS", "Argument", "FaultDescription", "FaultLayer", "FaultName", "Moment"]
+__all__ = ["FAULTS", "MOMENT", "SHARE", "FaultDescription", "FaultLayer", "FaultName", "Moment"]
 
 
 class FaultLayer(StrEnum):
@@ -44,23 +45,6 @@ class Moment(StrEnum):
     """When the user begins to speak."""
     REPLY = "reply"
     """In the middle of a reply."""
-
-
-class Argument(StrEnum):
-    """What may follow the name of a fault, after a colon."""
-
-    NONE = "none"
-    DURATION = "duration"
-    """``1.2s`` or ``500ms``."""
-    SIZE = "size"
-    """``17MB``, ``64kB`` or ``500B``."""
-    NUMBER = "number"
-    SHARE = "share"
-    """``10%``."""
-    TEXT = "text"
-    """One of the choices."""
-    MOMENT = "moment"
-    """A `Moment`, or a duration since the session began."""
 
 
 class FaultName(StrEnum):
@@ -123,19 +107,22 @@ _NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages name respo
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_DURATION = DamageValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
+MOMENT = replace(_DURATION, choices=tuple(Moment), default=Moment.REPLY)
+"""A moment, or a time since the session began."""
+SHARE = DamageValue(ValueUnit.PERCENT, 0, 100)
+"""A share."""
+
+
+@dataclass(frozen=True, slots=True)
 class FaultDescription:
     """A fault.
 
     Args:
         name: Its name.
         layer: Where it acts.
+        value: What may follow its name; without a default it may be missing, which means something else.
         help: What it does.
-        argument: What follows its name.
-        default: The argument if none is given; empty if it is optional and means something else, or missing.
-        required: Whether the argument must be given.
-        choices: The arguments that a text may be.
-        most: The greatest number.
         moves: Whether ``@MOMENT`` sets when it happens; otherwise in the middle of a reply, or all the time.
         dialects: The dialects that it applies to.
         kind: The failure that a client should report with the default argument; None if the turn should be
@@ -145,11 +132,8 @@ class FaultDescription:
 
     name: FaultName
     layer: FaultLayer
+    value: DamageValue | None
     help: str
-    argument: Argument = Argument.NONE
-    default: str = ""
-    choices: tuple[str, ...] = ()
-    most: int = 0
     moves: bool = False
     dialects: tuple[str, ...] = _ALL
     kind: FailureKind | None = None
@@ -164,365 +148,128 @@ def _each(dialects: tuple[str, ...], kind: FailureKind | None) -> dict[str, Fail
     return dict.fromkeys(dialects, kind)
 
 
-_K, _N, _A, _L = FailureKind, FaultName, Argument, FaultLayer
+_K, _N, _L, _U = FailureKind, FaultName, FaultLayer, ValueUnit
 
+# fmt: off
 _LIST = (
-    # -- Accept ----------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.REFUSE,
-        layer=_L.ACCEPT,
-        argument=_A.DURATION,
-        help="nothing listens at the port; with DURATION, only for so long from the start",
-        kind=_K.CONNECTION_REFUSED,
-    ),
-    FaultDescription(
-        name=_N.SLOW_ACCEPT,
-        layer=_L.ACCEPT,
-        argument=_A.DURATION,
-        default="30s",
-        help="reads nothing from a new connection for so long",
-        kind=_K.CONNECT_TIMEOUT,
-    ),
-    FaultDescription(
-        name=_N.TLS,
-        layer=_L.ACCEPT,
-        argument=_A.TEXT,
-        default="untrusted",
-        choices=("untrusted", "alert", "plain", "reset"),
-        help="speaks TLS with a certificate that nobody trusts, answers a TLS client with an alert or with "
-        "plain text, or resets the connection; clients connect with wss:// or https://",
-        kind=_K.TLS,
-    ),
-    FaultDescription(
-        name=_N.RESET,
-        layer=_L.SESSION,
-        argument=_A.MOMENT,
-        default="reply",
-        moves=True,
-        help="resets the TCP connection: RST, without a farewell; over WebRTC at accept or request only",
-        dialects=_SOCKETS,
-        kind=_K.CLOSED,
-    ),
-    # -- Request ---------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.STATUS,
-        layer=_L.REQUEST,
-        argument=_A.NUMBER,
-        default="500",
-        most=599,
-        help="refuses the request with this HTTP status",
-        kind=_K.SERVER_ERROR,
-    ),
-    FaultDescription(
-        name=_N.RATE_LIMIT,
-        layer=_L.REQUEST,
-        argument=_A.DURATION,
-        help="refuses the request with 429; with DURATION, Retry-After says so",
-        kind=_K.RATE_LIMITED,
-    ),
-    FaultDescription(
-        name=_N.UNAVAILABLE,
-        layer=_L.REQUEST,
-        argument=_A.DURATION,
-        help="refuses the request with 503; with DURATION, Retry-After says so",
-        kind=_K.UNAVAILABLE,
-    ),
-    FaultDescription(
-        name=_N.REDIRECT,
-        layer=_L.REQUEST,
-        help="redirects the request (302) to another host",
-        kind=_K.HANDSHAKE,
-    ),
-    FaultDescription(
-        name=_N.NO_UPGRADE,
-        layer=_L.REQUEST,
-        help="answers the request with 200 and a web page",
-        kind=_K.HANDSHAKE,
-        kinds=_each(_TRACKS, _K.SDP_REFUSED),
-    ),
-    FaultDescription(
-        name=_N.BAD_ACCEPT,
-        layer=_L.REQUEST,
-        help="accepts the WebSocket with a wrong Sec-WebSocket-Accept",
-        dialects=_SOCKETS,
-        kind=_K.HANDSHAKE,
-    ),
-    FaultDescription(
-        name=_N.NOT_HTTP,
-        layer=_L.REQUEST,
-        help="answers the request with something that is not HTTP",
-        kind=_K.HANDSHAKE,
-    ),
-    FaultDescription(
-        name=_N.SLOW_ANSWER,
-        layer=_L.REQUEST,
-        argument=_A.DURATION,
-        default="30s",
-        help="answers the request after so long",
-        kind=_K.CONNECT_TIMEOUT,
-    ),
-    # -- Signalling ------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.REFUSE_SDP,
-        layer=_L.SIGNALLING,
-        help="refuses the offer as invalid",
-        dialects=_TRACKS,
-        kind=_K.SDP_REFUSED,
-    ),
-    FaultDescription(
-        name=_N.NO_CODEC,
-        layer=_L.SIGNALLING,
-        help="answers with a codec that was not offered",
-        dialects=_TRACKS,
-        kind=_K.CODEC_REFUSED,
-    ),
-    FaultDescription(
-        name=_N.BAD_CANDIDATES,
-        layer=_L.SIGNALLING,
-        help="answers with an address where nothing listens",
-        dialects=_TRACKS,
-        kind=_K.ICE_FAILED,
-    ),
-    FaultDescription(
-        name=_N.BAD_FINGERPRINT,
-        layer=_L.SIGNALLING,
-        help="answers with the fingerprint of another certificate",
-        dialects=_TRACKS,
-        kind=_K.DTLS_FAILED,
-    ),
-    FaultDescription(
-        name=_N.NO_CHANNEL,
-        layer=_L.SIGNALLING,
-        help="connects the media, but never opens the data channel",
-        dialects=_TRACKS,
-        kind=_K.CHANNEL_CLOSED,
-    ),
-    FaultDescription(
-        name=_N.NO_RTP,
-        layer=_L.SIGNALLING,
-        help="opens the data channel and announces reply audio, but never sends a packet",
-        dialects=_TRACKS,
-        kind=_K.NO_RTP,
-    ),
-    # -- Session ---------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.NEVER_READY,
-        layer=_L.SESSION,
-        help="accepts the connection, then sends nothing at all",
-        dialects=_WITH_MESSAGES,
-        kind=_K.NO_SESSION,
-    ),
-    FaultDescription(
-        name=_N.SESSION_CAP,
-        layer=_L.SESSION,
-        argument=_A.DURATION,
-        default="1s",
-        help="ends the session after so long, as the dialect does when its time is up",
-        kind=_K.SESSION_EXPIRED,
-        kinds=_each(_BOTS, _K.CLOSED),
-    ),
-    FaultDescription(
-        name=_N.CLOSE,
-        layer=_L.SESSION,
-        argument=_A.NUMBER,
-        default="1011",
-        most=4999,
-        moves=True,
-        help="closes the connection with this code; 1006 without a farewell; over WebRTC there are no codes",
-        kind=_K.CLOSED,
-        kinds={"gemini-live": _K.ENDPOINT_ERROR},
-    ),
-    FaultDescription(
-        name=_N.CLOSE_CHANNEL,
-        layer=_L.SESSION,
-        help="closes the data channel in the middle of a reply's events, but continues to send audio",
-        dialects=_TRACKS,
-        kind=_K.CHANNEL_CLOSED,
-    ),
-    # -- Messages --------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.MALFORMED,
-        layer=_L.MESSAGES,
-        moves=True,
-        help="sends a message that breaks off, then continues",
-        dialects=_WITH_MESSAGES,
-        kind=_K.MALFORMED_MESSAGE,
-    ),
-    FaultDescription(
-        name=_N.BAD_UTF8,
-        layer=_L.MESSAGES,
-        moves=True,
-        help="sends a text message that is not UTF-8",
-        dialects=_SOCKETS,
-        kind=_K.MALFORMED_MESSAGE,
-    ),
-    FaultDescription(
-        name=_N.BAD_FRAME,
-        layer=_L.MESSAGES,
-        moves=True,
-        help="sends a frame with an opcode that RFC 6455 reserves",
-        dialects=_SOCKETS,
-        kind=_K.MALFORMED_MESSAGE,
-    ),
-    FaultDescription(
-        name=_N.HUGE,
-        layer=_L.MESSAGES,
-        argument=_A.SIZE,
-        default="17MB",
-        moves=True,
-        help="sends a message of an unknown type that has this size",
-        dialects=_SOCKETS,
-        kind=_K.MESSAGE_TOO_BIG,
-    ),
-    FaultDescription(
-        name=_N.UNKNOWN_EVENT,
-        layer=_L.MESSAGES,
-        moves=True,
-        help="sends an event of an unknown type, then continues",
-        dialects=_WITH_MESSAGES,
-    ),
-    FaultDescription(
-        name=_N.ERROR_EVENT,
-        layer=_L.MESSAGES,
-        moves=True,
-        help="sends a non-fatal error event, then continues; Gemini Live closes the connection",
-        dialects=_WITH_MESSAGES,
-        kinds={"gemini-live": _K.ENDPOINT_ERROR},
-    ),
-    FaultDescription(
-        name=_N.DUPLICATE,
-        layer=_L.MESSAGES,
-        argument=_A.NUMBER,
-        default="3",
-        most=1000,
-        help="sends every N-th delta of audio, or packet, twice",
-        kinds={"moshi": _K.MALFORMED_AUDIO},
-    ),
-    FaultDescription(
-        name=_N.MISSING,
-        layer=_L.MESSAGES,
-        argument=_A.NUMBER,
-        default="10",
-        most=1000,
-        help="does not send every N-th delta of audio, or packet",
-        kinds={"moshi": _K.MALFORMED_AUDIO},
-    ),
-    FaultDescription(
-        name=_N.REORDER,
-        layer=_L.MESSAGES,
-        argument=_A.NUMBER,
-        default="3",
-        most=1000,
-        help="sends every N-th delta of audio, or packet, after the next one",
-        kinds={"moshi": _K.MALFORMED_AUDIO},
-    ),
-    # -- Reply -----------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.SILENT,
-        layer=_L.REPLY,
-        help="listens, but never answers",
-        kind=_K.NO_RESPONSE,
-    ),
-    FaultDescription(
-        name=_N.STALL,
-        layer=_L.REPLY,
-        argument=_A.DURATION,
-        help="stops in the middle of a reply; with DURATION, continues after so long",
-        dialects=_TURNS,
-        kind=_K.STALLED,
-    ),
-    FaultDescription(
-        name=_N.NO_DONE,
-        layer=_L.REPLY,
-        help="sends the whole reply, but never ends the response",
-        dialects=_TURNS,
-        kind=_K.STALLED,
-    ),
-    FaultDescription(
-        name=_N.ENDLESS,
-        layer=_L.REPLY,
-        help="repeats the reply forever, at the pace of speech",
-        kind=_K.ENDLESS,
-    ),
-    FaultDescription(
-        name=_N.EMPTY_REPLY,
-        layer=_L.REPLY,
-        help="completes the response without audio or text",
-        kind=_K.NO_RESPONSE,
-        kinds=_each(_TURNS, _K.EMPTY_REPLY),
-    ),
-    FaultDescription(
-        name=_N.TRANSCRIPT_ONLY,
-        layer=_L.REPLY,
-        help="sends the transcript of the reply and completes it, without audio",
-        dialects=_WITH_MESSAGES,
-        kind=_K.NO_RESPONSE,
-        kinds=_each(_TURNS, _K.EMPTY_REPLY),
-    ),
-    FaultDescription(
-        name=_N.AUDIO_AFTER_DONE,
-        layer=_L.REPLY,
-        help="sends one more chunk of audio after the response is done",
-        dialects=("openai", "openai-beta", "gemini-live"),
-    ),
-    FaultDescription(
-        name=_N.FAILED_RESPONSE,
-        layer=_L.REPLY,
-        help="ends the response as failed, before any audio",
-        dialects=_WITH_MESSAGES,
-        kind=_K.RESPONSE_FAILED,
-        kinds={"gemini-live": _K.ENDPOINT_ERROR} | _each(("openai-live", "moshi"), _K.NO_RESPONSE),
-    ),
-    FaultDescription(
-        name=_N.INCOMPLETE_RESPONSE,
-        layer=_L.REPLY,
-        help="ends the response as incomplete after half of the reply",
-        dialects=_NAMED,
-        kind=_K.RESPONSE_INCOMPLETE,
-    ),
-    FaultDescription(
-        name=_N.CANCELLED_RESPONSE,
-        layer=_L.REPLY,
-        help="cancels the response by itself after half of the reply",
-        dialects=_TURNS,
-        kind=_K.RESPONSE_CANCELLED,
-    ),
-    # -- Audio -----------------------------------------------------------------------------------------
-    FaultDescription(
-        name=_N.AUDIO_RATE,
-        layer=_L.AUDIO,
-        argument=_A.NUMBER,
-        default="16000",
-        most=48_000,
-        help="sends audio of this sample rate, and says so where the dialect's audio messages do",
-        dialects=_JSON,
-        kinds={"gemini-live": _K.WRONG_RATE},
-    ),
-    FaultDescription(
-        name=_N.CORRUPT_AUDIO,
-        layer=_L.AUDIO,
-        argument=_A.NUMBER,
-        default="3",
-        most=1000,
-        help="replaces the audio of every N-th delta, or packet, by bytes that are none",
-        kind=_K.MALFORMED_AUDIO,
-        kinds=_each(_JSON, _K.MALFORMED_MESSAGE),
-    ),
-    FaultDescription(
-        name=_N.SILENT_AUDIO,
-        layer=_L.AUDIO,
-        help="replies with digital silence of the right length",
-        kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE),
-    ),
-    FaultDescription(
-        name=_N.SKEW,
-        layer=_L.AUDIO,
-        argument=_A.SHARE,
-        default="10%",
-        help="stamps run so much fast: positions in the input, times of transcripts, RTP timestamps",
-        dialects=("openai", "openai-beta", "openai-live", *_TRACKS),
-    ),
+    FaultDescription(_N.REFUSE, _L.ACCEPT, _DURATION,
+        "nothing listens at the port; with DURATION, only for so long from the start",
+        kind=_K.CONNECTION_REFUSED),
+    FaultDescription(_N.SLOW_ACCEPT, _L.ACCEPT, replace(_DURATION, default="30s"),
+        "reads nothing from a new connection for so long", kind=_K.CONNECT_TIMEOUT),
+    FaultDescription(_N.TLS, _L.ACCEPT,
+        DamageValue(_U.CHOICE, choices=("untrusted", "alert", "plain", "reset"), default="untrusted"),
+        "speaks TLS with a certificate that nobody trusts, answers a TLS client with an alert or with plain "
+        "text, or resets the connection; clients connect with wss:// or https://", kind=_K.TLS),
+    FaultDescription(_N.RESET, _L.SESSION, MOMENT,
+        "resets the TCP connection: RST, without a farewell; over WebRTC at accept or request only",
+        kind=_K.CLOSED, moves=True, dialects=_SOCKETS),
+    FaultDescription(_N.STATUS, _L.REQUEST, DamageValue(_U.NUMBER, 1, 599, default="500"),
+        "refuses the request with this HTTP status", kind=_K.SERVER_ERROR),
+    FaultDescription(_N.RATE_LIMIT, _L.REQUEST, _DURATION,
+        "refuses the request with 429; with DURATION, Retry-After says so", kind=_K.RATE_LIMITED),
+    FaultDescription(_N.UNAVAILABLE, _L.REQUEST, _DURATION,
+        "refuses the request with 503; with DURATION, Retry-After says so", kind=_K.UNAVAILABLE),
+    FaultDescription(_N.REDIRECT, _L.REQUEST, None,
+        "redirects the request (302) to another host", kind=_K.HANDSHAKE),
+    FaultDescription(_N.NO_UPGRADE, _L.REQUEST, None,
+        "answers the request with 200 and a web page",
+        kind=_K.HANDSHAKE, kinds=_each(_TRACKS, _K.SDP_REFUSED)),
+    FaultDescription(_N.BAD_ACCEPT, _L.REQUEST, None,
+        "accepts the WebSocket with a wrong Sec-WebSocket-Accept", kind=_K.HANDSHAKE, dialects=_SOCKETS),
+    FaultDescription(_N.NOT_HTTP, _L.REQUEST, None,
+        "answers the request with something that is not HTTP", kind=_K.HANDSHAKE),
+    FaultDescription(_N.SLOW_ANSWER, _L.REQUEST, replace(_DURATION, default="30s"),
+        "answers the request after so long", kind=_K.CONNECT_TIMEOUT),
+    FaultDescription(_N.REFUSE_SDP, _L.SIGNALLING, None,
+        "refuses the offer as invalid", kind=_K.SDP_REFUSED, dialects=_TRACKS),
+    FaultDescription(_N.NO_CODEC, _L.SIGNALLING, None,
+        "answers with a codec that was not offered", kind=_K.CODEC_REFUSED, dialects=_TRACKS),
+    FaultDescription(_N.BAD_CANDIDATES, _L.SIGNALLING, None,
+        "answers with an address where nothing listens", kind=_K.ICE_FAILED, dialects=_TRACKS),
+    FaultDescription(_N.BAD_FINGERPRINT, _L.SIGNALLING, None,
+        "answers with the fingerprint of another certificate", kind=_K.DTLS_FAILED, dialects=_TRACKS),
+    FaultDescription(_N.NO_CHANNEL, _L.SIGNALLING, None,
+        "connects the media, but never opens the data channel", kind=_K.CHANNEL_CLOSED, dialects=_TRACKS),
+    FaultDescription(_N.NO_RTP, _L.SIGNALLING, None,
+        "opens the data channel and announces reply audio, but never sends a packet",
+        kind=_K.NO_RTP, dialects=_TRACKS),
+    FaultDescription(_N.NEVER_READY, _L.SESSION, None,
+        "accepts the connection, then sends nothing at all", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
+    FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
+        "ends the session after so long, as the dialect does when its time is up",
+        kind=_K.SESSION_EXPIRED, kinds=_each(_BOTS, _K.CLOSED)),
+    FaultDescription(_N.CLOSE, _L.SESSION, DamageValue(_U.NUMBER, 1, 4_999, default="1011"),
+        "closes the connection with this code; 1006 without a farewell; over WebRTC there are no codes",
+        kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
+    FaultDescription(_N.CLOSE_CHANNEL, _L.SESSION, None,
+        "closes the data channel in the middle of a reply's events, but continues to send audio",
+        kind=_K.CHANNEL_CLOSED, dialects=_TRACKS),
+    FaultDescription(_N.MALFORMED, _L.MESSAGES, None,
+        "sends a message that breaks off, then continues",
+        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_WITH_MESSAGES),
+    FaultDescription(_N.BAD_UTF8, _L.MESSAGES, None,
+        "sends a text message that is not UTF-8", kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
+    FaultDescription(_N.BAD_FRAME, _L.MESSAGES, None,
+        "sends a frame with an opcode that RFC 6455 reserves",
+        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
+    FaultDescription(_N.HUGE, _L.MESSAGES, DamageValue(_U.BYTES, 0, 200_000_000, default="17MB"),
+        "sends a message of an unknown type that has this size",
+        kind=_K.MESSAGE_TOO_BIG, moves=True, dialects=_SOCKETS),
+    FaultDescription(_N.UNKNOWN_EVENT, _L.MESSAGES, None,
+        "sends an event of an unknown type, then continues", moves=True, dialects=_WITH_MESSAGES),
+    FaultDescription(_N.ERROR_EVENT, _L.MESSAGES, None,
+        "sends a non-fatal error event, then continues; Gemini Live closes the connection",
+        moves=True, dialects=_WITH_MESSAGES, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
+    FaultDescription(_N.DUPLICATE, _L.MESSAGES, DamageValue(_U.NUMBER, 1, 1_000, default="3"),
+        "sends every N-th delta of audio, or packet, twice", kinds={"moshi": _K.MALFORMED_AUDIO}),
+    FaultDescription(_N.MISSING, _L.MESSAGES, DamageValue(_U.NUMBER, 1, 1_000, default="10"),
+        "does not send every N-th delta of audio, or packet", kinds={"moshi": _K.MALFORMED_AUDIO}),
+    FaultDescription(_N.REORDER, _L.MESSAGES, DamageValue(_U.NUMBER, 1, 1_000, default="3"),
+        "sends every N-th delta of audio, or packet, after the next one",
+        kinds={"moshi": _K.MALFORMED_AUDIO}),
+    FaultDescription(_N.SILENT, _L.REPLY, None,
+        "listens, but never answers", kind=_K.NO_RESPONSE),
+    FaultDescription(_N.STALL, _L.REPLY, _DURATION,
+        "stops in the middle of a reply; with DURATION, continues after so long",
+        kind=_K.STALLED, dialects=_TURNS),
+    FaultDescription(_N.NO_DONE, _L.REPLY, None,
+        "sends the whole reply, but never ends the response", kind=_K.STALLED, dialects=_TURNS),
+    FaultDescription(_N.ENDLESS, _L.REPLY, None,
+        "repeats the reply forever, at the pace of speech", kind=_K.ENDLESS),
+    FaultDescription(_N.EMPTY_REPLY, _L.REPLY, None,
+        "completes the response without audio or text",
+        kind=_K.NO_RESPONSE, kinds=_each(_TURNS, _K.EMPTY_REPLY)),
+    FaultDescription(_N.TRANSCRIPT_ONLY, _L.REPLY, None,
+        "sends the transcript of the reply and completes it, without audio",
+        kind=_K.NO_RESPONSE, dialects=_WITH_MESSAGES, kinds=_each(_TURNS, _K.EMPTY_REPLY)),
+    FaultDescription(_N.AUDIO_AFTER_DONE, _L.REPLY, None,
+        "sends one more chunk of audio after the response is done",
+        dialects=("openai", "openai-beta", "gemini-live")),
+    FaultDescription(_N.FAILED_RESPONSE, _L.REPLY, None,
+        "ends the response as failed, before any audio",
+        kind=_K.RESPONSE_FAILED, dialects=_WITH_MESSAGES,
+        kinds={"gemini-live": _K.ENDPOINT_ERROR} | _each(("openai-live", "moshi"), _K.NO_RESPONSE)),
+    FaultDescription(_N.INCOMPLETE_RESPONSE, _L.REPLY, None,
+        "ends the response as incomplete after half of the reply",
+        kind=_K.RESPONSE_INCOMPLETE, dialects=_NAMED),
+    FaultDescription(_N.CANCELLED_RESPONSE, _L.REPLY, None,
+        "cancels the response by itself after half of the reply",
+        kind=_K.RESPONSE_CANCELLED, dialects=_TURNS),
+    FaultDescription(_N.AUDIO_RATE, _L.AUDIO, DamageValue(_U.NUMBER, 1, 48_000, default="16000"),
+        "sends audio of this sample rate, and says so where the dialect's audio messages do",
+        dialects=_JSON, kinds={"gemini-live": _K.WRONG_RATE}),
+    FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, DamageValue(_U.NUMBER, 1, 1_000, default="3"),
+        "replaces the audio of every N-th delta, or packet, by bytes that are none",
+        kind=_K.MALFORMED_AUDIO, kinds=_each(_JSON, _K.MALFORMED_MESSAGE)),
+    FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
+        "replies with digital silence of the right length",
+        kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),
+    FaultDescription(_N.SKEW, _L.AUDIO, replace(SHARE, default="10%"),
+        "stamps run so much fast: positions in the input, times of transcripts, RTP timestamps",
+        dialects=("openai", "openai-beta", "openai-live", *_TRACKS)),
 )
+# fmt: on
 
 FAULTS: Mapping[FaultName, FaultDescription] = MappingProxyType({each.name: each for each in _LIST})
 """Every fault by name, by layer."""

@@ -66,8 +66,7 @@ class SessionFaults:
         self._deltas: DeltaFaults[bytes | CloseConnection] = DeltaFaults(script)
         self._pieces = 0
         self._breaks = False
-        skew = script.get(FaultName.SKEW)
-        self._pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
+        self._pace = script.pace
 
     def altered(self, event: Event) -> Event:
         """Return an event with other stamps, or with broken audio."""

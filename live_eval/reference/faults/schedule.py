@@ -39,4 +39,4 @@ class FaultSchedule:
             return False
         if fault.every is not None and number % fault.every:
             return False
-        return fault.share is None or random.Random(f"{seed}/{fault}/{number}").random() < fault.share
+        return fault.share is None or random.Random(f"{seed}/{fault}/{number}").random() < fault.share / 100

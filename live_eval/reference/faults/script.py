@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from live_eval.errors import UsageError
-from live_eval.reference.faults.catalogue import (
-    FAULTS,
-    Argument,
-    FaultDescription,
-    FaultLayer,
-    FaultName,
-    Moment,
-)
+from live_eval.impair.language import DamageItem, DamageValue, ValueUnit, items
+from live_eval.reference.faults.catalogue import FAULTS, MOMENT, SHARE, FaultLayer, FaultName, Moment
 
 __all__ = ["NO_FAULTS", "Fault", "FaultScript", "parse_faults"]
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s)", re.ASCII)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB)", re.ASCII)
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)%", re.ASCII)
-_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
-_FACTORS = {"ms": 1, "s": 1_000, "B": 1, "kB": 1_000, "MB": 1_000_000}
-_MOST_MS = 3_600_000
-_MOST_BYTES = 200_000_000
-_WHEN = ("turn", "first", "every", "share")
+_COUNT = DamageValue(ValueUnit.NUMBER, 1, 999_999_999)
+_CONDITIONS = {"turn": _COUNT, "first": _COUNT, "every": _COUNT, "share": SHARE}
+_LATER = replace(MOMENT, choices=(Moment.OPEN, Moment.SPEECH, Moment.REPLY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +23,13 @@ class Fault:
 
     Args:
         name: Its name.
-        value: Its argument: a number (milliseconds, bytes, a code, one in N), a share of 1, or a text; None
-            for none.
+        value: Its value: a number (milliseconds, bytes, a code, one in N, percent), or a text; None for none.
         moment: When it strikes, if it happens once; None for a time.
         after_ms: That time, since the session began.
         turn: The only reply of a session, from 1, that it affects; None for all.
         first: Affects the first so many sessions only; None for all.
         every: Affects every so-manieth session only; None for all.
-        share: Affects this share of sessions, of 1, drawn by the script's seed; None for all.
+        share: Affects this share of sessions, in percent, drawn by the script's seed; None for all.
     """
 
     name: FaultName
@@ -58,17 +45,14 @@ class Fault:
         what = FAULTS[self.name]
         text = self.name.value
         moment = f"{self.after_ms}ms" if self.after_ms is not None else (self.moment or "")
-        if what.argument is Argument.MOMENT:
+        if what.value is MOMENT:
             text += f":{moment}"
-        elif self.value is not None:
-            text += f":{_shown(self.value, what)}"
-        if what.moves and what.argument is not Argument.MOMENT and moment != Moment.REPLY:
+        elif what.value is not None and self.value is not None:
+            text += f":{what.value.shown(self.value)}"
+        if what.moves and what.value is not MOMENT and moment != Moment.REPLY:
             text += f"@{moment}"
-        for name in _WHEN:
-            value = getattr(self, name)
-            if value is not None:
-                text += f"@{name}={f'{100 * value:g}%' if name == 'share' else value}"
-        return text
+        given = [(name, kind, getattr(self, name)) for name, kind in _CONDITIONS.items()]
+        return text + "".join(f"@{name}={kind.shown(to)}" for name, kind, to in given if to is not None)
 
     @property
     def layer(self) -> FaultLayer:
@@ -116,6 +100,12 @@ class FaultScript:
         """Return whether it has a fault."""
         return self.get(name) is not None
 
+    @property
+    def pace(self) -> float:
+        """How fast stamps run: 1.0 without `FaultName.SKEW`."""
+        skew = self.get(FaultName.SKEW)
+        return 1.0 if skew is None else 1.0 + float(skew.value or 0) / 100
+
     def at(self, moment: Moment) -> tuple[Fault, ...]:
         """Return the faults that strike once, at a moment."""
         return tuple(each for each in self.faults if each.moment is moment and FAULTS[each.name].moves)
@@ -140,9 +130,9 @@ NO_FAULTS = FaultScript()
 
 
 def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
-    """Read faults of the form ``NAME[:ARGUMENT][@MOMENT][@turn=N][@first=N][@every=N][@share=P%]``.
+    """Read faults of the form ``NAME[:VALUE][@MOMENT][@turn=N][@first=N][@every=N][@share=P%]``.
 
-    >>> str(parse_faults("reset:1.2s, close:4000@speech@every=3"))
+    >>> str(parse_faults("reset:1.2s, close=4000@speech@every=3"))
     'reset:1200ms,close:4000@speech@every=3'
 
     Args:
@@ -152,122 +142,57 @@ def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
     Raises:
         UsageError: A name is unknown or given twice, or what follows it is not allowed.
     """
-    parts = ",".join([texts] if isinstance(texts, str) else texts).split(",")
     found: dict[FaultName, Fault] = {}
-    for text in filter(None, map(str.strip, parts)):
-        if text == "none":
+    for item in items(texts, conditional=True):
+        if item.text == "none":
             continue
-        fault = _parsed(text)
+        fault = _parsed(item)
         if fault.name in found:
-            raise UsageError(f"fault {text!r}: {fault.name} is given twice")
+            raise UsageError(f"fault {item.text!r}: {fault.name} is given twice")
         found[fault.name] = fault
     return FaultScript(tuple(found.values()), seed)
 
 
-def _parsed(text: str) -> Fault:
-    head, *conditions = text.split("@")
-    name, colon, argument = head.partition(":")
+def _parsed(item: DamageItem) -> Fault:
+    where = f"fault {item.text!r}: expected "
     try:
-        what = FAULTS[FaultName(name)]
+        what = FAULTS[FaultName(item.name)]
     except ValueError:
         raise UsageError(
-            f"fault {text!r}: unknown name {name!r}; expected one of {', '.join(FaultName)} "
+            f"fault {item.text!r}: unknown name {item.name!r}; expected one of {', '.join(FaultName)} "
             "(live-eval endpoint --list-faults explains them)"
         ) from None
-    if colon and (what.argument is Argument.NONE or not argument):
-        expected = "no argument" if what.argument is Argument.NONE else f"{name}:{_expected(what)}"
-        raise UsageError(f"fault {text!r}: expected {expected}")
-    given: dict[str, Any] = {"name": what.name, "moment": Moment.REPLY}
-    argument = argument or what.default
-    if what.argument is Argument.MOMENT:
-        given |= _moment(argument, what, text)
-    elif argument:
-        given["value"] = _value(argument, what, text)
-    for condition in conditions:
-        key, equals, value = condition.partition("=")
-        if equals and key in _WHEN:
-            given[key] = _condition(key, value, text)
-        elif not equals and what.moves and what.argument is not Argument.MOMENT:
-            given |= _moment(condition, what, text)
-        else:
-            moments = "a moment, " if what.moves and what.argument is not Argument.MOMENT else ""
-            raise UsageError(
-                f"fault {text!r}: expected {moments}turn=N, first=N, every=N or share=P% after '@', "
-                f"but it is {condition!r}"
-            )
+    moves = what.moves and what.value is not MOMENT
+    given: dict[str, Any] = {"name": what.name}
+    try:
+        if what.value is None and item.value is not None:
+            raise ValueError("no value")
+        text = what.value.default if what.value is not None and item.value is None else item.value
+        if what.value is not None and text is not None:
+            value = what.value.read(text)
+            given |= _moment(value) if what.value is MOMENT else {"value": _whole(value, what.value)}
+        for condition in item.conditions:
+            key, equals, text = condition.partition("=")
+            if equals and key in _CONDITIONS:
+                where = f"fault {item.text!r}: expected {key}="
+                given[key] = _whole(_CONDITIONS[key].read(text), _CONDITIONS[key])
+            elif not equals and moves:
+                given |= _moment(_LATER.read(condition))
+            else:
+                moments = "a moment, " if moves else ""
+                raise ValueError(
+                    f"{moments}turn=N, first=N, every=N or share=P% after '@', but it is {condition!r}"
+                )
+    except ValueError as error:
+        raise UsageError(f"{where}{error}") from None
     return Fault(**given)
 
 
-def _moment(text: str, what: FaultDescription, whole: str) -> dict[str, Any]:
-    everywhere = what.argument is Argument.MOMENT
-    allowed = [each for each in Moment if everywhere or each not in (Moment.ACCEPT, Moment.REQUEST)]
-    if text in allowed:
-        return {"moment": Moment(text), "after_ms": None}
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise UsageError(
-            f"fault {whole!r}: expected {', '.join(allowed)}, or a time since the session began such as "
-            f"1.2s, but it is {text!r}"
-        )
-    return {"moment": None, "after_ms": round(_scaled(match, _MOST_MS, whole))}
+def _moment(value: float | str) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"moment": Moment(value), "after_ms": None}
+    return {"moment": None, "after_ms": round(value)}
 
 
-def _value(text: str, what: FaultDescription, whole: str) -> float | str:
-    match what.argument:
-        case Argument.TEXT if text in what.choices:
-            return text
-        case Argument.DURATION if found := _DURATION.fullmatch(text):
-            return round(_scaled(found, _MOST_MS, whole))
-        case Argument.SIZE if found := _SIZE.fullmatch(text):
-            return round(_scaled(found, _MOST_BYTES, whole))
-        case Argument.SHARE if found := _SHARE.fullmatch(text):
-            return _share(found, whole)
-        case Argument.NUMBER if _NUMBER.fullmatch(text) and 1 <= int(text) <= what.most:
-            return int(text)
-    raise UsageError(f"fault {whole!r}: expected {what.name}:{_expected(what)}, but it is {text!r}")
-
-
-def _condition(key: str, text: str, whole: str) -> float:
-    if key == "share" and (found := _SHARE.fullmatch(text)):
-        return _share(found, whole)
-    if key != "share" and _NUMBER.fullmatch(text) and int(text) >= 1:
-        return int(text)
-    expected = "share=P%" if key == "share" else f"{key}=N, from 1"
-    raise UsageError(f"fault {whole!r}: expected {expected}, but it is {key}={text}")
-
-
-def _share(match: re.Match[str], whole: str) -> float:
-    percent = float(match[1])
-    if not 0 < percent <= 100:
-        raise UsageError(f"fault {whole!r}: expected a share of more than 0 and at most 100 %")
-    return percent / 100
-
-
-def _scaled(match: re.Match[str], most: int, whole: str) -> float:
-    value = float(match[1]) * _FACTORS[match[2]]
-    if value > most:
-        raise UsageError(f"fault {whole!r}: expected at most {most} {'B' if 'B' in match[2] else 'ms'}")
-    return value
-
-
-def _expected(what: FaultDescription) -> str:
-    if what.argument is Argument.NUMBER:
-        return f"N of 1 to {what.most}"
-    examples = {
-        Argument.DURATION: "a duration such as 1.2s",
-        Argument.SIZE: "a size such as 17MB",
-        Argument.SHARE: "a share such as 10%",
-    }
-    return examples.get(what.argument) or "|".join(what.choices)
-
-
-def _shown(value: float | str, what: FaultDescription) -> str:
-    match what.argument:
-        case Argument.DURATION:
-            return f"{value}ms"
-        case Argument.SIZE:
-            return f"{value}B"
-        case Argument.SHARE:
-            assert not isinstance(value, str)
-            return f"{100 * value:g}%"
-    return str(value)
+def _whole(value: float | str, kind: DamageValue) -> float | str:
+    return value if isinstance(value, str) or kind.unit is ValueUnit.PERCENT else round(value)

@@ -307,8 +307,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         return SendMessage(self._say(kind, **fields, **named))
 
     def _transcript(self, side: str, text: str, start_ms: int, end_ms: int) -> bytes:
-        skew = self.engine.settings.faults.get(FaultName.SKEW)
-        pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
+        pace = self.engine.settings.faults.pace
         times = {"start_ms": round(pace * start_ms), "end_ms": round(pace * end_ms)}
         return self._say(f"session.{side}_transcript.delta", delta=text, **times)
 

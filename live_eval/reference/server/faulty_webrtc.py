@@ -34,8 +34,7 @@ class FaultyRtcConnection(RtcConnection):
     def __init__(self, clock: Clock, faults: FaultScript) -> None:
         super().__init__(clock)
         self._faults = faults
-        skew = faults.get(FaultName.SKEW)
-        self._pace = 1.0 if skew is None else 1.0 + float(skew.value or 0)
+        self._pace = faults.pace
 
     async def answer(self, offer: str) -> str:
         """As `RtcConnection.answer`."""

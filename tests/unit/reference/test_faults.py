@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from live_eval.cli.endpoint import command
 from live_eval.errors import UsageError
 from live_eval.reference.emulation import emulated_clients
-from live_eval.reference.faults.catalogue import FAULTS, Argument, FaultLayer, FaultName, Moment
+from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultLayer, FaultName, Moment
 from live_eval.reference.faults.deltas import DeltaFaults
 from live_eval.reference.faults.schedule import FaultSchedule
 from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
@@ -21,6 +21,7 @@ from live_eval.run.retries import retry_of
     [
         ("silent", "silent"),
         ("reset:1.2s", "reset:1200ms"),
+        ("reset = 0.5 s", "reset:500ms"),
         ("reset", "reset:reply"),
         ("reset:accept@first=2", "reset:accept@first=2"),
         ("close", "close:1011"),
@@ -47,21 +48,22 @@ def test_a_script_has_one_canonical_form(given: str, canonical: str) -> None:
     ("text", "told"),
     [
         ("nothing", "unknown name 'nothing'; expected one of refuse, slow_accept"),
-        ("silent:2s", "expected no argument"),
-        ("close:", "expected close:N of 1 to 4999"),
-        ("close:5000", "expected close:N of 1 to 4999, but it is '5000'"),
-        ("close:0", "expected close:N"),
-        ("slow_accept:2", "a duration such as 1.2s, but it is '2'"),
-        ("slow_accept:3601s", "expected at most 3600000 ms"),
-        ("huge:1GB", "a size such as 17MB"),
-        ("huge:201MB", "expected at most 200000000 B"),
-        ("skew:0%", "a share of more than 0"),
+        ("silent:2s", "expected no value"),
+        ("close:", "expected 1 to 4999, but it is ''"),
+        ("close:5000", "expected 1 to 4999, but it is '5000'"),
+        ("close:0", "expected 1 to 4999"),
+        ("close:1000.5", "expected 1 to 4999"),
+        ("slow_accept:2", "expected 0ms to 3600000ms, but it is '2'"),
+        ("slow_accept:3601s", "expected 0ms to 3600000ms"),
+        ("huge:1GB", "expected 0B to 200000000B"),
+        ("huge:201MB", "expected 0B to 200000000B"),
+        ("skew:101%", "expected 0% to 100%"),
         ("tls:expired", "untrusted|alert|plain|reset, but it is 'expired'"),
-        ("reset:never", "accept, request, open, speech, reply, or a time"),
-        ("close@request", "expected open, speech, reply, or a time"),
+        ("reset:never", "expected accept|request|open|speech|reply|0ms to 3600000ms"),
+        ("close@request", "expected open|speech|reply|0ms to"),
         ("silent@open", "expected turn=N, first=N, every=N or share=P% after '@', but it is 'open'"),
-        ("silent@first=0", "expected first=N, from 1, but it is first=0"),
-        ("silent@share=3", "expected share=P%"),
+        ("silent@first=0", "expected first=1 to 999999999, but it is '0'"),
+        ("silent@share=3", "expected share=0% to 100%"),
         ("silent,silent", "silent is given twice"),
     ],
 )
@@ -84,7 +86,8 @@ def test_every_fault_can_be_written_by_its_name_alone() -> None:
     for name in FaultName:
         (fault,) = parse_faults(name.value)
         assert fault.name is name
-        assert (fault.value is None) == (not FAULTS[name].default or FAULTS[name].argument is Argument.MOMENT)
+        value = FAULTS[name].value
+        assert (fault.value is None) == (value is None or value.default is None or value is MOMENT)
 
 
 def test_a_fault_acts_where_its_moment_is() -> None:
