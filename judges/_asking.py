@@ -47,7 +47,7 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """An answer contains no judgement; the message says what was expected and what came."""
+    """An answer contains no judgement; the message gives what was expected and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,4 +211,6 @@ def read_words(value: Mapping[str, Any], key: str) -> str:
     words = value.get(key, "")
     if not isinstance(words, str):
         raise UnreadableError(f"expected {key} as a string, got a {type(words).__name__}")
-    return words.encode(errors="replace").decode()  # JSON may hold half a character, which nothing can keep
+    return words.encode(
+        errors="replace"
+    ).decode()  # half a surrogate pair cannot be stored

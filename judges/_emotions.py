@@ -1,6 +1,6 @@
 """Emotions that a voice can express, and which of them fit as the answer to each vocal cue.
 
-The table says how the voice of a good *reply* sounds, not how the speaker's did: joy is shared, grief is met
+The table describes the voice of a good *reply*, not the speaker's: joy is shared, grief is met
 softly, and anger is never answered with anger. Classifiers call a soft, low voice sad or neutral; so where
 care is called for, both fit. ``docs/emotion.md`` has the table in words.
 """

@@ -1,4 +1,4 @@
-"""What is measured of the prosody of one recording; the definitions are in docs/prosody.md."""
+"""Measure the prosody of one recording; docs/prosody.md has the definitions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _MOST_POINTS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProsodyMeasures:
-    """Measures of one recording; None where one has no meaning for it.
+    """Measures of one recording; a measure that is undefined for it is None.
 
     Args:
         level_dbfs: Active speech level, dB relative to a square wave of full scale.
         speech_s: Time in speech, pauses not counted; None where the sound never falls silent, so that speech
             cannot be separated from the background.
-        level_range_db: From the 10th to the 95th percentile of the levels of what is voiced.
+        level_range_db: From the 10th to the 95th percentile of the levels of voiced frames.
         pause_percent: Share of pauses in the time from the first speech to the last, 0 to 100.
         pause_s: Mean length of a pause; None without one.
         voiced_s: Time that is voiced.
@@ -78,7 +78,7 @@ class _Speech:
         spans: First and past-the-last hop of each stretch, int64, shape (stretches, 2); stretches are apart
             by pauses. None where speech cannot be separated from the background.
         levels_db: Level of the frame around each hop, float64, shape (hops,).
-        threshold_db: What is fainter is no speech.
+        threshold_db: Hops below this level are not speech.
     """
 
     spans: NDArray[np.int64] | None
@@ -144,7 +144,7 @@ def _blocks(samples: NDArray[np.float32]) -> Iterator[tuple[NDArray[np.float64],
     from scipy import signal
 
     highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
-    # At rest at the first sample: a constant offset is no click.
+    # Start from the steady state, so that a constant offset does not click.
     rest = signal.sosfilt_zi(highpass) * float(samples[0])
     smoother = SpeechEnvelope(RATE_HZ)
     for start in range(0, len(samples), _BLOCK_SAMPLES):
@@ -168,7 +168,7 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
     if len(edges) == 0:
         return _Speech(None, levels, threshold)
     spans = edges.reshape(-1, 2)
-    # Gaps first: what is short by itself may be a syllable of a word.
+    # Close gaps first: a short stretch may be a syllable of a word.
     gaps = spans[1:, 0] - spans[:-1, 1]
     apart = gaps >= _SHORTEST_PAUSE_S * RATE_HZ / _HOP
     spans = np.column_stack((spans[np.append(True, apart), 0], spans[np.append(apart, True), 1]))
@@ -196,7 +196,7 @@ def _levels_at_pitches(speech: _Speech, frames: int) -> NDArray[np.float64]:
 
 
 def _voiced(confidence: NDArray[np.float64], loud: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which frames of pitch count: voiced, loud enough, and not by themselves."""
+    """Return which pitch frames count: voiced, loud enough, and not isolated."""
     voiced = (confidence >= _VOICED) & loud
     edges = np.flatnonzero(np.diff(np.concatenate(([False], voiced, [False])).astype(np.int8)))
     for begin, end in edges.reshape(-1, 2):

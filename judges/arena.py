@@ -1,4 +1,4 @@
-"""Arena: which of two spoken replies to one case is better, decided by an audio model that gets both."""
+"""Arena: which of two spoken replies to one case is better, as judged by an audio model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BERTScore: how far the words of the reply mean, each in its place, what those of the reference reply do.
+"""BERTScore: how similar the words of the reply are in meaning, in context, to those of the reference reply.
 
 Source: Zhang, Kishore, Wu, Weinberger and Artzi, "BERTScore: Evaluating Text Generation with BERT" (ICLR
 2020), by the authors' package ``bert_score`` (MIT). Each token's state in one layer of a language model is
@@ -33,8 +33,8 @@ _AT_ONCE = 64
 class BertScore:
     """BERTScore's F1, times 100, higher is better; of the default model rescaled, so that it may be negative.
 
-    Of another model it is as it comes, since there is no baseline: ``rescaled`` in the detail says which, and
-    the version of the score differs. Such numbers compare with no published ones.
+    Other models have no baseline, so their scores are not rescaled: ``rescaled`` in the detail is false, and
+    the version of the score differs. They cannot be compared with published scores.
 
     Args:
         model: Name of published weights, or the folder of a model that transformers loads.
@@ -74,7 +74,7 @@ class BertScore:
                 raise JudgeError(
                     f"{found.path}: expected a model that transformers loads: {type(error).__name__}: {error}"
                 ) from error
-        # In bfloat16, in which some are published, a score would depend on the rest of its batch.
+        # Some weights are published in bfloat16, in which a score would depend on the rest of its batch.
         self._scorer._model.float()
         tokenizer, positions = self._scorer._tokenizer, _positions(config)
         tokenizer.model_max_length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
@@ -124,7 +124,7 @@ def _positions(config: Any) -> int | None:
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None:
         return None
-    # RoBERTa and its kin count positions from behind the padding's number.
+    # RoBERTa and its relatives number positions after the padding index.
     kin = "roberta" in config.model_type or config.model_type == "camembert"
     return int(positions) - (config.pad_token_id + 1 if kin else 0)
 

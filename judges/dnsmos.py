@@ -127,9 +127,9 @@ class Dnsmos:
     are rated. The score's detail has the reply's rate and the share of its samples at full scale.
 
     Args:
-        workers: Threads that rate; as many as there are cores (at most 16) where None. Each runs a network
-            on one thread of its own: on two cores that was as fast as one worker with two threads, and
-            leaves no core idle while another computes features.
+        workers: Threads that rate; None for one per core, at most 16. Each runs a network on a single thread:
+            on two cores that was as fast as one worker with two threads, and no core is idle while another
+            computes features.
 
     Raises:
         JudgeError: A package or its weights are missing, or the weights have a wrong hash.

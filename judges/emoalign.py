@@ -39,7 +39,7 @@ __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 LOW_CONFIDENCE = 0.5
 """Below this the classes that the best one beat are together likelier than it."""
 
-# Several models answer each script, and each answer is compared with the same reference reply.
+# The replies of several models to a script share its reference reply.
 _MOST_REFERENCES = 8192
 
 Probabilities: TypeAlias = Mapping[str, float]
@@ -47,7 +47,7 @@ Probabilities: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What the reply is compared with: emotions, and probabilities where a voice has them."""
+    """The reference of a reply: emotions, with their probabilities if they come from a voice."""
 
     emotions: frozenset[str]
     probabilities: Probabilities | None
@@ -165,7 +165,7 @@ def _side(probabilities: Probabilities) -> dict[str, Any]:
 
 
 def _cosine(reply: Probabilities, reference: Probabilities) -> float | None:
-    """Return the cosine over the seven emotions, or None where a side has nothing of any."""
+    """Return the cosine over the seven emotions, or None if one side gives them no probability."""
     ours, theirs = (np.array([side[name] for name in EMOTIONS]) for side in (reply, reference))
     lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
     return min(1.0, float(ours @ theirs) / lengths) if lengths > 0 else None

@@ -14,9 +14,9 @@ __all__ = ["Mcq"]
 class Mcq:
     """Whether the option that a reply chooses is the right one, 0 or 100, higher is better.
 
-    The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
-    `live_eval.judges.text._choice.choose` reads the choice. A reply in which it finds no single option is
-    wrong, and so is one of silence: they stay in the denominator. ``parsed`` is the share of the others,
+    The text is the reply's transcript, or without one, the output of an offline recogniser.
+    `live_eval.judges.text._choice.choose` reads the choice. A reply without a single option is wrong, as
+    is a silent one: both stay in the denominator. ``parsed`` is the share of the others,
     ``refused`` the share that decline.
 
     EchoMind (Zhou et al., ICLR 2026) takes the letter in the reply; the paper does not say how.

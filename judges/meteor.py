@@ -81,7 +81,7 @@ def _open_wordnet(folder: Path) -> Any:
     """Return a reader of WordNet's files, which takes some seconds and 200 MB.
 
     Raises:
-        JudgeError: They are not what they should be.
+        JudgeError: A file is missing or damaged.
     """
     # nltk reads only below folders that are registered with it.
     if str(folder.parent) not in nltk.data.path:
@@ -94,7 +94,7 @@ def _open_wordnet(folder: Path) -> Any:
 
 
 def _has_carriage_returns(folder: Path) -> bool:
-    """Return whether lines were made to end as on Windows, so that WordNet's offsets point elsewhere."""
+    """Return whether line ends were converted to Windows', which invalidates WordNet's offsets."""
     with (folder / "data.noun").open("rb") as file:
         return file.readline().endswith(b"\r\n")
 

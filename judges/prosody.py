@@ -1,4 +1,4 @@
-"""How the reply is spoken: pitch, level, pace, pauses, and how each stands to the speaker's own.
+"""How the reply is spoken: pitch, level, pace and pauses, also relative to the speaker's own.
 
 Descriptions of the sound, not of what it expresses: none says how somebody feels, and none is better high
 or low. Pitch is SwiftF0's (Nieradzik, 2025; MIT, weights in the package), level that of ITU-T P.56; every
@@ -26,7 +26,7 @@ from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, mis
 __all__ = ["Prosody", "syllable_rate"]
 
 _KEPT_SPEAKERS = 4096
-# Slower and faster than anybody speaks: then the text is not what was said.
+# Nobody speaks slower or faster: then the text is not a transcript of the recording.
 _SLOWEST, _FASTEST = 1.0, 10.0
 
 
@@ -84,7 +84,7 @@ class Prosody:
             english = turn.case.language.lower().split("-")[0] == "en"
             rate = syllable_rate(turn.case.text, speaker) if english else None
             detail["speaker"] = asdict(speaker) | {"syllables_per_s": rate}
-            # Of a recording with a background, the level is the background's too.
+            # With a background, the level would include it.
             level = speaker.level_dbfs if speaker.speech_s is not None else None
             values |= {
                 "pitch_range_step": _step(reply.pitch_range_st, speaker.pitch_range_st),
@@ -125,7 +125,7 @@ def syllable_rate(text: str | None, measures: ProsodyMeasures) -> float | None:
 
     Returns:
         None if the text has no syllables that can be counted, if speech cannot be distinguished from the
-        background, or if nobody speaks so slowly or so fast: then the text is not what was said.
+        background, or if the rate is implausible, so that the text cannot be a transcript of the recording.
     """
     count = syllables(text or "")
     if count is None or not measures.speech_s:

@@ -66,13 +66,13 @@ class _EmbeddingJudge:
                     f"{found.path}: expected a model that sentence-transformers loads: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        # In bfloat16, in which some are published, a score would depend on the rest of its batch.
+        # Some weights are published in bfloat16, in which a score would depend on the rest of its batch.
         self._model.float()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return an embedding of unit length for each text in plain typography, float32, (texts, dimensions).
 
-        Cue sensitivity asks for it.
+        Cue sensitivity uses it.
         """
         with without_remarks():
             embedded = self._model.encode(
@@ -121,7 +121,7 @@ class SemSim(_EmbeddingJudge):
 class TranscriptionSemSim(_EmbeddingJudge):
     """Cosine of the embeddings of what is said back and of the script, times 100, higher is better.
 
-    The reply is its transcript, or where the endpoint sends none, what an offline recogniser hears of it.
+    The text is the reply's transcript, or without one, the output of an offline recogniser.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:

@@ -48,7 +48,7 @@ Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 RATE_HZ = 16_000
 # As the package asks: the domain of the challenge's main track, and a listener near the middle.
 _DOMAIN, _LISTENER = 0, 288
-# Padding included. More is slower on two cores: what is padded is computed, and little is gained by company.
+# Padding included. Larger batches are slower on two cores, since padding is computed too.
 _MOST_SECONDS = {"cpu": 16, "cuda": 640}
 # Frames (of 20 ms) of the convolutions at once: 130 KB each in the largest activation.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}

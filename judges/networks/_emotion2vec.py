@@ -99,7 +99,7 @@ def _config(path: Path) -> Any:
     """Return the model's settings.
 
     Raises:
-        JudgeError: They are not those of a network that we run.
+        JudgeError: They belong to an unsupported network.
     """
     try:
         from omegaconf import OmegaConf
@@ -172,7 +172,7 @@ def network_class() -> Any:
     except (ImportError, OSError) as error:
         raise _no_funasr(error) from error
     finally:
-        # Some of them make every package's INFO messages come out.
+        # Some of its modules enable INFO messages of every package.
         root.setLevel(level)
         root.handlers[:] = handlers
     return Network

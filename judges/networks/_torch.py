@@ -186,7 +186,7 @@ def fill(
     what: str,
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Load tensors into a network, each of whose parameters and buffers must be there.
+    """Load tensors into a network; every parameter and buffer must be among them.
 
     The packages whose networks we run load the tensors that fit and leave the rest at random values, so that
     a wrong file gives meaningless numbers.

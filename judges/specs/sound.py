@@ -21,8 +21,8 @@ __all__ = ["DISTILLMOS", "DNSMOS", "NISQA", "NISQA_WEIGHTS", "UTMOS", "UTMOS_WEI
 _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_SOUND)
 _mos = partial(OutputSpec, unit="MOS", scale=(1.0, 5.0))
 _dnsmos = partial(_mos, low=0.0, high=5.0)
-# Nothing clips. What the last layer weighs was normalised before, which with its weights allows -6.28 to 6.18
-# for the widest of the five, and no more.
+# The network does not clip. Its last layer's input is normalised, which with the layer's weights bounds the
+# widest of the five outputs to -6.28 to 6.18.
 _nisqa = partial(_mos, low=-6.3, high=6.2)
 
 _P808_COLUMN = _column(

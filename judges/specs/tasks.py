@@ -1,4 +1,4 @@
-"""Judges of the tasks that are no conversation: transcription and multiple choice."""
+"""Judges of the tasks other than conversation: transcription and multiple choice."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The question asks for "The answer is: X", and the last such statement decides; after it, only a letter alone
 corrects it ("no wait, C"). Without one, in this order: a letter by itself, as the whole reply, its last
 sentence or the label that it opens with; a letter chosen in other words ("I'd go with B", "B is correct"),
-where all agree; the text of one option, word for word. What a speaker takes back is not read. All other
+where all agree; the text of one option, word for word. Retracted choices are ignored. All other
 replies are `unparsed`.
 
 A further form needs a count on real replies that shows what it gains.
@@ -39,11 +39,11 @@ def _any_case(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# What a recogniser writes where a letter is said.
+# How recognisers write a spoken letter.
 _HEARD = {"ay": "A", "be": "B", "bee": "B", "cee": "C", "see": "C", "sea": "C", "dee": "D", "ee": "E"}
 _LETTER = rf"([A-Z]|{'|'.join(_HEARD)})(?![A-Za-z0-9'+#-])"
 _IS = r"(?:is|are|be)\b"
-# Up to three words between "answer" and "is", none of which turns its meaning.
+# Up to three words between "answer" and "is", none of which changes its meaning.
 _TO = rf"[^\w.!?]+(?:(?!{_IS}|\w+n't|(?:not|never|cannot|used|least|isnt)\b)[\w']+[^\w.!?]+){{0,3}}?{_IS}"
 _ANSWER = _any_case(rf"\banswers?(?:'s|{_TO}|\b)|\bboxed\b|答案(?:应该|就)?是?")
 _CHOOSING = _any_case(
@@ -121,7 +121,7 @@ def choose(reply: str, options: Sequence[tuple[str, str]]) -> Choice:
     Choice(letter=None, how='unparsed')
     """
     texts = {letter: _words(text) for letter, text in options}
-    # Of a longer reply the end is read, where the answer of one who thinks aloud stands.
+    # A speaker who thinks aloud gives the answer at the end: read only the end of a longer reply.
     bare = re.sub(r"[*_`\"“”<>{}$\\]|(?<!\w)['‘’]|['’](?!\w)", " ", reply[-3000:])
     if stated := list(_chosen(_ANSWER, plain_typography(bare), texts)):
         corrected = _CORRECTION.search(bare)
@@ -157,7 +157,7 @@ def _read(bare: str, texts: Mapping[str, str]) -> Choice:
 
 
 def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Iterator[str | None]:
-    """Yield the option that each lead names, None for several at once; what is denied is left out."""
+    """Yield the option that each lead names, or None for several at once; skip denied ones."""
     for lead in leads.finditer(plain):
         rest = plain[lead.end() :]
         named = _NAMED.match(rest)
@@ -178,7 +178,7 @@ def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Ite
 def _is_a_word(
     named: re.Match[str], after: str, letter: str, texts: Mapping[str, str], *, spelled: bool
 ) -> bool:
-    """Return whether what looks like a letter is a word of its sentence: "a dog", "see a doctor".
+    """Return whether an apparent letter is a word of its sentence: "a dog", "see a doctor".
 
     Args:
         named: The match of `_NAMED`.

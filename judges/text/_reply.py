@@ -29,7 +29,7 @@ _SPOKEN = frozenset(
         *("th", "tl", "tr", "uk", "ur", "uz", "vi", "wuu", "yue", "zh", "zu"),
     )
 )
-# Languages that are written nearly alike, whose models listen to each other's texts.
+# Languages that are written nearly alike, and are mistaken for each other.
 _ALIKE = (
     frozenset({"en", "sco", "pcm"}),
     frozenset({"no", "nb", "nn", "da"}),
@@ -38,9 +38,9 @@ _ALIKE = (
 )
 _TEXTS_KEPT = 4096  # several judges ask about the same reply
 
-# What an assistant says who will not or cannot do what was asked. "I can't" begins sympathy as well ("I can't
-# help but smile", "I can't give you a hug", "I can't hear you over the wind"). So what is refused must follow
-# at once, as assistants name it; and for the plainest of verbs an apology must stand before.
+# Refusals by assistants. "I can't" also begins sympathy ("I can't help but smile", "I can't give you a hug",
+# "I can't hear you over the wind"). So the refused thing must follow at once, in assistants' usual words; the
+# plainest verbs also need an apology before.
 _UNABLE = r"I(?: am|'m) (?:unable|not able) to"
 _CANNOT = (
     rf"\b(?:I can(?:no|')?t|I can not|{_UNABLE}|I (?:won't|will not|wouldn't|would not) be able to)"

@@ -39,13 +39,13 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
         return Unscored(f"the reply has neither a transcript nor speech: {reason}")
     recogniser = _recogniser()
     if isinstance(recogniser, str):
-        return Unscored(f"the reply has no transcript, and nobody listens here: {recogniser}")
+        return Unscored(f"the reply has no transcript, and no recogniser is available: {recogniser}")
     heard = recogniser.transcribe(turn.reply_at(16_000), words=False, language=turn.case.language)
     return SaidWords(heard.text, recogniser.name)
 
 
 def says_nothing(turn: JudgedTurn) -> bool:
-    """Return whether a turn's reply was recorded and contains neither words nor sound."""
+    """Return whether a turn's reply was recorded and has neither words nor sound."""
     silent = turn.reply is not None and isinstance(unrateable(turn), Unscored)
     return silent and not (turn.reply_text or "").strip()
 

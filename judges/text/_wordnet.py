@@ -1,4 +1,4 @@
-"""Find WordNet's files on this machine. nltk is imported only if the files are nowhere else."""
+"""Find WordNet's files on this machine. nltk is imported only if they are not found elsewhere."""
 
 from __future__ import annotations
 
