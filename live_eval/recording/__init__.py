@@ -9,6 +9,7 @@ A run is a folder::
         audio/           FLAC: <turn>.reply.flac, <turn>.both.flac (left the user, right the endpoint)
 """
 
+from live_eval.recording._database import sync_folder
 from live_eval.recording._encoding import cassette_name, decoding, file_stem
 from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
 from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, TurnHead, part_of, text_of
@@ -20,7 +21,6 @@ from live_eval.recording.schema import (
     SCORES_FILE,
     SCORES_SCHEMA_VERSION,
     WIRE_FOLDER,
-    sync_folder,
 )
 from live_eval.recording.scores import (
     JudgeProblem,

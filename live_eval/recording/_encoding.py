@@ -28,6 +28,7 @@ from live_eval.timing import ResponseRecord, TurnTiming, TurnTrace
 from live_eval.types import Case, Failure, Usage
 
 __all__ = [
+    "DAMAGED",
     "RESPONSE_FIELDS",
     "TIMING",
     "TRACE_FIELDS",
@@ -92,6 +93,7 @@ RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reas
 """Fields that have a column of their name, of `TurnRecord`, `TurnTrace` and `ResponseRecord`."""
 
 _REASON = 300
+DAMAGED = "it is damaged: delete it, or get another copy"
 
 _WORDS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
 _FORMER_NAMES = {"edges": "boundaries", "edges_uncertain": "boundaries_uncertain"}
@@ -127,12 +129,14 @@ def in_one_line(error: Exception) -> str:
 
 
 def in_the_way(error: Exception) -> str | None:
-    """Return why a database cannot be used if the database itself is not at fault, or None."""
+    """Return why a database cannot be used where SQLite's own words are not enough, or None."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the other bits say where it happened
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return "another program has locked the database; close it and try again"
+        case sqlite3.SQLITE_INTERRUPT:
+            return f"reading takes longer than its size explains; {DAMAGED}"
     return None
 
 

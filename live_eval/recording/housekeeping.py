@@ -13,6 +13,7 @@ from pathlib import Path
 
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
+from live_eval.recording._database import SIDE_FILES, has_tables, open_database, open_for_reading, settle
 from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.contents import (
     CAMPAIGN_FORMS,
@@ -28,13 +29,8 @@ from live_eval.recording.schema import (
     RUN_VERSIONS_READ,
     SCORES_FILE,
     SCORES_SCHEMA_VERSION,
-    SIDE_FILES,
     USER_FOLDER,
     WIRE_FOLDER,
-    has_tables,
-    open_database,
-    open_for_reading,
-    settle,
 )
 from live_eval.recording.scores import SCORES_LOCK_FILE
 from live_eval.recording.writer import RUN_LOCK_FILE

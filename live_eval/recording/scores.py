@@ -15,11 +15,7 @@ from pydantic import TypeAdapter
 from live_eval.errors import StoreError
 from live_eval.judging import Failed, Judgement, Scored, Unscored
 from live_eval.recording import _encoding as encoding
-from live_eval.recording._lock import WriterLock
-from live_eval.recording.schema import (
-    SCORES_FILE,
-    SCORES_SCHEMA_VERSION,
-    SCORES_TABLES,
+from live_eval.recording._database import (
     create_database,
     has_tables,
     open_database,
@@ -27,6 +23,8 @@ from live_eval.recording.schema import (
     settle,
     transaction,
 )
+from live_eval.recording._lock import WriterLock
+from live_eval.recording.schema import SCORES_FILE, SCORES_SCHEMA_VERSION, SCORES_TABLES
 from live_eval.redaction import SECRETS
 
 __all__ = [

@@ -21,6 +21,17 @@ from live_eval.clock import SystemClock
 from live_eval.errors import StoreError
 from live_eval.files import private_folder, private_opener
 from live_eval.recording import _encoding as encoding
+from live_eval.recording._database import (
+    SIDE_FILES,
+    create_database,
+    has_tables,
+    open_database,
+    open_for_reading,
+    settle,
+    sync_folder,
+    transaction,
+    upgrade,
+)
 from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.contents import check_new, orphans
@@ -33,16 +44,7 @@ from live_eval.recording.schema import (
     RUN_SCHEMA_VERSION,
     RUN_TABLES,
     RUN_VERSIONS_READ,
-    SIDE_FILES,
     WIRE_FOLDER,
-    create_database,
-    has_tables,
-    open_database,
-    open_for_reading,
-    settle,
-    sync_folder,
-    transaction,
-    upgrade,
 )
 from live_eval.recording.scores import SCORES_LOCK_FILE, ScoreReader, forget_scores
 from live_eval.redaction import SECRETS

@@ -23,10 +23,11 @@ from live_eval.recording import (
     cassette_name,
     file_stem,
 )
+from live_eval.recording._database import open_database
 from live_eval.recording.contents import holds_recordings, recorded_files
 from live_eval.recording.housekeeping import delete_campaign, delete_run, leftovers, remove_leftovers
 from live_eval.recording.record import turn_id
-from live_eval.recording.schema import USER_FOLDER, open_database
+from live_eval.recording.schema import USER_FOLDER
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
 
@@ -276,7 +277,7 @@ def test_a_run_whose_creation_was_killed_only_loses_its_lock(tmp_path: Path) -> 
 def test_a_database_that_another_program_locks_is_an_error_that_says_so(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_eval.recording.schema._BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("live_eval.recording._database._BUSY_TIMEOUT_S", 0.1)
     with closing(sqlite3.connect(run / RUN_FILE, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(

@@ -31,9 +31,10 @@ from live_eval.recording import (
     ScoreReader,
     ScoreStore,
 )
+from live_eval.recording._database import create_database, is_local_disk
 from live_eval.recording._encoding import file_stem
 from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
-from live_eval.recording.schema import RUN_TABLES, create_database, is_local_disk
+from live_eval.recording.schema import RUN_TABLES
 from live_eval.redaction import SECRETS
 from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, TurnTrace
@@ -592,7 +593,7 @@ def test_wal_is_used_only_on_disks_known_to_be_local(folder: str, local: bool) -
 def test_without_a_table_of_mounts_no_disk_is_known_to_be_local(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_eval.recording.schema._MOUNTS", tmp_path / "none")
+    monkeypatch.setattr("live_eval.recording._database._MOUNTS", tmp_path / "none")
     assert not is_local_disk(tmp_path)
     with RunWriter.create(tmp_path / "run", MANIFEST) as run:
         run.commit(spoken_turn(a_case()))
@@ -775,7 +776,7 @@ def test_a_captured_turn_without_its_audio_is_played_again(one_turn: Path, kind:
 def test_a_run_that_is_locked_or_cannot_be_made_says_so(
     one_turn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_eval.recording.schema._BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("live_eval.recording._database._BUSY_TIMEOUT_S", 0)
     with closing(sqlite3.connect(one_turn / RUN_FILE, isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")
         with pytest.raises(

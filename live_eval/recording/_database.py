@@ -1,0 +1,453 @@
+"""Open the databases of a run, which may come from somebody else, for reading or for their one writer."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from live_eval.clock import SystemClock
+from live_eval.errors import SchemaVersionError, StoreError
+from live_eval.files import open_regular, private_file, private_opener
+from live_eval.recording._encoding import DAMAGED, in_one_line, in_the_way, without_secrets
+from live_eval.recording._files import own_file
+from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, column_types
+from live_eval.redaction import SECRETS
+
+__all__ = [
+    "SIDE_FILES",
+    "create_database",
+    "has_tables",
+    "is_local_disk",
+    "open_database",
+    "open_for_reading",
+    "settle",
+    "sync_folder",
+    "transaction",
+    "upgrade",
+]
+
+SIDE_FILES = ("", "-journal", "-shm", "-wal")
+"""Ends of the names of a database's files."""
+
+# SQLite's WAL needs memory shared between processes, which network file systems do not offer
+# (sqlite.org/wal.html). Any file system that is not listed here counts as a network file system.
+_LOCAL = re.compile(
+    "apfs|bcachefs|btrfs|erofs|exfat|ext[234]|f2fs|hfs|jfs|msdos|nilfs2|ntfs3?|overlay|ramfs|reiserfs"
+    "|tmpfs|ufs|vfat|xfs|zfs"
+)
+_MOUNTS = Path("/proc/self/mounts")
+_BUSY_TIMEOUT_S = 30.0
+_LARGEST_BYTES = 1 << 26
+"""The most in a row: four of the largest messages that a connection takes. SQLite would allow a gigabyte."""
+_UNREADABLE = (sqlite3.Error, UnicodeError)  # the latter if SQLite quotes a damaged schema
+_ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
+_NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
+_MOST_COPIED_BYTES = 1 << 32
+_BLOCK_BYTES = 1 << 20
+_JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
+
+# What a statement may take: some for any file, more for a large one, and never more than for one of 1 GiB.
+_STATEMENT_NS = 3_000_000_000
+_STATEMENT_NS_PER_BYTE = 100
+_STATEMENT_BYTES = 1 << 23
+_STATEMENT_BYTES_PER_BYTE = 4
+_ROW_BYTES = 64
+_LARGEST_FILE_BYTES = 1 << 30
+_STEPS_BETWEEN_CHECKS = 1_000
+
+
+def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
+    """Return whether a folder is known to lie on a disk of this machine.
+
+    Args:
+        folder: The folder, which exists.
+        mounts: The kernel's table of mounts; read from the kernel if None.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(errors="replace")
+        except OSError:
+            return False
+    here = str(folder.resolve())
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[1])  # \040 is a space
+        under = here == point or here.startswith(point.rstrip("/") + "/")
+        if under and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return _LOCAL.fullmatch(kind) is not None
+
+
+def create_database(
+    path: Path, tables: Sequence[str], version: int, first: tuple[str, Sequence[str | int]] | None = None
+) -> sqlite3.Connection:
+    """Create a database atomically, or take over one that has no tables.
+
+    Args:
+        path: The file.
+        tables: The statements that create its tables.
+        version: Its schema's version.
+        first: The statement and values of its first row, inserted in the same transaction.
+
+    Returns:
+        A connection for the one writer, outside any transaction.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    with contextlib.suppress(OSError):  # if the folder is not ours alone, the file still is
+        private_file(path)
+    db = _connect(path)
+    with _using(db, path, creates=True), transaction(db):
+        for statement in tables:
+            db.execute(statement)
+        if first is not None:
+            db.execute(*first)
+        db.execute(f"PRAGMA user_version = {version}")
+    return db
+
+
+def open_database(path: Path, *versions: int) -> sqlite3.Connection:
+    """Open a database of one of these versions for its one writer.
+
+    Raises:
+        SchemaVersionError: It has another version.
+        StoreError: It is not a database.
+    """
+    return _checked(_connect(path), path, versions)
+
+
+def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
+    """Open a database of one of these versions that may be in the middle of being written.
+
+    Raises:
+        SchemaVersionError: It has another version.
+        StoreError: It is missing or not a database.
+    """
+    if not os.path.lexists(path):
+        raise StoreError(f"{path.parent}: expected a run's folder, but there is no {path.name}")
+    return _checked(_read_only(path), path, versions)
+
+
+def has_tables(path: Path) -> bool:
+    """Return whether a file is a database with tables; one whose creation was interrupted has none.
+
+    Raises:
+        StoreError: It is not a database, or not a file of the run's folder.
+    """
+    if not os.path.lexists(path):
+        return False
+    db = _read_only(path)
+    with _using(db, path), closing(db):
+        return db.execute(_ANY_READ).fetchone() is not None
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Give the database of a run that an earlier version began the tables of this version."""
+    if int(db.execute("PRAGMA user_version").fetchone()[0]) == RUN_SCHEMA_VERSION:
+        return
+    with transaction(db):
+        for statement in REPLACED_TABLES:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {RUN_SCHEMA_VERSION}")
+
+
+def settle(db: sqlite3.Connection) -> bool:
+    """Move everything into the one file and close it.
+
+    Returns:
+        False if a reader kept the write-ahead log in use: nothing is lost, but the log stays next to the
+        file until it is opened again.
+    """
+    db.execute("PRAGMA busy_timeout = 2000")
+    try:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        mode = db.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+    except sqlite3.OperationalError:
+        mode = "wal"
+    db.close()
+    return bool(mode == "delete")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Run the block in a transaction: all of it, or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # SQLite itself rolls back if the disk is full
+            db.execute("ROLLBACK")
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a loss of power, if the system can."""
+    if os.name == "posix":
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a database for reading without changing its folder.
+
+    SQLite itself would create shared memory beside a database in WAL mode, which is read through the memory
+    of the writer if there is one, and as it is without a log. It would also undo the half transaction of a
+    process that was killed. That is done in a private copy.
+    """
+    path, there = _checked_files(path)
+    shared = "-wal" in there and "-shm" in there
+    rollback = _uses_rollback(path)
+    if not shared and (there.get("-wal") or (there.get("-journal") and not rollback)):
+        return _recovered(path, there)
+    if not shared and not rollback:
+        return _connected(path, "?mode=ro&immutable=1")
+    db = _connected(path, "?mode=ro&readonly_shm=1" if shared else "?mode=ro")
+    if not shared and "-journal" not in there:
+        return db
+    try:
+        db.execute(_ANY_READ).fetchone()
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "") in _NEEDS_RECOVERY:
+            db.close()
+            return _recovered(path, there)
+    except _UNREADABLE:
+        pass  # the caller reads, and says what is wrong
+    return db
+
+
+def _uses_rollback(path: Path) -> bool:
+    """Return whether the header of a database names a rollback journal, not a write-ahead log."""
+    try:
+        with open_regular(path) as file:
+            return file.read(20)[18:] == b"\1\1"  # sqlite.org/fileformat.html, 1.3.3
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
+    """Return a connection to a copy of a database and its logs, where SQLite has applied them."""
+    with tempfile.TemporaryDirectory(prefix="live-eval-") as folder:
+        copy = Path(folder) / path.name
+        for suffix in suffixes:
+            if suffix != "-shm":
+                _copy(path.with_name(path.name + suffix), Path(f"{copy}{suffix}"))
+        db = _connected(copy, "?mode=rw")
+        with contextlib.suppress(*_UNREADABLE):  # reading will say what is wrong
+            db.execute(_ANY_READ).fetchone()
+        db.execute("PRAGMA query_only = ON")
+        return db  # which keeps the copy until it is closed, though the folder is gone
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, except for its holes: it may be longer than the disk."""
+    copied = 0
+    try:
+        with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
+            for begin, end in _stretches(file):
+                file.seek(begin)
+                copy.seek(begin)
+                while (at := file.tell()) < end and (block := file.read(min(_BLOCK_BYTES, end - at))):
+                    copied += copy.write(block)
+                    if copied > _MOST_COPIED_BYTES:
+                        raise StoreError(f"{source}: expected at most {_MOST_COPIED_BYTES >> 30} GiB to copy")
+            copy.truncate(os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise StoreError(f"{source}: cannot be copied to apply its logs: {error.strerror}") from None
+
+
+def _stretches(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
+    """Yield where a file has data, as far as the system knows."""
+    size = os.fstat(file.fileno()).st_size
+    begin = end = 0
+    while end < size and hasattr(os, "SEEK_DATA"):
+        try:
+            begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
+        except OSError:  # there is none after this
+            return
+        end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+        yield begin, end
+    yield end, size
+
+
+def _check_journal(path: Path) -> None:
+    """Refuse a journal that names another file: SQLite would delete that file.
+
+    A transaction over several databases leaves such a journal (sqlite.org/atomiccommit.html, 5); live-eval
+    makes none. The name stands at the end, before this mark.
+
+    Raises:
+        StoreError: It names one, or cannot be read.
+    """
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
+            end = file.read()
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read: {error.strerror}") from None
+    if end == _JOURNAL_MARK:
+        raise StoreError(f"{path}: expected the journal of one database, but it names another file")
+
+
+def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
+    """Return the path of a database without links, and the size of each of its files by suffix.
+
+    Raises:
+        StoreError: One of them is not a file of this folder, or a journal that `_check_journal` refuses.
+    """
+    if os.path.lexists(path):
+        path = own_file(path.parent, path).resolve()  # SQLite looks for the others beside this one
+    sizes: dict[str, int] = {}
+    for suffix in SIDE_FILES:
+        beside = path.with_name(path.name + suffix)
+        if os.path.lexists(beside):
+            sizes[suffix] = own_file(path.parent, beside).stat().st_size
+            if suffix == "-journal":
+                _check_journal(beside)
+    return path, sizes
+
+
+class _Connection(sqlite3.Connection):
+    """A connection whose statements end: the pages of a damaged file may refer to each other without end.
+
+    Each statement may take a time, and return an amount of data, that suits the size of the file.
+    """
+
+    path: Path
+    left_bytes = 0
+
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+        """Execute a statement; raise `sqlite3.OperationalError` if it takes too long."""
+        size = 0
+        for suffix in ("", "-wal"):
+            with contextlib.suppress(OSError):
+                size += os.stat(f"{self.path}{suffix}").st_size
+        size = min(size, _LARGEST_FILE_BYTES)
+        self.left_bytes = _STATEMENT_BYTES + _STATEMENT_BYTES_PER_BYTE * size
+        now_ns = SystemClock().now_ns
+        until_ns = now_ns() + _STATEMENT_NS + _STATEMENT_NS_PER_BYTE * size
+        self.set_progress_handler(lambda: now_ns() > until_ns, _STEPS_BETWEEN_CHECKS)
+        return super().execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        """Execute a statement for each row, for as long as that takes."""
+        self.set_progress_handler(None, 0)
+        return super().executemany(statement, rows)
+
+
+def _connected(path: Path, query: str = "") -> sqlite3.Connection:
+    """Open a database whose files `_checked_files` has checked."""
+    try:
+        # Opened and used by different threads, but only by one at a time.
+        db = sqlite3.connect(
+            f"{path.resolve().as_uri()}{query}",
+            uri=True,
+            isolation_level=None,
+            timeout=_BUSY_TIMEOUT_S,
+            check_same_thread=False,
+            factory=_Connection,
+        )
+    except _UNREADABLE as error:
+        raise StoreError(f"{path}: cannot be opened: {error}") from None
+    db.path = path
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_BYTES)
+    db.row_factory = _row
+    return db
+
+
+def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
+    """Return a row whose columns have the declared types: SQLite itself stores any type in any column.
+
+    Known secrets are taken out of it here, too: runs recorded by earlier versions may hold them.
+    """
+    names, texts, blobs, wrong = _columns(cursor.description, tuple(map(type, values)))
+    if wrong is not None:
+        raise sqlite3.DataError(
+            f"column {names[wrong]}: expected {column_types()[names[wrong]][0].__name__}, "
+            f"found {type(values[wrong]).__name__} {str(values[wrong])[:40]!r}"
+        )
+    text = "\n".join([values[at] for at in texts])
+    db = cast(_Connection, cursor.connection)
+    db.left_bytes -= _ROW_BYTES + len(text) + sum([len(values[at]) for at in blobs])
+    if db.left_bytes < 0:
+        raise sqlite3.DataError(f"it returns more than it contains; {DAMAGED}")
+    if SECRETS.suspects(text):
+        values = tuple(without_secrets(name, value) for name, value in zip(names, values, strict=True))
+    return sqlite3.Row(cursor, values)
+
+
+@functools.lru_cache(maxsize=256)
+def _columns(
+    description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]:
+    """Return the names of a row's columns, which are text, which are blobs, and the first of a wrong type.
+
+    Args:
+        description: The cursor's; the rows of a query share it.
+        types: Those of the row's values.
+    """
+    names = tuple(name for name, *_ in description)
+    wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
+    texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))
+    return names, texts, blobs, wrong[0] if wrong else None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = _connected(_checked_files(path)[0])
+    with _using(db, path):
+        db.execute(f"PRAGMA journal_mode = {'WAL' if is_local_disk(path.parent) else 'DELETE'}").fetchone()
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA foreign_keys = ON")
+    return db
+
+
+def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sqlite3.Connection:
+    """Check the version of a database and return the connection; close it if the check fails."""
+    with _using(db, path):
+        found = int(db.execute("PRAGMA user_version").fetchone()[0])
+        # Views and virtual tables are computed, and a forged one without end; triggers too have no page of
+        # their own.
+        computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
+        if found not in versions:
+            raise SchemaVersionError(
+                f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; read it "
+                "with the version of live-eval that wrote it"
+            )
+        if computed is not None:
+            raise StoreError(f"{path}: expected only plain tables, found {computed[0]!r}")
+    return db
+
+
+@contextmanager
+def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iterator[None]:
+    """Close the database if the block fails.
+
+    Raises:
+        StoreError: SQLite cannot use the file.
+    """
+    try:
+        yield
+    except BaseException as error:
+        db.close()
+        if isinstance(error, _UNREADABLE):
+            if creates:
+                raise StoreError(f"{path}: cannot be created: {in_one_line(error)}") from None
+            why = in_the_way(error) or f"expected a database of live-eval: {in_one_line(error)}"
+            raise StoreError(f"{path}: {why}") from None
+        raise
