@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -173,25 +173,28 @@ def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collection[str]) -> Iterator[str]:
+def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collection[str]) -> list[str]:
     spec = registry.client(str(given.get("name", stored.get("name", EndpointTable().name))))
     source = given.get("key_from") or given.get("key_variable") or spec.key_variable
     sends_key = source is not None and has_key(str(source))
+    asked = []
     for key in _KEYS:
         value = stored.pop(key, None)
         if value not in (None, spec.key_variable) and not any(name in given for name in _KEYS):
             sends_key = True
-            yield _flag(f"endpoint.{key}", value)
+            asked.append(_flag(f"endpoint.{key}", value))
     url = stored.get("base_url")
     if url is not None and "base_url" not in given and not _same(url, spec.base_url):
-        yield from _address("endpoint.base_url", url, hosts, sends_key=sends_key)
+        asked += _address("endpoint.base_url", url, hosts, sends_key=sends_key)
     servers = stored.pop("ice_servers", ())
     if servers and "ice_servers" not in given:
-        yield _flag("endpoint.ice_servers", _listed(servers))
+        asked.append(_flag("endpoint.ice_servers", _listed(servers)))
+    return asked
 
 
-def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Take out settings that name files; yield the flags of those that are missing."""
+def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Take out settings that name files; return the flags of those that are missing."""
+    asked = []
     inert: Mapping[tuple[str, str], Callable[[Any], bool]] = {
         ("data", "path"): lambda value: value in (SAMPLE, SAMPLE_DIALOGUES),
         ("data", "audio_root"): lambda value: value is None,
@@ -204,7 +207,8 @@ def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, A
         value = stored[table].pop(key)
         if key not in given[table]:
             values = value if isinstance(value, list | tuple) else [value]
-            yield from (_flag(f"{table}.{key}", each) for each in values)
+            asked += [_flag(f"{table}.{key}", each) for each in values]
+    return asked
 
 
 def _reads_file(specs: Any) -> bool:
@@ -221,8 +225,9 @@ def _reads_file(specs: Any) -> bool:
 
 def _judges(
     stored: dict[str, Any], given: Mapping[str, Any], askers: Sequence[str], hosts: Collection[str]
-) -> Iterator[str]:
-    """Take out how models are reached, unless that is the vendor's; yield the flags of what is missing."""
+) -> list[str]:
+    """Take out how models are reached, unless that is the vendor's; return the flags of what is missing."""
+    asked = []
     own = given["options"]
     specs = [registry.judge(name) for name in askers]
     preset = PRESETS.get(str(given.get("llm", stored.get("llm"))))
@@ -233,10 +238,10 @@ def _judges(
         for spec in specs
     ]
     has_service = any(key in given for key in ("llm", "llm_base_url"))
-    has_key = any(f"llm_{key}" in given for key in _KEYS)
+    chooses_key = any(f"llm_{key}" in given for key in _KEYS)
     url = stored.pop("llm_base_url", None)
     is_vendors = url is None or all(_same(url, address) for address, _ in usual)
-    sends_key = has_key or any(f"{spec.name}.{key}" in own for spec in specs for key in _KEYS)
+    sends_key = chooses_key or any(f"{spec.name}.{key}" in own for spec in specs for key in _KEYS)
     addresses = {spec.name: address for spec, (address, _) in zip(specs, usual, strict=True)}
     all_vendors = is_vendors and all(
         _same((stored["options"] | own).get(f"{name}.base_url", address), address)
@@ -245,19 +250,20 @@ def _judges(
     for key in _KEYS:
         value = stored.pop(f"llm_{key}", None)
         is_default = all_vendors and all(value == variable for _, variable in usual)
-        if value is not None and specs and not (has_service or has_key or is_default):
+        if value is not None and specs and not (has_service or chooses_key or is_default):
             sends_key = True
-            yield _flag(f"judges.llm_{key}", value)
+            asked.append(_flag(f"judges.llm_{key}", value))
     if has_service:
         stored.pop("llm", None)
     elif specs and not is_vendors:
-        yield from _address("judges.llm_base_url", url, hosts, sends_key=sends_key)
+        asked += _address("judges.llm_base_url", url, hosts, sends_key=sends_key)
         stored["llm_base_url"] = url
     of_all = given.get("llm_base_url", stored.get("llm_base_url"))
     for spec, (address, variable) in zip(specs, usual, strict=True):
-        yield from _judge(
-            spec.name, stored["options"], own, of_all, (address, variable), hosts, has_key=has_key
+        asked += _judge(
+            spec.name, stored["options"], own, of_all, (address, variable), hosts, chooses_key=chooses_key
         )
+    return asked
 
 
 def _judge(
@@ -268,26 +274,29 @@ def _judge(
     usual: tuple[str, str | None],
     hosts: Collection[str],
     *,
-    has_key: bool,
-) -> Iterator[str]:
+    chooses_key: bool,
+) -> list[str]:
     """Do the same for the options of one judge."""
+    asked = []
     address, variable = usual
-    sends_key = has_key = has_key or any(f"{name}.{key}" in given for key in _KEYS)
+    sends_key = chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
     stored = options.pop(f"{name}.base_url", None)
     url = given.get(f"{name}.base_url", stored or of_all)
     is_vendors = url is None or _same(url, address)
     for key in _KEYS:
         value = options.pop(f"{name}.{key}", None)
-        if value is not None and not has_key and not (is_vendors and value == variable):
+        if value is not None and not chooses_key and not (is_vendors and value == variable):
             sends_key = True
-            yield _flag(f"judges.options.{name}.{key}", value)
+            asked.append(_flag(f"judges.options.{name}.{key}", value))
     if stored is not None and f"{name}.base_url" not in given and not is_vendors:
-        yield from _address(f"judges.options.{name}.base_url", stored, hosts, sends_key=sends_key)
+        asked += _address(f"judges.options.{name}.base_url", stored, hosts, sends_key=sends_key)
         options[f"{name}.base_url"] = stored
+    return asked
 
 
-def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    """Take out the files of judges, and the options of judges that are not used."""
+def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Take out the files of judges, and the options of judges that are not used; do the same."""
+    asked = []
     for name, value in list(stored.items()):
         judge_name, _, option_name = name.partition(".")
         if judge_name not in names:
@@ -299,16 +308,17 @@ def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[s
         if value not in (option.default, *(weights.name for weights in option.weights)):
             del stored[name]
             if name not in given:
-                yield _flag(f"judges.options.{name}", value)
+                asked.append(_flag(f"judges.options.{name}", value))
+    return asked
 
 
-def _address(key: str, url: Any, hosts: Collection[str], *, sends_key: bool) -> Iterator[str]:
-    """Yield the flag without which a stored address is not used."""
+def _address(key: str, url: Any, hosts: Collection[str], *, sends_key: bool) -> list[str]:
+    """Return the flag without which a stored address is not used; none if it may be used."""
     name = _host_name(str(url))
     if name is None:
-        yield _flag(key, url)
-    elif name not in hosts and (sends_key or not is_loopback(urlsplit(str(url)).hostname or "")):
-        yield f"--trust-host {name}"
+        return [_flag(key, url)]
+    is_used = name in hosts or (not sends_key and is_loopback(urlsplit(str(url)).hostname or ""))
+    return [] if is_used else [f"--trust-host {name}"]
 
 
 def _host_name(url: str) -> str | None:

@@ -64,9 +64,9 @@ _LONGEST_WORD = 15
 _LONGEST_PIECE = 1_000
 _SECRET_NAME = re.compile(
     r"(?:^|[_\-\s.])(?:"
-    r"(?:auth|authorization|bearer|secret|password|passwd|passphrase|credentials?|cookie|jwt|pat|pem|signature)\d*"
+    r"(?:auth|authorization|bearer|secrets?|passwords?|passwd|passphrase|pwd|credentials?|cookie|jwt|pat|pem|signature)\d*"
     r"(?=$|[_\-\s.])"
-    r"|(?:pass|sig)$|(?:api[_\-]?key|key|token)(?:[_\-\s.]?(?:v?\d+|value|pem|secret))*$)",
+    r"|(?:pass|sig)$|access[_\-]?key[_\-]?id$|(?:key|token)s?(?:[_\-\s.]?(?:v?\d+|value|pem|secret))*$)",
     re.IGNORECASE,
 )
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
@@ -78,6 +78,8 @@ _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
+_FOLDERS = ("PWD", "OLDPWD")
+"""Environment variables that are named as passwords, and name folders."""
 _LOGIN = re.compile(r'//[^/@\s"]+@')
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
@@ -166,7 +168,7 @@ def public_settings(value: Any) -> Any:
 
 
 def _public_setting(name: str, value: Any) -> tuple[str, Any]:
-    if _names_secret(str(name)) and _texts(value):
+    if _secrets_of(str(name), value):
         return name, MASK
     return name, public_url(value) if _is_url(str(name), value) else public_settings(value)
 
@@ -181,6 +183,12 @@ def _mapped(value: Any, text: Callable[[str], str], member: Callable[[str, Any],
         case Mapping():
             return dict(member(name, inner) for name, inner in value.items())
     return value
+
+
+def _secrets_of(name: str, value: Any) -> list[str]:
+    """Return the texts of a field that is named as a secret; the number of ``max_tokens`` is none."""
+    texts = _texts(value) if _names_secret(name) else []
+    return [text for text in texts if not (name.endswith("tokens") and text.lstrip("-").isdigit())]
 
 
 def _is_url(name: str, value: Any) -> bool:
@@ -277,8 +285,7 @@ class Redactor:
                     self.learn_settings(inner)
             case Mapping():
                 for name, inner in value.items():
-                    texts = _texts(inner) if _names_secret(str(name)) else []
-                    if texts:
+                    if texts := _secrets_of(str(name), inner):
                         self._fields |= {str(name)}
                     for text in texts:
                         self.learn(text)
@@ -291,7 +298,7 @@ class Redactor:
     def learn_environment(self, variables: Mapping[str, str]) -> None:
         """Learn the values of environment variables named as a key, a token or the like."""
         for name, value in variables.items():
-            if _names_secret(name):
+            if _names_secret(name) and name not in _FOLDERS:
                 self.learn(value)
 
     def _learn_login(self, login: str) -> None:

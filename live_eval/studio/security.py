@@ -19,7 +19,7 @@ from live_eval.http.hosts import host_of, is_address, is_loopback
 from live_eval.studio.answers import refusal
 from live_eval.types import Secret
 
-__all__ = ["GUARD", "TOKEN_PARAMETER", "Guard", "cookie_name", "for_listeners", "is_listener", "set_headers"]
+__all__ = ["GUARD", "TOKEN_PARAMETER", "Guard", "for_listeners", "is_listener", "set_headers"]
 
 TOKEN_PARAMETER = "token"
 """Parameter of the link that carries the token."""
@@ -29,6 +29,7 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar("_T", bound=Callable[..., Any])
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
 _HTTP_PORT = 80
+_LISTENERS = "listeners"
 _NEVER_CHANGES = ("GET", "HEAD")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -43,9 +44,9 @@ _HEADERS = {
 }
 
 
-def cookie_name(port: int) -> str:
-    """Return the name of the cookie: browsers share cookies between the ports of a host."""
-    return f"live-eval-studio-{port}"
+def _cookie_name(port: int, who: str = "studio") -> str:
+    """Return the name of a link's cookie: browsers share cookies between the ports of a host."""
+    return f"live-eval-{who}-{port}"
 
 
 def for_listeners(handler: _T) -> _T:
@@ -88,7 +89,7 @@ class Guard:
             )
         if request.path == "/" and TOKEN_PARAMETER in request.query:
             return self._welcome(request, port)
-        given = request.cookies.get(cookie_name(port), "")
+        given = request.cookies.get(_cookie_name(port, _LISTENERS), "")
         if self.is_owner(request):
             return await handler(request)
         if not _equal(given, self._listeners):
@@ -99,7 +100,7 @@ class Guard:
 
     def is_owner(self, request: web.Request) -> bool:
         """Return whether a request carries the owner's token."""
-        return _equal(request.cookies.get(cookie_name(_port_of(request)), ""), self._token)
+        return _equal(request.cookies.get(_cookie_name(_port_of(request)), ""), self._token)
 
     def serves(self, host: str, port: int) -> bool:
         """Return whether a request's host is a name of this server.
@@ -125,7 +126,8 @@ class Guard:
         if not is_owner and not _equal(token, self._listeners):
             return refusal(request, 401, "token", "this link is of another studio, or of an earlier one")
         response = web.Response(status=303, headers={"Location": "/" if is_owner else "/#/listen"})
-        response.set_cookie(cookie_name(port), token, httponly=True, samesite="Strict", path="/")
+        name = _cookie_name(port) if is_owner else _cookie_name(port, _LISTENERS)
+        response.set_cookie(name, token, httponly=True, samesite="Strict", path="/")
         return response
 
 

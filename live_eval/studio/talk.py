@@ -115,6 +115,8 @@ async def _begin(request: web.Request) -> web.Response:
             prepare = partial(_prepare, tables, request.app[LIBRARY], request.app[TALK])
             talk = (await asyncio.to_thread(prepare))()
             began = {"answer": await talks.begin(talk, offer), **talk.facts}
+            if talk.key_recipient is not None:
+                request.app[TALK].note(talk.key_recipient)
     except _BusyError:
         message = "another tab talks, or its conversation is being stored: end it first, or try again soon"
         return refusal(request, 409, "busy", message)
@@ -135,8 +137,6 @@ def _prepare(
     from live_eval.studio.talking.conversation import PageConversation
 
     plan = make_live_plan(validate(_with_address(tables, settings)), has_flags=False)
-    if plan.key_recipient is not None:
-        settings.note(plan.key_recipient)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     run = library.new_run(f"{began}-{plan.spec.name}-live")
     return partial(PageConversation, plan, run)

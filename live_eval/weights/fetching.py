@@ -8,7 +8,7 @@ none, the one recorded by the first download; and for the first download, the on
 without encryption, except to this machine.
 
 A server decides neither where a file comes from nor how much is written: redirects lead only to hosts of the
-same source, over https, and a file larger than its weights is not kept.
+same source, over https, and files that are larger together than their weights are not kept.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MOST_ATTEMPTS = 5
 """Attempts in a row that bring no data; an attempt that brings some restarts the count."""
 _SPARE_BYTES = 64 << 20
 _LARGER = 1.1
-"""A specification gives the size of its weights in whole megabytes; no file of them is this much larger."""
+"""A specification gives the size of its weights in megabytes; its files may be so much larger."""
 _MOST_REDIRECTS = 5
 _SOURCES = (("huggingface.co", "hf.co"), ("github.com", "githubusercontent.com"))
 """The domains of each source that stores files at other hosts than it publishes them."""
@@ -259,7 +259,7 @@ class _Download:
                 else:
                     here = 0
                     target.start(_strong_etag(response))
-                self._receive(response, file, target, here, _limit_bytes(spec))
+                self._receive(response, file, target, here, _limit_bytes(spec, file, target))
                 return _reported_sha256(response)
         except urllib3.exceptions.TimeoutError as error:
             raise _InterruptedError(f"no data for {self._idle_s:g} s") from error
@@ -319,8 +319,12 @@ class _Download:
             raise _InterruptedError(f"the transfer was interrupted ({here} of {total} bytes)")
 
 
-def _limit_bytes(spec: WeightsSpec) -> int:
-    return round((spec.megabytes + 1) * _LARGER * 1e6)
+def _limit_bytes(spec: WeightsSpec, file: WeightsFile, target: _Target) -> int:
+    """Return how large a file may be, given the other files that are already here."""
+    folder = target.path.parents[len(Path(file.name).parts) - 1]
+    others = [folder / other.name for other in spec.files if other is not file]
+    here = sum(path.stat().st_size for path in others if path.is_file())
+    return round((spec.megabytes + 1) * _LARGER * 1e6) - here
 
 
 def _check_size(size: int, limit: int, target: _Target, url: str) -> None:

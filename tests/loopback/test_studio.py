@@ -103,6 +103,11 @@ async def test_the_listeners_link_opens_listening_tests_and_nothing_else(tmp_pat
                 assert refused is ((method, route) not in FOR_LISTENERS), (method, route, answer.status)
         async with browser.get("/api/nothing") as answer:
             assert await told(answer) == (403, "listener")
+        for token in (TOKEN, LISTENERS):  # in one browser, which keeps both
+            async with browser.get("/", params={"token": token}, allow_redirects=False) as welcome:
+                assert welcome.status == 303
+        async with browser.get("/api/runs") as answer:
+            assert answer.status == 200
 
 
 CHANGES = [("POST", "/api/talk"), ("POST", "/api/listen"), ("POST", "/api/listen/votes")]

@@ -248,6 +248,12 @@ async def test_the_server_decides_addresses_and_says_which_host_receives_a_key(
             listed = {each["name"]: each for each in (await answer.json())["endpoints"]}
         assert listed["openai"]["base_url"] == "wss://127.0.0.1:9/v1"
         await post(browser, {"offer": "v=0", "endpoint": {"name": "openai"}})
+        assert not said, "an offer that is refused sends no key"
+        client = Stranger("talk")
+        try:
+            await post(browser, {"offer": await client.offer(), "endpoint": {"name": "openai"}})
+        finally:
+            await client.close()
     assert said == ["127.0.0.1:9 receives the key in OPENAI_API_KEY"]
 
 

@@ -427,6 +427,13 @@ def test_a_mirror_must_have_an_address() -> None:
 # Servers that want more than to send a file.
 
 
+def test_files_larger_together_than_the_weights_are_not_kept(publisher: Publisher, folder: Path) -> None:
+    publisher.files["/m/b.bin"] = OTHER
+    with pytest.raises(JudgeError, match="expected a file of at most 2 MB, got 5 MB or more: not kept"):
+        fetch_weights(spec(publisher, "a.bin", "b.bin"))
+    assert not list((folder / "toy").glob("b.bin*"))
+
+
 @pytest.mark.parametrize("states_length", [True, False])
 def test_a_file_larger_than_the_weights_is_not_kept(
     publisher: Publisher, folder: Path, states_length: bool

@@ -59,6 +59,11 @@ class PageConversation:
         return self._connected
 
     @property
+    def key_recipient(self) -> str | None:
+        """Which host receives the endpoint's key, as `Plan.key_recipient` says it."""
+        return self._plan.key_recipient
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What the page needs to know at first, as JSON values."""
         return {"turn_mode": self._plan.turn_mode.value, "run": self._run.id, "name": self._run.path.name}

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from live_eval.audio import write_flac
+from live_eval.errors import StoreError
 from live_eval.files import atomic_write, open_regular, private_file, read_regular
+from live_eval.recording import own_folder
 
 PACKAGE = Path(__file__).parents[3] / "live_eval"
 METHODS = {"open", "fdopen", "read_bytes", "read_text", "write_bytes", "write_text"}
@@ -165,6 +167,13 @@ def test_only_regular_files_are_opened(tmp_path: Path, diary: Path, kind: str, m
     if kind == "link":
         with open_regular(path, links=True) as file:
             assert file.read() == b"dear diary"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+def test_a_pipe_is_no_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audio")
+    with pytest.raises(StoreError, match="expected a folder, found a pipe"):
+        own_folder(tmp_path, tmp_path / "audio")
 
 
 def test_no_more_is_read_than_was_allowed(diary: Path) -> None:

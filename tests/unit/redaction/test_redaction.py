@@ -154,7 +154,11 @@ def test_emphasis_is_not_a_masked_key(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["auth_header", "pat", "api-key-v2", "private_key_pem", "password2", "KEY_2"]
+    "name",
+    [
+        *("auth_header", "pat", "api-key-v2", "private_key_pem", "password2", "KEY_2"),
+        *("pwd", "keys", "apiKeys", "tokens", "accessKeyId", "secrets"),
+    ],
 )
 def test_a_secrets_name_may_continue_after_the_word(name: str) -> None:
     assert public_settings({name: "value", "max_tokens": 5, "key_terms": "a"}) == {
@@ -162,6 +166,7 @@ def test_a_secrets_name_may_continue_after_the_word(name: str) -> None:
         "max_tokens": 5,
         "key_terms": "a",
     }
+    assert public_settings({name: ["value"]}) == {name: "***"}
 
 
 @pytest.mark.parametrize("echo", ["{}%252F{}", r"\x{:02x}"])
