@@ -1,17 +1,17 @@
-"""When to try a turn again, when to wait, and for how long. Pure except for the gate's wait."""
+"""What each failure means: whether a turn is retried, after how long, and what it shows of the endpoint."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from types import MappingProxyType
 
 from live_eval.clock import Clock
 from live_eval.dialect import RateLimit
 from live_eval.errors import FailureKind
 
-__all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", "retry_of"]
+__all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", "Sign", "retry_of", "sign_of"]
 
 
 class Retry(StrEnum):
@@ -31,30 +31,51 @@ class Retry(StrEnum):
     limit."""
 
 
-RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
+class Sign(Enum):
+    """What a failure shows of the endpoint."""
+
+    ANSWER = auto()
+    """It refused the session itself, so it can be reached."""
+    NOT_OPENED = auto()
+    """Nothing, or only a proxy, answered."""
+    LOST = auto()
+    """It may have gone away during the session."""
+    NONE = auto()
+
+
+_FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
     {
-        FailureKind.RATE_LIMITED: Retry.AS_ASKED,
-        FailureKind.BUSY: Retry.AS_ASKED,
-        FailureKind.UNAVAILABLE: Retry.AS_ASKED,
-        FailureKind.SERVER_ERROR: Retry.AS_ASKED,
-        FailureKind.SESSION_EXPIRED: Retry.AT_ONCE,
-        FailureKind.PROCESS_DIED: Retry.AT_ONCE,
-        FailureKind.CONNECTION_REFUSED: Retry.BACKOFF,
-        FailureKind.CONNECT_FAILED: Retry.BACKOFF,
-        FailureKind.CONNECT_TIMEOUT: Retry.BACKOFF,
-        FailureKind.ICE_FAILED: Retry.BACKOFF,
-        FailureKind.DTLS_FAILED: Retry.BACKOFF,
-        FailureKind.NO_SESSION: Retry.BACKOFF,
-        FailureKind.NO_RESPONSE: Retry.BACKOFF,
-        FailureKind.STALLED: Retry.BACKOFF,
-        FailureKind.CLOSED: Retry.BACKOFF,
-        FailureKind.CHANNEL_CLOSED: Retry.BACKOFF,
-        FailureKind.NO_RTP: Retry.BACKOFF,
-        FailureKind.ENDPOINT_ERROR: Retry.BACKOFF,
-        FailureKind.RESPONSE_FAILED: Retry.BACKOFF,
-        FailureKind.MALFORMED_MESSAGE: Retry.BACKOFF,
-        FailureKind.MALFORMED_AUDIO: Retry.BACKOFF,
+        FailureKind.RATE_LIMITED: (Retry.AS_ASKED, Sign.ANSWER),
+        FailureKind.BUSY: (Retry.AS_ASKED, Sign.ANSWER),
+        FailureKind.UNAVAILABLE: (Retry.AS_ASKED, Sign.NOT_OPENED),
+        FailureKind.SERVER_ERROR: (Retry.AS_ASKED, Sign.NOT_OPENED),
+        FailureKind.SESSION_EXPIRED: (Retry.AT_ONCE, Sign.NONE),
+        FailureKind.PROCESS_DIED: (Retry.AT_ONCE, Sign.NONE),
+        FailureKind.AUTHENTICATION: (Retry.NEVER, Sign.ANSWER),
+        FailureKind.UNKNOWN_MODEL: (Retry.NEVER, Sign.ANSWER),
+        FailureKind.SDP_REFUSED: (Retry.NEVER, Sign.ANSWER),
+        FailureKind.CODEC_REFUSED: (Retry.NEVER, Sign.ANSWER),
+        FailureKind.HANDSHAKE: (Retry.NEVER, Sign.NOT_OPENED),
+        FailureKind.CONNECTION_REFUSED: (Retry.BACKOFF, Sign.NOT_OPENED),
+        FailureKind.CONNECT_FAILED: (Retry.BACKOFF, Sign.NOT_OPENED),
+        FailureKind.CONNECT_TIMEOUT: (Retry.BACKOFF, Sign.NOT_OPENED),
+        FailureKind.ICE_FAILED: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.DTLS_FAILED: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.NO_SESSION: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.NO_RESPONSE: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.STALLED: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.CLOSED: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.CHANNEL_CLOSED: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.NO_RTP: (Retry.BACKOFF, Sign.LOST),
+        FailureKind.ENDPOINT_ERROR: (Retry.BACKOFF, Sign.ANSWER),
+        FailureKind.RESPONSE_FAILED: (Retry.BACKOFF, Sign.NONE),
+        FailureKind.MALFORMED_MESSAGE: (Retry.BACKOFF, Sign.NONE),
+        FailureKind.MALFORMED_AUDIO: (Retry.BACKOFF, Sign.NONE),
     }
+)
+
+RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
+    {kind: how for kind, (how, _) in _FAILURES.items() if how is not Retry.NEVER}
 )
 """The failures that may pass, and how they are retried; the others never are."""
 
@@ -70,6 +91,11 @@ _FAR_S = 1e9  # about thirty years; longer times make no difference
 def retry_of(kind: FailureKind) -> Retry:
     """Return how a turn that failed in this way is retried."""
     return RETRIES.get(kind, Retry.NEVER)
+
+
+def sign_of(kind: FailureKind) -> Sign:
+    """Return what a failure shows of the endpoint."""
+    return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 
 class Backoff:

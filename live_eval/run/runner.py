@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,17 +22,18 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from live_eval.clock import Clock, SystemClock
-from live_eval.recording import RunWriter
+from live_eval.dialect import TransportKind
+from live_eval.recording import RunWriter, TurnRecord
 from live_eval.registry import load as load_object
+from live_eval.run.endpoint_health import EndpointHealth, Outage
 from live_eval.run.greetings import Greetings
 from live_eval.run.held_sessions import SessionHolder
 from live_eval.run.observers import Observer, SilentObserver
-from live_eval.run.outages import Outage, OutageGate
 from live_eval.run.plan import Job, Plan
 from live_eval.run.processes import hold_sessions
 from live_eval.run.recordings import Recordings
-from live_eval.run.retried_sessions import RetriedSessions
-from live_eval.run.retries import Backoff
+from live_eval.run.retried_sessions import RetriedSessions, Slot
+from live_eval.run.retries import Backoff, Patience
 from live_eval.run.session_attempt import SessionAttempts
 from live_eval.run.session_queue import DueSession, SessionQueue
 from live_eval.run.spread import overload
@@ -216,7 +216,7 @@ class _Run:
         """Whether the endpoint has answered."""
         self._retry_failed = retry_failed
         self._counts_refusals = counts_refusals
-        self._outages: OutageGate
+        self._health: EndpointHealth
         self._outages_over: list[Outage] = []  # not written yet
         self._queue: SessionQueue
         self._earlier: dict[str, int] = {}  # attempts at each turn before
@@ -225,14 +225,7 @@ class _Run:
         # The store has one writer. It goes before other programs, but not before processes of sessions.
         hurry = None if plan.processes else raise_priority
         self._writer_thread = ThreadPoolExecutor(1, "writer", hurry)
-        self._attempts = SessionAttempts(
-            plan=plan,
-            recordings=self._recordings,
-            folder=folder,
-            writer=self._writer_thread,
-            clock=clock,
-            greetings=greetings,
-        )
+        self._greetings = greetings
 
     def close(self) -> None:
         """Wait for the writes under way."""
@@ -247,12 +240,12 @@ class _Run:
         if self._retry_failed:
             whole = {turn_id for turn_id in whole if done[turn_id]}
         self._earlier = await asyncio.to_thread(self._writer.attempts)
-        self._outages = OutageGate(
-            self._clock,
-            self._backoff,
+        self._health = EndpointHealth(
             self._turns.patience,
-            reached=self.reached or any(done.values()),
-            announce=self._announce,
+            self._backoff,
+            self._announce,
+            reached_ns=self._clock.now_ns() if self.reached or any(done.values()) else None,
+            over_http=plan.spec.transport_kind is TransportKind.HTTP,
             counts_refusals=self._counts_refusals,
         )
         sessions = [jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in whole for job in jobs)]
@@ -294,73 +287,96 @@ class _Run:
                 due = (began_ns + start_ns for start_ns in starts)
             self._queue = SessionQueue(
                 (
-                    DueSession(jobs, due_ns, 1 + max(self._earlier.get(job.turn_id, 0) for job in jobs))
+                    DueSession(
+                        jobs,
+                        due_ns,
+                        1 + max(self._earlier.get(job.turn_id, 0) for job in jobs),
+                        Patience(self._turns.patience),
+                    )
                     for jobs, due_ns in zip(sessions, due, strict=False)
                 ),
-                self._outages.opened_since,
+                self._health.opened_since,
+                self._clock,
+            )
+            attempts = SessionAttempts(
+                plan=self._plan,
+                holder=holder,
+                base_url=base_url,
+                recordings=self._recordings,
+                folder=self._folder,
+                writer=self._writer_thread,
+                clock=self._clock,
+                greetings=self._greetings,
             )
             retried = RetriedSessions(
                 plan=self._plan,
-                attempts=self._attempts,
-                holder=holder,
-                base_url=base_url,
-                outages=self._outages,
+                attempts=attempts,
+                health=self._health,
+                queue=self._queue,
                 backoff=self._backoff,
                 clock=self._clock,
                 observer=self._observer,
-                store_failed=functools.partial(self._in_writer_thread, self._writer.attempt_failed),
+                store_failed=self._store_failed,
             )
             try:
                 async with asyncio.TaskGroup() as workers:
                     number = min(self._turns.concurrency, len(sessions))
                     for worker in range(number):
                         delay_ns = stagger_ns(worker, number) if starts is None else 0
-                        workers.create_task(self._work(self._queue, retried, delay_ns))
+                        workers.create_task(self._work(retried, Slot(self._clock.now_ns() + delay_ns)))
             finally:
-                self.reached = self._outages.reached
+                self.reached = self._health.reached
                 await self._write_outages()
 
-    async def _work(self, queue: SessionQueue, retried: RetriedSessions, delay_ns: int) -> None:
-        await self._clock.sleep_until(self._clock.now_ns() + delay_ns)
-        while (session := await queue.next()) is not None:
+    async def _work(self, retried: RetriedSessions, slot: Slot) -> None:
+        while (session := await self._queue.next(slot.opens_ns)) is not None:
             if session.due_ns is not None:
                 await self._clock.sleep_until(session.due_ns - _LOAD_NS)
-            played = await retried.play(session)
+            played = await retried.play(session, slot)
             if played is None:
                 return
-            for records in queue.played(session, *played):
+            for records in self._queue.played(session, *played):
                 for record in records:
                     await self._in_writer_thread(self._writer.commit, record)
                     self._observer.turn(record)
             await self._write_outages()
 
+    async def _store_failed(self, records: Sequence[TurnRecord]) -> None:
+        """Store the failures of an attempt that is not the last."""
+        for record in records:
+            if record.failure is not None:
+                await self._in_writer_thread(self._writer.attempt_failed, record)
+
     def _announce(self, outage: Outage) -> None:
         """Say that an outage begins, is over, or has lasted too long."""
-        since = f"{datetime.fromtimestamp(outage.wall_ns // 10**9).astimezone():%H:%M:%S}"
-        why = outage.failure.message
-        patience, lasted = duration_in_words(self._turns.patience), f"{outage.seconds:.0f} s"
-        if outage.over:
-            self._outages_over.append(outage)
-            self._observer.note(f"endpoint reachable again after {lasted}; the run goes on")
-        elif self._outages.given_up is not None:
-            asked = "" if outage.asked_s is None else f"; it asks to wait {outage.asked_s:.0f} s"
-            self.unreachable = (
-                f"the endpoint could not be reached for {lasted} ({why}){asked}, and turns.patience is "
-                f"{patience}"
-            )
-            self._outages_over.append(outage)
-            self._queue.close()
-            self._observer.note(f"{self.unreachable}: the run stops")
-        else:
-            self._queue.excuse(self._outages.number)
+        why, lasted = outage.failure.message, f"{outage.seconds:.0f} s"
+        patience = duration_in_words(self._turns.patience)
+        if outage.ended_ns is None:
+            since = datetime.fromtimestamp(self._wall_ns(outage) // 10**9).astimezone()
             self._observer.note(
-                f"endpoint unreachable since {since} ({why}); probing for up to {patience}; Ctrl-C stops"
+                f"endpoint unreachable since {since:%H:%M:%S} ({why}); probing for up to {patience}; "
+                "Ctrl-C stops"
             )
+            return
+        self._outages_over.append(outage)
+        if outage.over:
+            self._observer.note(f"endpoint reachable again after {lasted}; the run goes on")
+            return
+        asked = "" if outage.asked_s is None else f"; it asks to wait {outage.asked_s:.0f} s"
+        self.unreachable = (
+            f"the endpoint could not be reached for {lasted} ({why}){asked}, and turns.patience is {patience}"
+        )
+        self._queue.close()
+        self._observer.note(f"{self.unreachable}: the run stops")
+
+    def _wall_ns(self, outage: Outage) -> int:
+        """Return when an outage began, in nanoseconds since the Unix epoch."""
+        return self._clock.wall_ns() - (self._clock.now_ns() - outage.began_ns)
 
     async def _write_outages(self) -> None:
         while self._outages_over:
             outage = self._outages_over.pop(0)
-            facts = {"since_wall_ns": outage.wall_ns, "seconds": outage.seconds, "over": outage.over}
+            facts = {"since_wall_ns": self._wall_ns(outage), "seconds": outage.seconds, "over": outage.over}
             await self._in_writer_thread(self._writer.add_outage, {**facts, "reason": outage.failure.message})
 
     async def _in_writer_thread(self, work: Callable[[_T], object], what: _T) -> None:

@@ -31,6 +31,8 @@ class SessionAttempts:
     """Plays sessions, one attempt at a call."""
 
     plan: Plan
+    holder: SessionHolder
+    base_url: str
     recordings: Recordings  # prepared for all cases of the plan
     folder: Path  # of the run, for cassettes
     writer: ThreadPoolExecutor  # decodes, times and writes
@@ -40,24 +42,34 @@ class SessionAttempts:
     async def play(
         self,
         jobs: Sequence[Job],
-        sessions: SessionHolder,
-        base_url: str,
         attempt: int,
         due_ns: int | None = None,
+        unusable: Failure | None = None,
     ) -> list[TurnRecord]:
         """Play the turns of one session once, and return their records; a turn not played says why.
 
-        The recordings are read at once; the session is dialled at `due_ns`; `sessions` holds it.
+        The recordings are read at once; the session is dialled at `due_ns`.
 
         A failure, even one caused by a bug, costs the session's turns and not the run.
+
+        Args:
+            jobs: The turns.
+            attempt: Its number.
+            due_ns: When the session is due in an open loop; later turns follow from the first.
+            unusable: Why the turns cannot be played, if that is known.
 
         Raises:
             StoreError: A cassette cannot be written.
         """
+        first, *later = await self._records(jobs, attempt, due_ns, unusable)
+        return [replace(first, trace=replace(first.trace, intended_ns=due_ns)), *later]
+
+    async def _records(
+        self, jobs: Sequence[Job], attempt: int, due_ns: int | None, unusable: Failure | None
+    ) -> list[TurnRecord]:
         playable: list[PlayableCase] = []
-        unusable: Failure | None = None
         try:
-            for job in jobs:
+            for job in jobs if unusable is None else ():
                 try:
                     playable.append(await self.recordings.load(job.case, self._impairment(job)))
                 except TurnError as error:
@@ -65,8 +77,8 @@ class SessionAttempts:
                     break
             records = []
             if playable:
-                order = self._order(jobs, playable, base_url, due_ns)
-                session = await sessions.hold(order)
+                order = self._order(jobs, playable, due_ns)
+                session = await self.holder.hold(order)
                 self.greetings.observe(session.captures[0])
                 records = await self._played(jobs, playable, order, session, attempt)
             elif due_ns is not None:
@@ -82,13 +94,13 @@ class SessionAttempts:
         return [*records, *unplayed_turns(jobs, attempt, unusable, self.clock, played=records)]
 
     def _order(
-        self, jobs: Sequence[Job], playable: Sequence[PlayableCase], base_url: str, due_ns: int | None
+        self, jobs: Sequence[Job], playable: Sequence[PlayableCase], due_ns: int | None
     ) -> SessionOrder:
         plan = self.plan
         return SessionOrder(
             dialect=plan.spec.dialect,
             transport=plan.spec.transport,
-            settings=plan.settings(base_url, jobs[0].case),
+            settings=plan.settings(self.base_url, jobs[0].case),
             turn_mode=plan.turn_mode,
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],

@@ -1,20 +1,17 @@
-"""The sessions of a run: those to play, and those whose failure waits for a verdict.
-
-A session that could not be opened or was cut off may be the first sign of an outage, whatever attempts are
-left to it. Its failure counts once a later session has been opened, and is excused once an outage is known.
-Where neither comes of playing it again a few times, the endpoint is there and fails: that counts too.
-"""
+"""The sessions of a run that remain; those whose last attempt is undecided wait for another's outcome."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from live_eval.clock import Clock
 from live_eval.recording.record import TurnRecord
-from live_eval.run.outages import MISSES_OF_OUTAGE
+from live_eval.run.endpoint_health import MISSES_OF_OUTAGE
 from live_eval.run.plan import Job
+from live_eval.run.retries import PATIENCE_S, Patience
 
 __all__ = ["DueSession", "SessionQueue"]
 
@@ -23,50 +20,47 @@ _MOST_CUTS = 2
 
 @dataclass(slots=True, eq=False)
 class DueSession:
-    """The turns of a session that is to be played.
+    """The turns of a session to run.
 
     Args:
         jobs: The turns.
-        due_ns: When it is due, in an open loop, whatever the endpoint does; None in a closed loop.
+        due_ns: When it is due in an open loop; None in a closed loop.
         attempt: Number of its next attempt.
-        cut: Whether an attempt was cut off and no session has been opened since.
-        cuts: How many outages it was under way in.
-        last_cut: Number of the last of these.
-        asks_since_ns: When its failure came into doubt, while it is played again only to find out whether the
-            endpoint can be reached since then; else None.
-        excused: Records of an attempt that does not count; they are yet to be stored.
+        patience: Limits its waits.
+        tries: Attempts that count; while it is undecided, those that test for an outage.
+        busy: How often the endpoint had no free session for it.
+        cut: Whether an attempt lost contact and the endpoint has not answered since.
+        cut_in: The numbers of the outages in which that happened.
+        undecided: The records of its last attempt while it is not known whether it counts.
+        undecided_ns: When that attempt ended.
     """
 
     jobs: Sequence[Job]
     due_ns: int | None
     attempt: int = 1
+    patience: Patience = field(default_factory=lambda: Patience(PATIENCE_S))
+    tries: int = 0
+    busy: int = 0
     cut: bool = False
-    cuts: int = 0
-    last_cut: int = 0
-    asks_since_ns: int | None = None
-    excused: Sequence[TurnRecord] = ()
+    cut_in: set[int] = field(default_factory=set)
+    undecided: Sequence[TurnRecord] = ()
+    undecided_ns: int = 0
 
     def excuse(self, outage: int) -> bool:
-        """Take note of an outage; return whether it excuses the attempt that has failed.
+        """Take note of an outage; return whether it excuses the attempt that failed.
 
-        A session that is under way whenever the endpoint goes away may be why: the third outage counts.
+        A session in progress whenever the endpoint goes away may be the cause: the third outage counts.
 
         Args:
             outage: Its number in the run, from 1.
         """
-        if self.cut and outage != self.last_cut:
-            self.cuts, self.last_cut = self.cuts + 1, outage
-        counts = self.cut and self.cuts > _MOST_CUTS
+        if self.cut:
+            self.cut_in.add(outage)
+        counts = self.cut and len(self.cut_in) > _MOST_CUTS
         self.cut = False
+        if not counts:
+            self.tries, self.patience = 0, Patience(self.patience.seconds)
         return not counts
-
-
-@dataclass(slots=True, eq=False)
-class _Doubt:
-    session: DueSession
-    records: Sequence[TurnRecord]
-    since_ns: int
-    probes: int = 0  # how often it was played again to find out whether the endpoint is there
 
 
 class SessionQueue:
@@ -77,97 +71,112 @@ class SessionQueue:
     Args:
         sessions: The sessions, in the order in which they are due.
         opened_since: Returns whether a session that was dialled at a time or later has been opened.
+        clock: The clock.
     """
 
-    def __init__(self, sessions: Iterable[DueSession], opened_since: Callable[[int], bool]) -> None:
-        self._sessions = iter(sessions)
+    def __init__(
+        self, sessions: Iterable[DueSession], opened_since: Callable[[int], bool], clock: Clock
+    ) -> None:
+        self._waiting = deque(sessions)  # undecided ones last
+        self._playing: list[DueSession] = []
         self._opened_since = opened_since
-        self._again: deque[DueSession] = deque()
-        self._doubts: list[_Doubt] = []
+        self._clock = clock
         self._counted: list[Sequence[TurnRecord]] = []
-        self._playing = 0
-        self._closed = False
         self._changed = asyncio.Event()
 
-    async def next(self) -> DueSession | None:
-        """Return the next session to play; None if there is none and will be none.
+    async def next(self, opens_ns: int = 0) -> DueSession | None:
+        """Return the next session to run; None if there is none and will be none.
 
-        Waits while it depends on other workers whether a session is played again. If it depends on no
-        session any more, one of those in doubt is played again: if it can be opened, its failure counts.
+        Waits while it depends on other workers whether a session is run again. Once no other session can show
+        whether the endpoint is there, an undecided one is run again for that alone.
+
+        Args:
+            opens_ns: When the worker may take a session.
         """
-        while not self._closed:
-            session = self._again.popleft() if self._again else next(self._sessions, None)
-            if session is None and not self._doubts:
-                return None
-            if session is None and not self._playing:
-                doubt = self._doubts[0]
-                session = doubt.session
-                session.asks_since_ns = doubt.since_ns
-            if session is not None:
-                self._playing += 1
-                return session
-            await self._changed.wait()
+        while self._waiting:
+            if self._clock.now_ns() < opens_ns:
+                await self.wait(opens_ns)
+            elif self._waiting[0].undecided and self._playing:
+                await self.wait()
+            else:
+                self._playing.append(self._waiting.popleft())
+                return self._playing[-1]
         return None
 
     def played(
-        self, session: DueSession, records: Sequence[TurnRecord], doubt_since_ns: int | None
+        self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
         """Take the records of a session whose attempts are used up, or that was captured.
 
         Args:
             session: The session.
             records: Of its last attempt.
-            doubt_since_ns: None if they count; else they do once a session has been opened that was dialled
-                then or later.
+            undecided_since_ns: None if they count; else they do once a session has been opened that was
+                dialled then or later.
 
         Returns:
             The records of all sessions that are known to count by now, to be stored.
         """
-        self._playing -= 1
-        session.asks_since_ns = None
-        asked = next((each for each in self._doubts if each.session is session), None)
-        found_none = False  # that the endpoint is away; then all failures in doubt count
-        if asked is not None:
-            asked.probes += 1
-            found_none = doubt_since_ns is None or asked.probes >= MISSES_OF_OUTAGE
-        elif doubt_since_ns is not None:
-            self._doubts.append(_Doubt(session, records, doubt_since_ns))
+        self._playing.remove(session)
+        all_count = False  # since none of them found that the endpoint is away
+        if session.undecided:
+            session.tries += 1
+            all_count = undecided_since_ns is None or session.tries >= MISSES_OF_OUTAGE
+            self._waiting.appendleft(session)
+        elif undecided_since_ns is not None:
+            session.undecided, session.undecided_ns, session.tries = records, undecided_since_ns, 0
+            self._waiting.append(session)
         else:
             self._counted.append(records)
-        doubts, self._doubts = self._doubts, []
-        for each in doubts:
-            if found_none or self._opened_since(each.since_ns):
-                self._counted.append(each.records)
-            else:
-                self._doubts.append(each)
+        for each in [each for each in self._waiting if each.undecided]:
+            if all_count or self._opened_since(each.undecided_ns):
+                self._counted.append(each.undecided)
+                self._waiting.remove(each)
+        self.wake()
         counted, self._counted = self._counted, []
-        self._wake()
         return counted
 
-    def excuse(self, outage: int) -> None:
-        """Play the sessions in doubt again: their failures are due to an outage.
+    def excuse(self, outage: int) -> list[TurnRecord]:
+        """Run undecided sessions again: their failures are due to an outage.
 
         Args:
             outage: Its number in the run, from 1.
+
+        Returns:
+            The records of attempts that do not count.
         """
-        for each in self._doubts:
-            session = each.session
-            asks = session.asks_since_ns is not None
-            if not (asks or session.excuse(outage)):
-                self._counted.append(each.records)
+        excused: list[TurnRecord] = []
+        for session in [each for each in (*self._playing, *reversed(self._waiting)) if each.undecided]:
+            records, session.undecided = session.undecided, ()
+            if session in self._playing:
+                excused += records
                 continue
-            session.excused = each.records
-            session.asks_since_ns = None
-            if not asks:
-                self._again.append(session)
-        self._doubts.clear()
-        self._wake()
+            self._waiting.remove(session)
+            if session.excuse(outage):
+                excused += records
+                self._waiting.appendleft(session)
+            else:
+                self._counted.append(records)
+        self.wake()
+        return excused
 
     def close(self) -> None:
         """Hand out no more sessions: the endpoint stays away."""
-        self._closed = True
-        self._wake()
+        self._waiting.clear()
+        self.wake()
 
-    def _wake(self) -> None:
+    async def wait(self, until_ns: int | None = None) -> None:
+        """Wait for a change, at most until a time."""
+        if until_ns is None:
+            await self._changed.wait()
+            return
+        timer = asyncio.ensure_future(self._clock.run_at(until_ns, self.wake))
+        try:
+            await self._changed.wait()
+        finally:
+            timer.cancel()
+
+    def wake(self) -> None:
+        """Wake the workers that wait."""
         self._changed.set()
         self._changed = asyncio.Event()

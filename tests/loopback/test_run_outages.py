@@ -251,9 +251,9 @@ class Forgetful(SessionQueue):
     forgets = True
 
     def played(
-        self, session: DueSession, records: Sequence[TurnRecord], doubt_since_ns: int | None
+        self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        counted = super().played(session, records, doubt_since_ns)
+        counted = super().played(session, records, undecided_since_ns)
         forgotten, Forgetful.forgets = Forgetful.forgets, False
         return counted[1:] if forgotten else counted
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from live_eval.errors import FailureKind
-from live_eval.run.outages import Contact, Outage, OutageGate
+from live_eval.run.endpoint_health import AttemptOutcome, EndpointHealth, Health, Outage
 from live_eval.run.retries import Backoff
 from live_eval.testing.clock import FakeClock
 from live_eval.types import Failure
@@ -14,6 +14,54 @@ S = 1_000_000_000
 REFUSED = Failure(FailureKind.CONNECTION_REFUSED, "nothing listens there")
 CLOSED = Failure(FailureKind.CLOSED, "gone")
 STALLED = Failure(FailureKind.STALLED, "nothing more came")
+
+
+class Gate:
+    """An endpoint's health on a clock, and sessions that wait until they may be dialled."""
+
+    def __init__(
+        self,
+        clock: FakeClock,
+        announce: Callable[[Outage], None],
+        *,
+        patience_s: float = 600,
+        reached: bool = True,
+        counts_refusals: bool = False,
+    ) -> None:
+        self.clock = clock
+        reached_ns = clock.now_ns() if reached else None
+        self.health = EndpointHealth(
+            patience_s, Backoff(0), announce, reached_ns=reached_ns, counts_refusals=counts_refusals
+        )
+        self.opened_since = self.health.opened_since
+
+    @property
+    def given_up(self) -> Outage | None:
+        return self.health.outages[-1] if self.health.given_up else None
+
+    async def enter(self) -> int | None:
+        """Dial a session as soon as it may be; return when, or None if no session is dialled any more."""
+        while not self.health.given_up:
+            now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
+            if opens_ns is not None and opens_ns <= now_ns:
+                self.health.dial(now_ns)
+                return now_ns
+            await self.clock.sleep_until(opens_ns or now_ns + S // 10)
+        return None
+
+    def report(
+        self,
+        entered_ns: int,
+        failure: Failure | None,
+        *,
+        ready: bool = False,
+        asked_s: float | None = None,
+        heard_ns: int | None = None,
+    ) -> Health:
+        heard_ns = entered_ns if heard_ns is None and ready else heard_ns
+        return self.health.observe(
+            entered_ns, AttemptOutcome(self.clock.now_ns(), failure, heard_ns, asked_s)
+        )
 
 
 class Endpoint:
@@ -26,12 +74,12 @@ class Endpoint:
         self.away = away
         self.said: list[tuple[bool, float]] = []
         self.dialled: list[float] = []
-        self.gate = OutageGate(self.clock, Backoff(0), patience_s, reached=reached, announce=self._announce)
+        self.gate = Gate(self.clock, self._announce, patience_s=patience_s, reached=reached)
 
     def _announce(self, outage: Outage) -> None:
         self.said.append((outage.over, outage.seconds))
 
-    async def dial(self, takes_s: float = 5.0) -> Contact | None:
+    async def dial(self, takes_s: float = 5.0) -> Health | None:
         """Hold a session, or find that the endpoint is away."""
         entered_ns = await self.gate.enter()
         if entered_ns is None:
@@ -41,16 +89,16 @@ class Endpoint:
         await self.clock.sleep_until(self.clock.now_ns() + (0 if failure else round(takes_s * S)))
         return self.gate.report(entered_ns, failure, ready=failure is None)
 
-    async def workers(self, number: int, turns: int) -> list[Contact | None]:
+    async def workers(self, number: int, turns: int) -> list[Health | None]:
         """Let workers hold so many sessions each, one after the other; return what each attempt came to."""
-        contacts: list[Contact | None] = []
+        contacts: list[Health | None] = []
 
         async def work() -> None:
             left = turns
             while left and (contact := await self.dial()) is not None:
                 contacts.append(contact)
-                left -= contact is Contact.NO_DOUBT
-                if contact is Contact.DOUBT:
+                left -= contact is Health.UP
+                if contact is Health.SUSPECT:
                     await self.clock.sleep_until(self.clock.now_ns() + S)
 
         async with asyncio.TaskGroup() as tasks:
@@ -62,8 +110,8 @@ class Endpoint:
 async def test_an_outage_costs_no_attempt_but_the_two_before_it_is_known() -> None:
     endpoint = Endpoint(lambda at_s: 12 <= at_s < 132)
     contacts = await endpoint.workers(4, 6)
-    assert contacts.count(Contact.NO_DOUBT) == 24
-    assert contacts.count(Contact.DOUBT) == 2
+    assert contacts.count(Health.UP) == 24
+    assert contacts.count(Health.SUSPECT) == 2
     assert [over for over, _ in endpoint.said] == [False, True]
     assert 117 <= endpoint.said[1][1] <= 130
 
@@ -80,7 +128,7 @@ async def test_one_session_at_a_time_probes_with_backoff() -> None:
 async def test_the_gate_closes_for_good_when_patience_has_run_out() -> None:
     endpoint = Endpoint(lambda at_s: at_s >= 12, patience_s=30)
     contacts = await endpoint.workers(4, 6)
-    assert contacts.count(Contact.NO_DOUBT) == 12
+    assert contacts.count(Health.UP) == 12
     assert endpoint.gate.given_up is not None
     assert endpoint.gate.given_up.seconds == 30
     assert endpoint.dialled[-1] == endpoint.gate.given_up.began_ns / S + 30
@@ -89,50 +137,50 @@ async def test_the_gate_closes_for_good_when_patience_has_run_out() -> None:
 
 async def test_an_endpoint_that_never_answered_is_no_outage() -> None:
     endpoint = Endpoint(lambda _: True, reached=False)
-    assert [await endpoint.dial() for _ in range(9)] == [Contact.NO_DOUBT] * 9
+    assert [await endpoint.dial() for _ in range(9)] == [Health.UP] * 9
     assert not endpoint.said
 
 
 async def test_without_patience_there_is_no_pause() -> None:
     endpoint = Endpoint(lambda _: True, patience_s=0)
-    assert [await endpoint.dial() for _ in range(9)] == [Contact.NO_DOUBT] * 9
+    assert [await endpoint.dial() for _ in range(9)] == [Health.UP] * 9
 
 
 @pytest.mark.parametrize("failure", [REFUSED, CLOSED])
 async def test_single_failures_among_others_are_no_outage(failure: Failure) -> None:
     gate = Endpoint(lambda _: False).gate
     for dialled_ns in range(1, 100, 2):
-        assert gate.report(dialled_ns, failure) is Contact.DOUBT
+        assert gate.report(dialled_ns, failure) is Health.SUSPECT
         assert not gate.opened_since(dialled_ns)
-        assert gate.report(dialled_ns + 1, None) is Contact.NO_DOUBT
+        assert gate.report(dialled_ns + 1, None) is Health.UP
         assert gate.opened_since(dialled_ns)
 
 
 async def test_sessions_that_an_outage_cuts_off_do_not_count() -> None:
     gate = Endpoint(lambda _: False).gate
-    assert gate.report(9, CLOSED, ready=True) is Contact.DOUBT  # the outage is not known yet
+    assert gate.report(9, CLOSED, ready=True) is Health.SUSPECT  # the outage is not known yet
     for at_ns in (10, 11, 12):
         gate.report(at_ns, REFUSED)
-    assert gate.report(8, STALLED, ready=True) is Contact.OUTAGE
+    assert gate.report(8, STALLED, ready=True) is Health.DOWN
     gate.report(20, None)
-    assert gate.report(7, STALLED, ready=True) is Contact.OUTAGE
-    assert gate.report(21, CLOSED, ready=True) is Contact.DOUBT
+    assert gate.report(7, STALLED, ready=True) is Health.DOWN
+    assert gate.report(21, CLOSED, ready=True) is Health.SUSPECT
 
 
 async def test_a_proxy_in_the_endpoints_place_is_no_endpoint() -> None:
     endpoint = Endpoint(lambda _: False)
     unavailable = Failure(FailureKind.UNAVAILABLE, "bad gateway")
-    assert [endpoint.gate.report(at_ns, unavailable, away=True) for at_ns in (1, 2, 3)][-1] is Contact.OUTAGE
+    assert [endpoint.gate.report(at_ns, unavailable) for at_ns in (1, 2, 3)][-1] is Health.DOWN
 
 
 async def test_no_probe_is_earlier_than_the_endpoint_asks_for() -> None:
     endpoint = Endpoint(lambda _: False)
     unavailable = Failure(FailureKind.UNAVAILABLE, "maintenance")
     for at_ns in (1, 2, 3):
-        endpoint.gate.report(at_ns, unavailable, away=True, asked_s=40)
+        endpoint.gate.report(at_ns, unavailable, asked_s=40)
     entered_ns = await endpoint.gate.enter()
     assert entered_ns == 40 * S
-    endpoint.gate.report(entered_ns, unavailable, away=True)
+    endpoint.gate.report(entered_ns, unavailable)
     entered_ns = await endpoint.gate.enter()
     assert entered_ns is not None
     assert 40.5 * S <= entered_ns <= 42 * S
@@ -143,7 +191,7 @@ async def test_an_outage_that_is_to_last_longer_than_the_patience_is_not_waited_
     endpoint = Endpoint(lambda _: False)
     unavailable = Failure(FailureKind.UNAVAILABLE, "maintenance")
     for at_ns in (1, 2, 3):
-        endpoint.gate.report(at_ns, unavailable, away=True, asked_s=asked_s)
+        endpoint.gate.report(at_ns, unavailable, asked_s=asked_s)
     assert await endpoint.gate.enter() is None
     assert endpoint.gate.given_up is not None
     assert endpoint.clock.now_ns() == 0
@@ -158,7 +206,7 @@ async def test_a_probe_that_is_cut_off_at_once_is_not_repeated_at_once() -> None
         entered_ns = await endpoint.gate.enter()
         assert entered_ns is not None
         probes.append(entered_ns / S)
-        assert endpoint.gate.report(entered_ns, CLOSED) is Contact.OUTAGE
+        assert endpoint.gate.report(entered_ns, CLOSED) is Health.DOWN
     assert all(after - before >= 0.5 for before, after in itertools.pairwise([0, *probes]))
 
 
@@ -169,31 +217,29 @@ async def test_a_session_dialled_before_the_outage_does_not_end_it() -> None:
         await endpoint.clock.sleep_until(2 * S)
         for _ in range(3):
             last = await endpoint.dial()
-        assert last is Contact.OUTAGE
+        assert last is Health.DOWN
         await endpoint.clock.sleep_until(11 * S)
     assert [over for over, _ in endpoint.said] == [False]
 
 
 async def test_an_attempt_that_timed_out_after_the_outage_does_not_count() -> None:
     gate = Endpoint(lambda _: False).gate
-    assert [gate.report(at_ns, REFUSED) for at_ns in (10, 11, 12)][-1] is Contact.OUTAGE
+    assert [gate.report(at_ns, REFUSED) for at_ns in (10, 11, 12)][-1] is Health.DOWN
     gate.report(20, None)
-    assert gate.report(13, REFUSED) is Contact.OUTAGE
-    assert gate.report(9, REFUSED) is Contact.DOUBT
+    assert gate.report(13, REFUSED) is Health.DOWN
+    assert gate.report(9, REFUSED) is Health.SUSPECT
 
 
-async def under_load(endpoint: Endpoint) -> tuple[OutageGate, int]:
+async def under_load(endpoint: Endpoint) -> tuple[Gate, int]:
     """A gate that counts refusals; three sessions were refused since a fourth was dialled."""
-    gate = OutageGate(
-        endpoint.clock, Backoff(0), 600, reached=True, announce=endpoint._announce, counts_refusals=True
-    )
+    gate = Gate(endpoint.clock, endpoint._announce, counts_refusals=True)
     alive_ns = await gate.enter()
     assert alive_ns is not None
     for at_s in (1, 2, 3):
         await endpoint.clock.sleep_until(at_s * S)
         entered_ns = await gate.enter()
         assert entered_ns == at_s * S
-        assert gate.report(entered_ns, REFUSED) is Contact.DOUBT
+        assert gate.report(entered_ns, REFUSED) is Health.SUSPECT
     return gate, alive_ns
 
 
@@ -201,16 +247,14 @@ async def test_refusals_count_while_a_session_is_alive() -> None:
     endpoint = Endpoint(lambda _: False)
     gate, alive_ns = await under_load(endpoint)
     assert not gate.opened_since(1 * S)
-    assert gate.report(alive_ns, None, ready=True, heard_ns=4 * S) is Contact.NO_DOUBT
+    assert gate.report(alive_ns, None, ready=True, heard_ns=4 * S) is Health.UP
     assert gate.opened_since(3 * S)
     assert not endpoint.said
 
 
 async def test_refusals_count_while_a_session_is_alive_that_was_dialled_after_them() -> None:
     endpoint = Endpoint(lambda _: False)
-    gate = OutageGate(
-        endpoint.clock, Backoff(0), 600, reached=True, announce=endpoint._announce, counts_refusals=True
-    )
+    gate = Gate(endpoint.clock, endpoint._announce, counts_refusals=True)
     refused, alive_ns = [], 0
     for at_s in (1, 2, 3, 4):
         await endpoint.clock.sleep_until(at_s * S)
@@ -219,15 +263,15 @@ async def test_refusals_count_while_a_session_is_alive_that_was_dialled_after_th
         alive_ns = entered_ns
         refused.append(entered_ns)
     for entered_ns in refused[:3]:
-        assert gate.report(entered_ns, REFUSED) is Contact.DOUBT
-    assert gate.report(alive_ns, None, ready=True) is Contact.NO_DOUBT
+        assert gate.report(entered_ns, REFUSED) is Health.SUSPECT
+    assert gate.report(alive_ns, None, ready=True) is Health.UP
     assert not endpoint.said
 
 
 async def test_a_session_that_was_captured_was_alive_to_its_end() -> None:
     endpoint = Endpoint(lambda _: False)
     gate, alive_ns = await under_load(endpoint)
-    assert gate.report(alive_ns, None, ready=True, heard_ns=S // 2) is Contact.NO_DOUBT
+    assert gate.report(alive_ns, None, ready=True, heard_ns=S // 2) is Health.UP
     assert gate.opened_since(3 * S)
     assert not endpoint.said
 
@@ -235,7 +279,7 @@ async def test_a_session_that_was_captured_was_alive_to_its_end() -> None:
 async def test_refusals_after_the_last_sign_of_life_are_an_outage() -> None:
     endpoint = Endpoint(lambda _: False)
     gate, alive_ns = await under_load(endpoint)
-    assert gate.report(alive_ns, CLOSED, ready=True, heard_ns=S // 2) is Contact.OUTAGE
+    assert gate.report(alive_ns, CLOSED, ready=True, heard_ns=S // 2) is Health.DOWN
     assert not gate.opened_since(1 * S)
     assert [over for over, _ in endpoint.said] == [False]
 

@@ -1,0 +1,264 @@
+"""Whether the endpoint can be reached. Pure: takes times and reads no clock.
+
+::
+
+    UP ──cannot be opened──▶ SUSPECT ──three in a row──▶ DOWN ──patience over──▶ given up
+     ▲                          │                          │
+     └──────────── a session dialled later is opened ──────┘
+
+An attempt at a session (`live_eval.run.retried_sessions`) ends as
+
+- *done*: the turns were captured, or their failure counts;
+- *retry at t*: the failure may pass, and attempts and patience remain; an attempt that met an outage does not
+  count, and the next one waits for a probe;
+- *undecided*: the session could not be opened or lost contact, and no attempt remains. It is done once a
+  session dialled later is opened, and retried once the endpoint is down.
+
+While the endpoint is down, one session at a time is dialled as a probe. An endpoint that has never answered
+is always up: its address may be wrong, so its turns fail.
+
+An endpoint under load may refuse sessions while it serves others. A campaign measures that, so there the
+endpoint is not down while a session may be alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+from live_eval.errors import FailureKind
+from live_eval.run.retries import Backoff, Sign, sign_of
+from live_eval.types import Failure
+
+__all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Outage"]
+
+MISSES_OF_OUTAGE = 3
+"""So many sessions in a row that cannot be opened are an outage."""
+_LONGEST_PROBE = 4  # the backoff after attempt 4: 4 to 8 s
+_LONGEST_NS = 10**18  # about thirty years
+
+
+class Health(Enum):
+    """What the endpoint was while an attempt at a session failed, as far as is known."""
+
+    UP = auto()
+    """It answered, or the attempt ended before it was asked: the failure counts."""
+    SUSPECT = auto()
+    """The session could not be opened or lost contact, which may be the beginning of an outage."""
+    DOWN = auto()
+    """The session could not be opened or lost contact because of an outage: the attempt does not count."""
+
+
+class AttemptOutcome(NamedTuple):
+    """How an attempt at a session ended.
+
+    Args:
+        ended_ns: When, on the monotonic clock.
+        failure: Why it failed; None if it was captured.
+        heard_ns: When the endpoint was last heard in the session; None if the session was never ready.
+        asked_s: How long the endpoint asks to wait, in seconds.
+    """
+
+    ended_ns: int
+    failure: Failure | None = None
+    heard_ns: int | None = None
+    asked_s: float | None = None
+
+
+@dataclass(slots=True)
+class Outage:
+    """A time during which the endpoint could not be reached.
+
+    Args:
+        began_ns: When the first session that failed was dialled, on the monotonic clock.
+        failure: Why sessions failed.
+        ended_ns: When the session was dialled that could be opened, or patience ran out; None until then.
+        over: Whether the endpoint came back.
+        asked_s: How long the endpoint still asks to wait, if longer than the patience.
+        probe_ns: When the next probe is due, or the one in progress was.
+        probes: How many probes were scheduled.
+    """
+
+    began_ns: int
+    failure: Failure
+    ended_ns: int | None = None
+    over: bool = False
+    asked_s: float | None = None
+    probe_ns: int = 0
+    probes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted; 0 until it has ended."""
+        return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
+
+    def explains(self, at_ns: int, *, lost: bool) -> bool:
+        """Return whether a session that was dialled at a time failed because of it.
+
+        Args:
+            at_ns: The time.
+            lost: Whether the session lost contact; if not, it could not be opened.
+        """
+        if not self.over:
+            return True
+        return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
+
+
+class _Miss(NamedTuple):
+    dialled_ns: int
+    ended_ns: int
+    until_ns: int  # the endpoint asks for no probe before
+    failure: Failure
+
+
+class EndpointHealth:
+    """Judges from the sessions that are dialled whether the endpoint can be reached.
+
+    Call `dial` when a session is dialled, no earlier than `opens_ns` says, and `observe` when it has ended.
+
+    Args:
+        patience_s: How long an outage may last; 0 for no outages: each failure counts.
+        backoff: How long to wait between probes.
+        announce: Called when an outage begins and when it ends.
+        reached_ns: When the endpoint is known to have answered before; None if it is not.
+        over_http: Whether each turn is a request: a server error may then be due to what is in it.
+        counts_refusals: Whether there is no outage while a session may be alive.
+    """
+
+    def __init__(
+        self,
+        patience_s: float,
+        backoff: Backoff,
+        announce: Callable[[Outage], None],
+        *,
+        reached_ns: int | None,
+        over_http: bool = False,
+        counts_refusals: bool = False,
+    ) -> None:
+        self._patience_ns = round(patience_s * 1e9)
+        self._backoff = backoff
+        self._announce = announce
+        self._over_http = over_http
+        self._counts_refusals = counts_refusals
+        self._opened_ns = reached_ns  # dialled then, or later
+        self._in_progress: list[int] = []  # when their sessions were dialled
+        self._misses: list[_Miss] = []  # in a row
+        self.outages: list[Outage] = []
+        """All of them; the last one may not have ended."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the endpoint has answered."""
+        return self._opened_ns is not None
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether the endpoint has answered, or may answer a session in progress."""
+        return self.reached or bool(self._in_progress)
+
+    @property
+    def down(self) -> bool:
+        """Whether the endpoint cannot be reached."""
+        return bool(self.outages) and not self.outages[-1].over
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the last outage has outlasted the patience: no session is dialled any more."""
+        return self.down and self.outages[-1].ended_ns is not None
+
+    def opened_since(self, at_ns: int) -> bool:
+        """Return whether a session that was dialled at `at_ns` or later has been opened."""
+        return self._opened_ns is not None and self._opened_ns >= at_ns
+
+    def opens_ns(self) -> int | None:
+        """Return when a session may be dialled; None if that depends on a probe in progress."""
+        if not self.down:
+            return 0
+        probe_ns = self.outages[-1].probe_ns
+        return None if any(at_ns >= probe_ns for at_ns in self._in_progress) else probe_ns
+
+    def dial(self, at_ns: int) -> None:
+        """Take note that a session is dialled."""
+        self._in_progress.append(at_ns)
+
+    def observe(self, at_ns: int, outcome: AttemptOutcome) -> Health:
+        """Take note of the end of an attempt.
+
+        Args:
+            at_ns: When its session was dialled.
+            outcome: How it ended.
+
+        Returns:
+            What the endpoint was, as far as the attempt is concerned.
+        """
+        if at_ns in self._in_progress:
+            self._in_progress.remove(at_ns)
+        failure, now_ns = outcome.failure, outcome.ended_ns
+        sign = Sign.ANSWER if failure is None else sign_of(failure.kind)
+        if self._over_http and failure is not None and failure.kind is FailureKind.SERVER_ERROR:
+            sign = Sign.NONE
+        probed = self.down and at_ns >= self.outages[-1].probe_ns
+        if failure is not None and sign is Sign.NOT_OPENED:
+            if self._watches and not self.opened_since(at_ns + 1):
+                asked_ns = round(min((outcome.asked_s or 0.0) * 1e9, _LONGEST_NS))  # it may be infinite
+                self._misses.append(_Miss(at_ns, now_ns, now_ns + asked_ns, failure))
+        elif sign is Sign.ANSWER or outcome.heard_ns is not None:
+            self._take_opened(self._alive_ns(at_ns, outcome))
+        # A session that has ended may have been the last sign of life.
+        if not self.down and len(self._misses) >= MISSES_OF_OUTAGE and not self._maybe_alive:
+            began_ns = min(miss.dialled_ns for miss in self._misses)
+            self.outages.append(Outage(began_ns, self._misses[-1].failure))
+            self._announce(self.outages[-1])
+            probed = True
+        if probed and self.down and not self.given_up:
+            self._schedule(self.outages[-1], now_ns)
+        if not self._watches or sign not in (Sign.NOT_OPENED, Sign.LOST):
+            return Health.UP
+        met_outage = bool(self.outages) and self.outages[-1].explains(at_ns, lost=sign is Sign.LOST)
+        return Health.DOWN if met_outage else Health.SUSPECT
+
+    @property
+    def _watches(self) -> bool:
+        """Whether an endpoint that cannot be reached is an outage."""
+        return self._patience_ns > 0 and self.reached
+
+    @property
+    def _maybe_alive(self) -> bool:
+        """Whether a session in progress when the outage was suspected may show that the endpoint is there."""
+        suspected_ns = self._misses[MISSES_OF_OUTAGE - 1].ended_ns
+        return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
+
+    def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
+        """Return until when a session that was opened shows that the endpoint was there.
+
+        Under load, that is as long as it was alive; a captured one was alive to its end. Once the endpoint is
+        down, only a new session shows that it is back.
+        """
+        if not self._counts_refusals or self.down:
+            return at_ns
+        return outcome.ended_ns if outcome.failure is None else max(at_ns, outcome.heard_ns or at_ns)
+
+    def _take_opened(self, at_ns: int) -> None:
+        self._opened_ns = max(at_ns, self._opened_ns or at_ns)
+        self._misses = [miss for miss in self._misses if miss.dialled_ns > at_ns]
+        if self.down and not self.given_up and not self._misses:
+            self._end(self.outages[-1], at_ns, over=True)
+
+    def _schedule(self, outage: Outage, now_ns: int) -> None:
+        """Set when the next probe is due, the last one when patience runs out; or give up."""
+        ends_ns = outage.began_ns + self._patience_ns
+        asked_ns = max(miss.until_ns for miss in self._misses)
+        if asked_ns > ends_ns:
+            outage.asked_s = (asked_ns - now_ns) / 1e9
+        if now_ns >= ends_ns or outage.asked_s is not None:
+            self._end(outage, now_ns, over=False)
+            return
+        outage.probes += 1
+        delay_s = self._backoff.delay_s(min(outage.probes, _LONGEST_PROBE), None)
+        outage.probe_ns = min(max(now_ns + round(delay_s * 1e9), asked_ns), ends_ns)
+
+    def _end(self, outage: Outage, at_ns: int, *, over: bool) -> None:
+        outage.ended_ns, outage.over = at_ns, over
+        self._announce(outage)

@@ -1,0 +1,138 @@
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from live_eval.dialect import RateLimit
+from live_eval.errors import FailureKind
+from live_eval.recording.record import TurnCapture, TurnRecord, finish
+from live_eval.run.endpoint_health import EndpointHealth
+from live_eval.run.observers import SilentObserver
+from live_eval.run.plan import Job
+from live_eval.run.retried_sessions import RetriedSessions, Slot
+from live_eval.run.retries import Backoff, Patience
+from live_eval.run.run_file import TurnsTable
+from live_eval.run.session_queue import DueSession, SessionQueue
+from live_eval.testing.clock import FakeClock
+from live_eval.timing import TurnTrace
+from live_eval.types import Failure
+from tests.support.campaigns import a_case
+
+S = 1_000_000_000
+UNAVAILABLE = Failure(FailureKind.UNAVAILABLE, "overloaded")
+
+
+class Endpoint:
+    """An endpoint that serves so many sessions at a time, for 5 s each, and the slots that dial it."""
+
+    def __init__(self, serves: int, *, refusal: Failure = UNAVAILABLE, **asks: Any) -> None:
+        self.clock = FakeClock(start_ns=0)
+        self.serves = serves
+        self.refusal = refusal
+        self.asks = asks
+        self.dialled: list[int] = []
+        self.records: list[TurnRecord] = []
+        self.retried: list[TurnRecord] = []
+
+    async def play(
+        self, jobs: Sequence[Job], attempt: int, due_ns: int | None, unusable: Failure | None = None
+    ) -> list[TurnRecord]:
+        """As `SessionAttempts.play`."""
+        dial_ns, failure, ready_ns = self.clock.now_ns(), unusable, None
+        if unusable is None:
+            self.dialled.append(dial_ns)
+            failure = None if self.serves else self.refusal
+        if failure is None:
+            ready_ns, self.serves = dial_ns, self.serves - 1
+            await self.clock.sleep_until(dial_ns + 5 * S)
+            self.serves += 1
+        trace = TurnTrace(dial_ns=dial_ns, ready_ns=ready_ns, intended_ns=due_ns)
+        capture = TurnCapture(
+            trace=trace, wall_ns=dial_ns, failure=failure, **(self.asks if failure is self.refusal else {})
+        )
+        return [finish(capture, jobs[0].case, None, repeat=0, attempt=attempt)]
+
+    async def run(
+        self,
+        number: int,
+        *,
+        slots: int = 4,
+        due_ns: Callable[[int], int | None] = lambda _: None,
+        **turns: Any,
+    ) -> None:
+        """Run so many sessions as a campaign does."""
+        table = TurnsTable(**{"retries": 0, **turns})
+        said: list[object] = []
+        health = EndpointHealth(
+            table.patience, Backoff(0), said.append, reached_ns=None, counts_refusals=True
+        )
+        sessions = [
+            DueSession([Job(a_case(at), 0)], due_ns(at), patience=Patience(table.patience))
+            for at in range(number)
+        ]
+        queue = SessionQueue(sessions, health.opened_since, self.clock)
+
+        async def store_failed(records: Sequence[TurnRecord]) -> None:
+            self.retried += records
+
+        retried = RetriedSessions(
+            plan=cast("Any", SimpleNamespace(config=SimpleNamespace(turns=table), spec=None)),
+            attempts=cast("Any", self),
+            health=health,
+            queue=queue,
+            backoff=Backoff(0),
+            clock=self.clock,
+            observer=SilentObserver(),
+            store_failed=store_failed,
+        )
+
+        async def work(slot: Slot) -> None:
+            while (session := await queue.next(slot.opens_ns)) is not None:
+                await self.clock.sleep_until(session.due_ns or 0)
+                final = await retried.play(session, slot)
+                assert final is not None
+                for records in queue.played(session, *final):
+                    self.records += records
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(slots):
+                tasks.create_task(work(Slot(0)))
+        assert not said
+        assert len(self.records) == number
+
+    @property
+    def failed(self) -> list[str]:
+        return [record.failure.message for record in self.records if record.failure is not None]
+
+
+@pytest.mark.parametrize("asks", [{}, {"retry_after_s": 4.0}, {"retry_after_s": 86_400.0}])
+async def test_a_slot_too_many_leaves_the_turns_to_those_that_are_served(asks: dict[str, Any]) -> None:
+    endpoint = Endpoint(3, **asks)
+    await endpoint.run(24)
+    assert 1 <= len(endpoint.failed) <= 7
+    assert 30 * S <= endpoint.clock.now_ns() <= 45 * S  # no slot waits once no turn remains
+
+
+async def test_a_schedule_does_not_wait_for_a_slot_that_was_refused() -> None:
+    endpoint = Endpoint(3)
+    await endpoint.run(24, slots=24, due_ns=lambda at: at * S)
+    assert sorted(record.trace.dial_ns for record in endpoint.records) == [at * S for at in range(24)]
+
+
+async def test_no_slot_waits_for_an_endpoint_that_never_answered() -> None:
+    endpoint = Endpoint(0)
+    await endpoint.run(24)
+    assert (len(endpoint.failed), endpoint.clock.now_ns()) == (24, 0)
+
+
+async def test_a_turn_that_cannot_wait_for_the_rate_limit_says_so_once() -> None:
+    limit = Failure(FailureKind.RATE_LIMITED, "slow down")
+    endpoint = Endpoint(0, refusal=limit, rate_limits=(RateLimit("requests", 10, 0, 30.0),))
+    await endpoint.run(6, slots=2, patience=40, retries=9)
+    assert all(
+        message.count("it asks to wait 30 s, and turns.patience is 40 s") == 1 for message in endpoint.failed
+    )
+    assert any(message.startswith("not played: ") for message in endpoint.failed)
+    assert endpoint.clock.now_ns() < 3 * 40 * S
