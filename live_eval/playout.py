@@ -1,4 +1,4 @@
-"""When the samples of a response are heard: playout with a buffer of zero depth. Pure."""
+"""When the samples of a response are heard: ``heard(n) = max(arrival(n), heard(n−1) + 1/rate)``. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from live_eval.types import Usage
 
-__all__ = ["Playout", "ResponseRecord", "ResponseStatus", "Run", "play"]
+__all__ = ["Playout", "PlayoutQueue", "ResponseRecord", "ResponseStatus", "Run", "play"]
+
+_SECOND_NS = 1_000_000_000
 
 
 class ResponseStatus(StrEnum):
@@ -65,6 +67,34 @@ class ResponseRecord:
     reason: str = ""
     usage: Usage | None = None
     audio_file: Path | None = None
+
+
+class PlayoutQueue:
+    """Chunks that are played as they arrive, each after the one before, without a buffer."""
+
+    def __init__(self) -> None:
+        self._start_ns = -1 << 62  # of the samples that are heard without a break
+        self._samples = 0
+        self._rate_hz = 1
+
+    @property
+    def due_ns(self) -> int:
+        """When the sample after the last one is due."""
+        return self._start_ns + self._samples * _SECOND_NS // self._rate_hz
+
+    def push(self, arrival_ns: int, samples: int, rate_hz: int) -> int:
+        """Add a chunk, and return when its first sample is heard."""
+        start_ns = self.due_ns
+        if arrival_ns > start_ns or rate_hz != self._rate_hz:
+            self._start_ns = start_ns = max(arrival_ns, start_ns)
+            self._samples, self._rate_hz = 0, rate_hz
+        self._samples += samples
+        return start_ns
+
+    def drop(self, at_ns: int) -> None:
+        """Drop what would be heard from `at_ns` on."""
+        if self.due_ns > at_ns:
+            self._start_ns, self._samples = at_ns, 0
 
 
 class Run(NamedTuple):
@@ -125,7 +155,7 @@ class Playout:
         offset = sample - int(ends[chunk] - self.arrived[chunk]) if chunk < len(ends) else 0
         if sample < 0 or chunk == len(ends) or offset >= self.samples[chunk]:
             raise IndexError(f"sample {sample} is not heard; the last one that is: {self.end_sample - 1}")
-        return int(self.start_ns[chunk]) + offset * 1_000_000_000 // self.rate_hz
+        return int(self.start_ns[chunk]) + offset * _SECOND_NS // self.rate_hz
 
     def runs(self) -> Iterator[Run]:
         """Yield the samples that are heard, in stretches without a break."""
@@ -137,7 +167,7 @@ class Playout:
             if (
                 run is not None
                 and run.first + run.samples == first
-                and start_ns - run.start_ns <= run.samples * 1_000_000_000 // self.rate_hz
+                and start_ns - run.start_ns <= run.samples * _SECOND_NS // self.rate_hz
             ):
                 run = run._replace(samples=run.samples + samples)
             else:
@@ -175,28 +205,24 @@ def play(
     fresh = frozenset(marks.fresh_chunks)
     silent = _silent_before(marks.chunk_samples, stretches)
     heard = marks.chunk_samples.copy()
-    anchor_ns, played = None, 0
+    queue = PlayoutQueue()
     for index, (arrival, samples) in enumerate(
         zip(marks.chunk_arrival_ns.tolist(), marks.chunk_samples.tolist(), strict=True)
     ):
-        if anchor_ns is None:
-            anchor_ns, played = arrival + jitter_buffer_ns, 0
-        due_ns = anchor_ns + played * 1_000_000_000 // rate_hz
+        due_ns = queue.due_ns
         if arrival > due_ns:
-            restart_ns = arrival + jitter_buffer_ns
-            if index not in fresh and (interrupted_ns is None or due_ns < interrupted_ns):
-                stalls.append(restart_ns - due_ns)
-            anchor_ns, played, due_ns = restart_ns, 0, restart_ns
+            arrival += jitter_buffer_ns
+            if index and index not in fresh and (interrupted_ns is None or due_ns < interrupted_ns):
+                stalls.append(arrival - due_ns)
         elif index in silent:
-            restart_ns = max(arrival + jitter_buffer_ns, due_ns - silent[index] * 1_000_000_000 // rate_hz)
+            restart_ns = max(arrival + jitter_buffer_ns, due_ns - silent[index] * _SECOND_NS // rate_hz)
             if restart_ns < due_ns:
-                anchor_ns, played, due_ns = restart_ns, 0, restart_ns
-                room = np.maximum(0, restart_ns - starts[:index]) * rate_hz // 1_000_000_000
+                queue.drop(restart_ns)
+                room = np.maximum(0, restart_ns - starts[:index]) * rate_hz // _SECOND_NS
                 heard[:index] = np.minimum(heard[:index], room)
-        starts[index] = due_ns
-        played += samples
+        starts[index] = queue.push(arrival, samples, rate_hz)
     if interrupted_ns is not None:
-        room = np.maximum(0, interrupted_ns - starts) * rate_hz // 1_000_000_000
+        room = np.maximum(0, interrupted_ns - starts) * rate_hz // _SECOND_NS
         heard = np.minimum(heard, room)
     return Playout(starts, marks.chunk_samples, heard, rate_hz, np.asarray(stalls, np.int64))
 

@@ -22,6 +22,7 @@ from live_eval.dialect import (
 )
 from live_eval.errors import AudioError
 from live_eval.live.updates import SoundSide
+from live_eval.playout import PlayoutQueue
 
 __all__ = ["AudioSink", "HeardAudio", "IncomingReply"]
 
@@ -55,14 +56,16 @@ class HeardAudio:
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
-        self.until_ns = 0
+        self._queue = PlayoutQueue()
+
+    @property
+    def until_ns(self) -> int:
         """When the last sample so far is heard."""
+        return self._queue.due_ns
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
         """Add samples that arrived at `at_ns` and are heard as soon as those before them have been."""
-        start_ns = max(at_ns, self.until_ns)
-        self._pieces.append((start_ns, pcm, rate_hz))
-        self.until_ns = start_ns + len(pcm) * _SECOND_NS // rate_hz
+        self._pieces.append((self._queue.push(at_ns, len(pcm), rate_hz), pcm, rate_hz))
         while self._pieces and self._pieces[0][0] < at_ns - _KEPT_NS:
             self._pieces.popleft()
 
@@ -73,7 +76,7 @@ class HeardAudio:
         if self._pieces and self.until_ns > at_ns:
             start_ns, pcm, rate_hz = self._pieces.pop()
             self._pieces.append((start_ns, pcm[: (at_ns - start_ns) * rate_hz // _SECOND_NS], rate_hz))
-        self.until_ns = min(self.until_ns, at_ns)
+        self._queue.drop(at_ns)
 
     def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
         """Return what is heard from `begin_ns` to `end_ns`, shape (samples,), at about `rate_hz`.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio.codecs import Decoder
 from live_eval.errors import AudioError
+from live_eval.playout import PlayoutQueue
 from live_eval.session.responses import OpenResponse
 
 __all__ = ["Echo"]
@@ -78,7 +79,7 @@ class _Playout:
         self._resampler: soxr.ResampleStream | None = None
         self._chunks = 0
         self._restarts = True
-        self._end_ns = 0  # when the last decoded sample has been heard
+        self._queue = PlayoutQueue()  # of what is decoded
         self._at = 0  # the place of the next resampled one
         self._pieces: deque[tuple[int, NDArray[np.float32]]] = deque()
 
@@ -88,7 +89,7 @@ class _Playout:
         begin = self._place(from_ns)
         stop = begin + samples
         if self._at < min(
-            stop, self._place(self._end_ns)
+            stop, self._place(self._queue.due_ns)
         ):  # due, and no chunk follows that would drive it out
             self._flush()
         found: NDArray[np.float32] | None = None
@@ -112,9 +113,9 @@ class _Playout:
         response = self._response
         while self._decoder is not None and self._chunks < len(response.chunks):
             at = self._chunks
+            arrival_ns = response.arrivals[at]
             fresh = at in response.fresh
-            begin_ns = response.arrivals[at] if fresh else max(response.arrivals[at], self._end_ns)
-            if begin_ns >= until_ns:
+            if (arrival_ns if fresh else max(arrival_ns, self._queue.due_ns)) >= until_ns:
                 return
             self._chunks += 1
             chunk = response.chunks[at]
@@ -124,9 +125,12 @@ class _Playout:
                 self._decoder = None
                 return
             sound = np.concatenate((np.zeros(response.concealed[at], np.float32), pcm.astype(np.float32)))
-            if self._restarts or begin_ns != self._end_ns:
+            due_ns = self._queue.due_ns
+            if fresh:
+                self._queue.drop(arrival_ns)
+            begin_ns = self._queue.push(arrival_ns, len(sound), self._codec.rate_hz)
+            if self._restarts or begin_ns != due_ns:
                 self._restart(begin_ns)
-            self._end_ns = begin_ns + len(sound) * _SECOND_NS // self._codec.rate_hz
             self._add(sound)
 
     def _restart(self, begin_ns: int) -> None:
