@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, get_args
 from live_eval.dialect import Event, RateLimits
 
 __all__ = [
+    "LOGGED_CHARACTERS",
     "MOST_BYTES",
     "MOST_LIMITS",
     "MOST_MESSAGES",
@@ -33,6 +34,8 @@ WORDS_CHARACTERS: Final = 2_000
 """Longest message or reason."""
 TEXT_CHARACTERS: Final = 100_000
 """Longest text of one event, and of a whole response: two hours of speech."""
+LOGGED_CHARACTERS: Final = 10_000
+"""Longest string of a logged message."""
 MOST_LIMITS: Final = 100
 """Most rate limits of one event."""
 
@@ -42,7 +45,6 @@ MOST_BYTES: Final = 256 << 20
 """Their most bytes: an hour of PCM in base64."""
 
 _Event = TypeVar("_Event", bound=Event)
-_LOGGED_CHARACTERS = 10_000
 _DIGEST_CHARACTERS = 16
 
 
@@ -84,8 +86,8 @@ def flood_of(messages: int, size: int) -> str | None:
 def bounded_body(value: Any) -> Any:
     """Return a message as it is logged, its strings cut at 10,000 characters."""
     match value:
-        case str() if len(value) > _LOGGED_CHARACTERS:
-            return f"{value[:_LOGGED_CHARACTERS]}… ({len(value)} characters)"
+        case str() if len(value) > LOGGED_CHARACTERS:
+            return f"{value[:LOGGED_CHARACTERS]}… ({len(value)} characters)"
         case list():
             return [bounded_body(item) for item in value]
         case dict():

@@ -18,7 +18,7 @@ from live_eval.clock import Clock, FrameSlots, Pacer
 from live_eval.dialect import Dialect, Message
 from live_eval.errors import FailureKind, TurnError
 from live_eval.recording.record import LoggedMessage, TurnCapture
-from live_eval.session.bounds import NAME_CHARACTERS, bounded_body
+from live_eval.session.bounds import LOGGED_CHARACTERS, bounded_body
 from live_eval.session.connection import TICK_NS, Connection
 from live_eval.session.event_loop import LoopProbe, ProbeReading, describe
 from live_eval.session.greeting import AfterGreeting, GreetingWatch
@@ -61,7 +61,7 @@ def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMess
 
     def body(message: Message, *, incoming: bool) -> Mapping[str, Any]:
         redacted = dialect.redact(message)
-        return dict(bounded_body(redacted)) if incoming and len(message) > NAME_CHARACTERS else redacted
+        return dict(bounded_body(redacted)) if incoming and len(message) > LOGGED_CHARACTERS else redacted
 
     return tuple(
         LoggedMessage(at_ns, "in" if incoming else "out", body(message, incoming=incoming))
