@@ -1,8 +1,14 @@
 """Download weights: resume broken transfers, and check hashes.
 
-A file is written to ``NAME.part`` (next to ``NAME.part.etag``) and renamed when it is complete and its hash
-is right, so a file under its own name is always complete. The expected hash is the specification's; if it has
-none, the one recorded by the first download; and for the first download, the one that the hub reports.
+A file is written to ``NAME.part`` and renamed when it is complete and its hash is right, so a file under its
+own name is always complete. The expected hash is the specification's; if it has none, the one recorded by the
+first download; and for the first download, the one that the hub reports. A transfer is resumed only with a
+hash that is known before: it shows whether the parts belong to one version.
+
+Neither pooch 1.9 nor huggingface_hub 2.4 can do this. Both delete the partial file of a download that fails
+(``stream_download``, ``_download_to_tmp_and_move``), so the 1.9 GB of emotion2vec+ start again; both follow
+redirects to any host, and write all that arrives before they compare sizes. huggingface_hub compares no
+hashes, and transfers of hf-xet bypass its HTTP client.
 
 ``HF_ENDPOINT`` replaces https://huggingface.co; a token in ``HF_TOKEN`` is sent to that host only, and never
 without encryption, except to this machine.
@@ -18,7 +24,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -73,45 +78,6 @@ _WHY = {
 
 class _InterruptedError(Exception):
     """A transfer ended early; another attempt may resume it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A file to download, and the partial download of it."""
-
-    path: Path
-
-    @property
-    def part(self) -> Path:
-        return self.path.with_name(self.path.name + ".part")
-
-    @property
-    def etag(self) -> Path:
-        return self.path.with_name(self.path.name + ".part.etag")
-
-    def resumable(self) -> tuple[int, str]:
-        """Return the size of the partial download and the version it belongs to; 0 if that is unknown."""
-        try:
-            return self.part.stat().st_size, self.etag.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            return 0, ""
-
-    def start(self, etag: str | None) -> None:
-        """Empty the partial download, and record its version; without one it cannot be resumed."""
-        self.discard()
-        self.part.touch()
-        if etag is not None:
-            self.etag.write_text(etag, "utf-8")
-
-    def finish(self) -> None:
-        """Rename the partial download, which is complete."""
-        self.part.replace(self.path)
-        self.etag.unlink(missing_ok=True)
-
-    def discard(self) -> None:
-        """Delete the partial download."""
-        self.part.unlink(missing_ok=True)
-        self.etag.unlink(missing_ok=True)
 
 
 def fetch_weights(
@@ -199,37 +165,42 @@ class _Download:
         self, spec: WeightsSpec, file: WeightsFile, folder: Path, expected: str | None, *, again: bool
     ) -> None:
         """Download a file in as many attempts as it takes, unless it is here."""
-        target = _Target(folder / file.name)
-        if not again and target.path.is_file() and expected in (None, file_sha256(target.path)):
+        path = folder / file.name
+        if not again and path.is_file() and expected in (None, file_sha256(path)):
             return
-        target.path.parent.mkdir(parents=True, exist_ok=True)
-        url = published_at(file)
-        reported = self._repeat(spec, file, target, url)
-        found, wanted = file_sha256(target.part), expected or reported
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.name}.part")
+        if expected is None:
+            part.unlink(missing_ok=True)
+        url, limit = published_at(file), _limit_bytes(spec, file, folder)
+        reported = self._repeat(file, part, url, limit, resumes=expected is not None)
+        found, wanted = file_sha256(part), expected or reported
         if wanted is not None and found != wanted:
-            target.discard()
+            part.unlink()
             message = f"{mask_halves(url)}: expected SHA-256 {wanted}, got a file with {found}: not kept"
             if expected is not None and file.sha256 is None:
                 message += f"; if a new version was published: live-eval weights fetch {spec.name} --again"
             raise JudgeError(message)
-        target.finish()
+        part.replace(path)
 
-    def _repeat(self, spec: WeightsSpec, file: WeightsFile, target: _Target, url: str) -> str | None:
+    def _repeat(self, file: WeightsFile, part: Path, url: str, limit: int, *, resumes: bool) -> str | None:
         """Attempt the download until it is complete; return the hash that the hub reports, if it does."""
         failures = 0
         while True:
-            before, _ = target.resumable()
+            before = _size(part)
             try:
-                return self._attempt(spec, file, target, url)
+                return self._attempt(file, part, url, limit)
             except _InterruptedError as error:
-                here, _ = target.resumable()
+                if not resumes:
+                    part.unlink(missing_ok=True)
+                here = _size(part)
                 failures = 1 if here > before else failures + 1
                 if failures >= _MOST_ATTEMPTS:
                     raise JudgeError(f"{mask_halves(url)}: {error}{_RESUME if here else ''}") from error
             pause_ns = round(_PAUSE_S * 2 ** (failures - 1) * 1e9)
             asyncio.run(self._clock.sleep_until(self._clock.now_ns() + pause_ns))
 
-    def _attempt(self, spec: WeightsSpec, file: WeightsFile, target: _Target, url: str) -> str | None:
+    def _attempt(self, file: WeightsFile, part: Path, url: str, limit: int) -> str | None:
         """Download the missing part of a file; return the hash that the hub reports, if it does.
 
         Raises:
@@ -238,28 +209,28 @@ class _Download:
         """
         import urllib3
 
-        here, etag = target.resumable()
+        here = _size(part)
         headers = {"Accept-Encoding": "identity", "User-Agent": f"live-eval/{__version__}"}
         token = os.environ.get("HF_TOKEN", "").strip()
         private = urlsplit(url).scheme == "https" or is_loopback(urlsplit(url).hostname or "")
         if token and private and file.url.startswith(HUB + "/") and "@" not in url:
             headers["Authorization"] = f"Bearer {token}"  # requests drops it when redirected to another host
         if here:
-            headers |= {"Range": f"bytes={here}-", "If-Range": etag}
+            headers["Range"] = f"bytes={here}-"
         try:
             with self._get(file, url, headers, resuming=here > 0) as response:
                 if response.status_code == 416:  # the partial download is longer than the file
-                    target.discard()
+                    part.unlink()
                     raise _InterruptedError("the published file is not the one that was partly downloaded")
                 _check_status(response, url)
                 if response.status_code == 206:
-                    if not _continues(response, here, etag):
-                        target.discard()
+                    if not _continues(response, here):
+                        part.unlink()
                         raise _InterruptedError("the server sent another part than was requested")
                 else:
                     here = 0
-                    target.start(_strong_etag(response))
-                self._receive(response, file, target, here, _limit_bytes(spec, file, target))
+                    part.unlink(missing_ok=True)
+                self._receive(response, file, part, here, limit)
                 return _reported_sha256(response)
         except urllib3.exceptions.TimeoutError as error:
             raise _InterruptedError(f"no data for {self._idle_s:g} s") from error
@@ -295,41 +266,43 @@ class _Download:
             raise JudgeError(f"{mask_halves(url)}: expected the address of a file: {what}") from error
 
     def _receive(
-        self, response: requests.Response, file: WeightsFile, target: _Target, here: int, limit: int
+        self, response: requests.Response, file: WeightsFile, part: Path, here: int, limit: int
     ) -> None:
         """Append the response to the `here` bytes of the partial download, up to `limit` bytes in all."""
         length = response.raw.length_remaining
         total = None if length is None else here + length
-        _check_size(total or 0, limit, target, response.url)
-        free = shutil.disk_usage(target.part.parent).free
+        _check_size(total or 0, limit, part, response.url)
+        free = shutil.disk_usage(part.parent).free
         if total is not None and free < total - here + _SPARE_BYTES:
             raise UsageError(
-                f"{target.part.parent}: expected room for {(total - here) / 1e6:.0f} MB, "
+                f"{part.parent}: expected room for {(total - here) / 1e6:.0f} MB, "
                 f"there is {free / 1e6:.0f} MB"
             )
         self._progress(file.name, here, total)
-        with target.part.open("ab") as part:
+        with part.open("ab") as content:
             # Sizes, ranges and hashes are those of the file, not of an encoding of it.
             for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 here += len(chunk)
-                _check_size(here, limit, target, response.url)
-                part.write(chunk)
+                _check_size(here, limit, part, response.url)
+                content.write(chunk)
                 self._progress(file.name, here, total)
         if here == 0 or (total is not None and here < total):
             raise _InterruptedError(f"the transfer was interrupted ({here} of {total} bytes)")
 
 
-def _limit_bytes(spec: WeightsSpec, file: WeightsFile, target: _Target) -> int:
+def _limit_bytes(spec: WeightsSpec, file: WeightsFile, folder: Path) -> int:
     """Return how large a file may be, given the other files that are already here."""
-    folder = target.path.parents[len(Path(file.name).parts) - 1]
-    others = [folder / other.name for other in spec.files if other is not file]
-    here = sum(path.stat().st_size for path in others if path.is_file())
+    here = sum(_size(folder / other.name) for other in spec.files if other is not file)
     return round((spec.megabytes + 1) * _LARGER * 1e6) - here
 
 
-def _check_size(size: int, limit: int, target: _Target, url: str) -> None:
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _check_size(size: int, limit: int, part: Path, url: str) -> None:
     if size > limit:
-        target.discard()
+        part.unlink(missing_ok=True)
         raise JudgeError(
             f"{mask_halves(url)}: expected a file of at most {limit / 1e6:.0f} MB, got {size / 1e6:.0f} MB "
             "or more: not kept"
@@ -377,16 +350,10 @@ def _check_status(response: requests.Response, url: str) -> None:
         )
 
 
-def _continues(response: requests.Response, here: int, etag: str) -> bool:
-    """Return whether a partial response is the part and the version that were requested."""
+def _continues(response: requests.Response, here: int) -> bool:
+    """Return whether a partial response begins where the partial download ends."""
     begins = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    return begins is not None and int(begins[1]) == here and _strong_etag(response) in (None, etag)
-
-
-def _strong_etag(response: requests.Response) -> str | None:
-    """Return the response's ETag unless it is weak: a weak one does not identify the bytes."""
-    etag = response.headers.get("ETag")
-    return None if etag is None or etag.startswith("W/") else etag
+    return begins is not None and int(begins[1]) == here
 
 
 def _reported_sha256(response: requests.Response) -> str | None:

@@ -59,8 +59,6 @@ ALLOWED = {
     "studio/pages.py _duplex_of": "a page just written to a temporary folder of the studio",
     "testing/virtual_sound.py VirtualSound.recording": "a file that the test names",
     "weights/fetching.py _Download._receive": "in the user's folder of weights",
-    "weights/fetching.py _Target.resumable": "in the user's folder of weights",
-    "weights/fetching.py _Target.start": "in the user's folder of weights",
 }
 """Functions that open files in another way than through `live_eval.files`, and why they may."""
 
