@@ -50,6 +50,9 @@ class ResponseRecord:
         reason: Why it did not complete; empty where it did.
         usage: What it cost, if the endpoint says.
         audio_file: Its audio in the run's folder; None before it is written, and where there is none.
+        heard_ns: Start and end of each audible stretch as heard, split at every pause of `PAUSE_NS` or more;
+            None in runs recorded before they were kept.
+        discarded_ns: Duration of the audible audio that arrived and was not heard; None likewise.
     """
 
     response_id: str
@@ -67,6 +70,8 @@ class ResponseRecord:
     reason: str = ""
     usage: Usage | None = None
     audio_file: Path | None = None
+    heard_ns: tuple[tuple[int, int], ...] | None = None
+    discarded_ns: int | None = None
 
 
 class PlayoutQueue:

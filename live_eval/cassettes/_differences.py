@@ -18,7 +18,9 @@ from live_eval.types import Failure
 
 __all__ = ["events_differ", "failures_differ", "short", "turns_differ"]
 
-_RESPONSE = tuple(field.name for field in fields(ResponseRecord) if field.name != "audio_file")
+_DERIVED = ("audio_file", "heard_ns", "discarded_ns")
+"""Fields that follow from the others and the audio; earlier runs have no value."""
+_RESPONSE = tuple(field.name for field in fields(ResponseRecord) if field.name not in _DERIVED)
 _SHOWN_EVENTS = 8
 _SHOWN_CHARACTERS = 200
 

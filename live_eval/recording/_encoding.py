@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -283,6 +284,9 @@ def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
     if row["rate_hz"] is not None and row["rate_hz"] <= 0:
         raise ValueError(f"rate_hz is {row['rate_hz']}")
     rest = dict(_REST[ResponseRecord].model_validate(loads(row["marks"])))
+    heard_ns = list(chain.from_iterable(rest["heard_ns"] or ()))
+    if heard_ns != sorted(heard_ns):
+        raise ValueError("heard_ns is not in the order of time")
     return ResponseRecord(**rest, **own, audio_file=audio_file)
 
 

@@ -20,7 +20,7 @@ from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._database import open_for_reading
 from live_eval.recording._files import lost_audio, own_file, own_name, read_sound
-from live_eval.recording.record import LoggedMessage, TurnRecord
+from live_eval.recording.record import LoggedMessage, TurnRecord, with_heard
 from live_eval.recording.schema import AUDIO_FOLDER, KEPT_AUDIO, REPLACED, RUN_FILE, RUN_VERSIONS_READ
 from live_eval.timing import TIMING_VERSION, TurnTiming, measure
 from live_eval.types import Case, Failure, Task
@@ -242,11 +242,12 @@ class RunReader:
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]
         trace = encoding.trace_from(row, responses)
-        timing = (
-            measure(trace, [self._pcm(response.audio_file) for response in responses])
-            if retime
-            else encoding.decode(encoding.TIMING, row["timing"])
-        )
+        if retime:
+            audio = [self._pcm(response.audio_file) for response in responses]
+            trace = with_heard(trace, audio)
+            timing = measure(trace, audio)
+        else:
+            timing = encoding.decode(encoding.TIMING, row["timing"])
         if timing.headline is not None and not 0 <= timing.headline < len(rows):
             raise ValueError(f"its headline is response {timing.headline} of {len(rows)}")
         return TurnRecord(

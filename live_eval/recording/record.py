@@ -40,11 +40,14 @@ __all__ = [
     "TurnRecord",
     "finish",
     "heard_pieces",
+    "heard_stretches",
     "no_packet",
     "turn_id",
+    "with_heard",
 ]
 
 _AXIS_BOUND_S = 600
+_SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +258,7 @@ def _finished(
                 fresh_chunks=tuple(at - first for at in record.fresh_chunks if at >= first),
             )
         )
-    trace = replace(capture.trace, responses=tuple(responses))
+    trace = with_heard(replace(capture.trace, responses=tuple(responses)), audio)
     timing = measure(trace, audio)
     if (
         timing.headline is not None
@@ -305,6 +308,64 @@ def heard_pieces(
             round(sample * rate_hz / marks.rate_hz) for sample in (run.first, run.first + run.samples)
         )
         yield run.start_ns, spoken[begin:end]
+
+
+def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrace:
+    """Return a trace with what was heard of each response, and how much was discarded.
+
+    Args:
+        trace: The marks.
+        reply: The audio of each response in `trace.responses`, int16 mono, shape (samples,), as arrived.
+    """
+    responses = (
+        replace(
+            marks,
+            heard_ns=heard_stretches(marks, pcm, paced=is_paced(trace, marks)),
+            discarded_ns=_discarded_ns(marks, pcm),
+        )
+        for marks, pcm in zip(trace.responses, reply, strict=True)
+    )
+    return replace(trace, responses=tuple(responses))
+
+
+def heard_stretches(
+    marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
+) -> tuple[tuple[int, int], ...]:
+    """Return start and end of each audible stretch of a response as heard.
+
+    Args:
+        marks: The response.
+        pcm: Its audio as it arrived, int16 mono, shape (samples,).
+        paced: As in `heard_pieces`.
+    """
+    if not len(pcm) or marks.rate_hz is None:
+        return ()
+    rate_hz = marks.rate_hz
+    pieces = list(heard_pieces(marks, pcm, rate_hz, paced=paced))
+    if not pieces:
+        return ()
+    start_ns = pieces[0][0]
+    placed = [(round((at_ns - start_ns) * rate_hz / _SECOND_NS), piece) for at_ns, piece in pieces]
+    axis = np.zeros(max(at + len(piece) for at, piece in placed), np.int16)
+    for at, piece in placed:
+        axis[at : at + len(piece)] = piece
+    return tuple(
+        (start_ns + begin * _SECOND_NS // rate_hz, start_ns + end * _SECOND_NS // rate_hz)
+        for begin, end in audible_stretches(axis, rate_hz)
+    )
+
+
+def _discarded_ns(marks: ResponseRecord, pcm: NDArray[np.int16]) -> int:
+    if marks.interrupted_ns is None or not len(pcm) or marks.rate_hz is None:
+        return 0
+    playout = play(marks)
+    firsts = np.cumsum(playout.arrived) - playout.arrived
+    unheard = [
+        pcm[first + heard : first + arrived]
+        for first, heard, arrived in zip(firsts, playout.samples, playout.arrived, strict=True)
+    ]
+    stretches = audible_stretches(np.concatenate(unheard), marks.rate_hz)
+    return sum(end - begin for begin, end in stretches) * _SECOND_NS // marks.rate_hz
 
 
 def _decode_chunks(

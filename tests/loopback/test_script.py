@@ -12,12 +12,11 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.analysis.turn_taking.conversation import Conversation
-from live_eval.audio import read_audio
-from live_eval.campaigns.duplex.from_turns import both_sides_of, conversation_of, heard_sounds
+from live_eval.campaigns.duplex.from_turns import both_sides_of, conversation_of
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.settings import Cadence
-from live_eval.timing import AUDIBLE_DBFS, is_paced
+from live_eval.timing import AUDIBLE_DBFS
 from live_eval.types import Anchor, AnchorKind, SpeechKind
 from tests.loopback.test_families import MS, endpoint
 from tests.loopback.test_run import RATE, read, run, values
@@ -53,9 +52,8 @@ def manifest(tmp_path: Path) -> Path:
 def audible_ns(turn: TurnRecord) -> int:
     """When the first sample of the turn's only response was heard."""
     (marks,) = turn.responses
-    assert marks.audio_file is not None
-    pcm = read_audio(marks.audio_file).audio.int16()
-    return heard_sounds(marks, pcm, paced=is_paced(turn.trace, marks))[0].start_ns
+    assert marks.heard_ns
+    return marks.heard_ns[0][0]
 
 
 def session_of(

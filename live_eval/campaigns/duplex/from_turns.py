@@ -18,10 +18,10 @@ from live_eval.analysis.turn_taking.conversation import AgentSpeech, Conversatio
 from live_eval.audio import Audio, int16_to_float, resample
 from live_eval.campaigns.duplex.segmentation import own_replies, segmented
 from live_eval.recording import RunReader, TurnRecord
-from live_eval.recording.record import heard_pieces
-from live_eval.timing import ResponseRecord, ResponseStatus, audible_stretches, greets, is_paced, play
+from live_eval.recording.record import heard_pieces, with_heard
+from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, greets, is_paced
 
-__all__ = ["both_sides_of", "conversation_of", "conversations_of", "heard_sounds"]
+__all__ = ["both_sides_of", "conversation_of", "conversations_of"]
 
 _SECOND_NS = 1_000_000_000
 _ROUNDING_NS = 10_000_000  # an annotated end may lie so far beyond its recording; it is clamped then
@@ -53,7 +53,8 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
     """Return the conversation that the turns of one session make, with the responses that the session heard.
 
     Args:
-        run: The run from which they were read, for their audio; None where the turns hold it themselves.
+        run: The run from which they were read, for the audio of runs that did not keep what was heard; None
+            where the turns hold it themselves.
         turns: The turns of the session, in order; at least one was spoken.
 
     Returns:
@@ -72,9 +73,9 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
     user = tuple(map(_user_speech, spoken))
     first_onset_ns = spoken[0].trace.onset_ns
     agent = [
-        (_began_ns(marks), _agent_speech(turn, marks, pcm))
+        (_began_ns(marks), _agent_speech(turn, marks))
         for turn in turns
-        for marks, pcm in zip(turn.responses, _audio(run, turn), strict=True)
+        for marks in _heard_responses(run, turn)
         if not greets(marks, first_onset_ns)
     ]
     agent.sort(key=lambda began: began[0])
@@ -138,31 +139,11 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
     return both, rate_hz
 
 
-def heard_sounds(
-    marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
-) -> tuple[Stretch, ...]:
-    """Return the audible sound of a response as heard, split at every pause of `PAUSE_NS` or more.
-
-    Args:
-        marks: The response.
-        pcm: Its audio as it arrived, int16 mono, shape (samples,).
-        paced: As in `heard_pieces`.
-    """
-    if not len(pcm) or marks.rate_hz is None:
-        return ()
-    rate_hz = marks.rate_hz
-    pieces = list(heard_pieces(marks, pcm, rate_hz, paced=paced))
-    if not pieces:
-        return ()
-    start_ns = pieces[0][0]
-    placed = [(round((at_ns - start_ns) * rate_hz / _SECOND_NS), piece) for at_ns, piece in pieces]
-    axis = np.zeros(max(at + len(piece) for at, piece in placed), np.int16)
-    for at, piece in placed:
-        axis[at : at + len(piece)] = piece
-    return tuple(
-        Stretch(start_ns + begin * _SECOND_NS // rate_hz, start_ns + end * _SECOND_NS // rate_hz)
-        for begin, end in audible_stretches(axis, rate_hz)
-    )
+def _heard_responses(run: RunReader | None, turn: TurnRecord) -> tuple[ResponseRecord, ...]:
+    """Return the responses of a turn with what was heard of them, by the present definition of audible."""
+    if turn.timing_version == TIMING_VERSION and all(marks.heard_ns is not None for marks in turn.responses):
+        return turn.responses
+    return with_heard(turn.trace, _audio(run, turn)).responses
 
 
 def _user_speech(turn: TurnRecord) -> UserSpeech:
@@ -186,34 +167,20 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
     return UserSpeech(kind=case.speech, sounds=tuple(sounds), text=case.text or "", case_id=case.case_id)
 
 
-def _agent_speech(turn: TurnRecord, marks: ResponseRecord, pcm: NDArray[np.int16]) -> AgentSpeech:
+def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
     says_so = not turn.trace.continuous  # otherwise marks are ours, from the energy of the stream
     cancelled_ns = marks.interrupted_ns
     if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and says_so:
         cancelled_ns = marks.done_ns
     return AgentSpeech(
         response_id=marks.response_id,
-        sounds=heard_sounds(marks, pcm, paced=is_paced(turn.trace, marks)),
+        sounds=tuple(Stretch(start_ns, end_ns) for start_ns, end_ns in marks.heard_ns or ()),
         created_ns=marks.created_ns if says_so else None,
         cancelled_ns=cancelled_ns,
         completed=says_so and cancelled_ns is None and marks.status is ResponseStatus.COMPLETED,
-        discarded_ns=_discarded_ns(marks, pcm),
+        discarded_ns=marks.discarded_ns or 0,
         text=marks.text or "",
     )
-
-
-def _discarded_ns(marks: ResponseRecord, pcm: NDArray[np.int16]) -> int:
-    """Return the duration of the audible audio that arrived and was not heard."""
-    if marks.interrupted_ns is None or not len(pcm) or marks.rate_hz is None:
-        return 0
-    playout = play(marks)
-    firsts = np.cumsum(playout.arrived) - playout.arrived
-    unheard = [
-        pcm[first + heard : first + arrived]
-        for first, heard, arrived in zip(firsts, playout.samples, playout.arrived, strict=True)
-    ]
-    sounds = audible_stretches(np.concatenate(unheard), marks.rate_hz)
-    return sum(end - begin for begin, end in sounds) * _SECOND_NS // marks.rate_hz
 
 
 def _began_ns(marks: ResponseRecord) -> int:

@@ -1,5 +1,7 @@
 """Conversations from turns whose every sample is known."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,8 @@ from live_eval.campaigns.duplex.from_turns import (
     both_sides_of,
     conversation_of,
     conversations_of,
-    heard_sounds,
 )
+from live_eval.recording import RunReader, RunWriter
 from live_eval.recording.record import CapturedResponse, TurnCapture, TurnRecord, finish
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Case, SpeechBoundaries, SpeechKind, SpokenPart, Variant
@@ -198,8 +200,7 @@ def test_a_session_without_an_utterance_is_none() -> None:
 @pytest.mark.parametrize(("click_ms", "sounds"), [(15, 0), (30, 1)])
 def test_a_click_is_no_sound(click_ms: float, sounds: int) -> None:
     came = response("r", square(click_ms, 500), {0: click_ms + 500})
-    record = turn(came)
-    assert len(heard_sounds(record.responses[0], record.audio[0])) == sounds
+    assert len(turn(came).responses[0].heard_ns or ()) == sounds
 
 
 def test_both_sides_of_a_session_lie_on_one_axis() -> None:
@@ -216,3 +217,20 @@ def test_both_sides_of_a_session_lie_on_one_axis() -> None:
 
 def test_a_session_without_audio_has_no_sides() -> None:
     assert both_sides_of(None, []) is None
+
+
+def test_a_stored_conversation_is_read_without_its_audio(tmp_path: Path) -> None:
+    came = response("r", square(200, 300, 100), {650: 600}, interrupted_ns=T0 + 900 * MS)
+    heard = conversation_of(None, [turn(came)])
+    assert [len(speech.sounds) for speech in heard.agent] == [1]
+    assert heard.agent[0].discarded_ns == 100 * MS
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        writer.commit(turn(came))
+        writer.end()
+    with RunReader.open(tmp_path / "run") as run:
+        [stored] = run.turns()
+        marks = replace(stored.responses[0], heard_ns=None, discarded_ns=None)
+        earlier = replace(stored, trace=replace(stored.trace, responses=(marks,)))
+        assert conversation_of(run, [earlier]) == heard  # a run that did not keep what was heard
+        shutil.rmtree(tmp_path / "run" / "audio")
+        assert conversation_of(run, [stored]) == heard
