@@ -211,6 +211,4 @@ def read_words(value: Mapping[str, Any], key: str) -> str:
     words = value.get(key, "")
     if not isinstance(words, str):
         raise UnreadableError(f"expected {key} as a string, got a {type(words).__name__}")
-    return words.encode(
-        errors="replace"
-    ).decode()  # half a surrogate pair cannot be stored
+    return words.encode(errors="replace").decode()  # half a surrogate pair cannot be stored

@@ -73,6 +73,13 @@ class ResponseRecord:
     heard_ns: tuple[tuple[int, int], ...] | None = None
     discarded_ns: int | None = None
 
+    @property
+    def audio_began_ns(self) -> int | None:
+        """When its first audio arrived; None without audio."""
+        if self.first_audio_ns is not None or not len(self.chunk_arrival_ns):
+            return self.first_audio_ns
+        return int(self.chunk_arrival_ns[0])
+
 
 class PlayoutQueue:
     """Chunks that are played as they arrive, each after the one before, without a buffer."""

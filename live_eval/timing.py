@@ -262,7 +262,7 @@ def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
 
 def _first_sign_ns(marks: ResponseRecord) -> int | None:
     """Return when the first audio or text of a response arrived."""
-    signs = [at_ns for at_ns in (_first_audio_ns(marks), marks.first_text_ns) if at_ns is not None]
+    signs = [at_ns for at_ns in (marks.audio_began_ns, marks.first_text_ns) if at_ns is not None]
     return min(signs, default=None)
 
 
@@ -307,7 +307,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTiming:
     pcm = reply[headline][: playout.end_sample] if playout is not None and headline is not None else None
     onset = audible_onset(pcm, playout.rate_hz) if playout is not None and pcm is not None else None
     audible_ns = playout.heard_ns(onset) if playout is not None and onset is not None else None
-    first_audio_ns = _first_audio_ns(marks) if marks is not None else None
+    first_audio_ns = marks.audio_began_ns if marks is not None else None
 
     no_reply = "no response" if marks is None else "the response has no audio"
     first_byte = (
@@ -351,12 +351,6 @@ def _played(trace: TurnTrace, marks: ResponseRecord, pcm: NDArray[np.int16]) -> 
     return play(marks, stretches=audible_stretches(pcm, marks.rate_hz or 1) if paced else ())
 
 
-def _first_audio_ns(marks: ResponseRecord) -> int | None:
-    if marks.first_audio_ns is not None or not len(marks.chunk_arrival_ns):
-        return marks.first_audio_ns
-    return int(marks.chunk_arrival_ns[0])
-
-
 def _since_voice_end(trace: TurnTrace, at_ns: int | None, reason: str) -> Latency:
     if trace.voice_end_ns is None:
         return Latency(None, "the end of the user's speech is not known")
@@ -374,7 +368,7 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
     """Return when the endpoint began a response, by its word or by its first audio."""
     if marks is None:
         return None
-    signs = (marks.created_ns, _first_audio_ns(marks))
+    signs = (marks.created_ns, marks.audio_began_ns)
     return min((at_ns for at_ns in signs if at_ns is not None), default=None)
 
 

@@ -44,7 +44,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     from live_eval.export.inspect_log import write_inspect_log
     from live_eval.export.parquet import write_parquet
     from live_eval.export.rows import write_rows
-    from live_eval.export.table import TurnTable
+    from live_eval.export.table import ExportTable
     from live_eval.recording import RunReader, ScoreReader
     from live_eval.text.wording import counted
 
@@ -52,7 +52,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     output = output or Path(_NAMES.get(wanted, "-").format(run=run.resolve().name))
     _check(wanted, output)
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        table = TurnTable(reader, scores, retime=retime)
+        table = ExportTable(reader, scores, retime=retime)
         try:
             match wanted:
                 case "parquet":

@@ -183,8 +183,8 @@ def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
             if file.parent.is_symlink():
                 continue
             with contextlib.suppress(StoreError), RunReader.open(file.parent) as run:
-                for head in run.heads():
-                    yield head.case
+                for turn in run.turns():
+                    yield turn.case
 
 
 def _facts(each: FoundFolder) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from live_eval.errors import UsageError
-from live_eval.export.columns import TurnColumn
-from live_eval.export.table import TurnTable
+from live_eval.export.columns import ExportColumn
+from live_eval.export.table import ExportTable
 from live_eval.files import flattened
 from live_eval.redaction import SECRETS
 
@@ -39,7 +39,7 @@ def needed(package: str, extra: str = "export") -> Any:
         ) from None
 
 
-def turn_schema(table: TurnTable) -> pa.Schema:
+def turn_schema(table: ExportTable) -> pa.Schema:
     """Return the schema of the table: each field with its meaning, the whole with the run's manifest."""
     pa = needed("pyarrow")
     fields = [
@@ -49,7 +49,7 @@ def turn_schema(table: TurnTable) -> pa.Schema:
     return pa.schema(fields, metadata={MANIFEST_KEY: json.dumps(_run(table)).encode()})
 
 
-def record_batches(table: TurnTable, *, rows_at_once: int = 200) -> Iterator[pa.RecordBatch]:
+def record_batches(table: ExportTable, *, rows_at_once: int = 200) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches of `turn_schema`."""
     pa = needed("pyarrow")
     schema = turn_schema(table)
@@ -59,7 +59,7 @@ def record_batches(table: TurnTable, *, rows_at_once: int = 200) -> Iterator[pa.
         yield pa.RecordBatch.from_pylist(batch, schema)
 
 
-def data_frame(table: TurnTable) -> pd.DataFrame:
+def data_frame(table: ExportTable) -> pd.DataFrame:
     """Return the table as a data frame of Arrow's types, in which a missing value is ``<NA>``."""
     pa, pandas = needed("pyarrow"), needed("pandas")
     whole = pa.Table.from_batches(record_batches(table), turn_schema(table))
@@ -67,7 +67,7 @@ def data_frame(table: TurnTable) -> pd.DataFrame:
     return frame
 
 
-def _run(table: TurnTable) -> dict[str, Any]:
+def _run(table: ExportTable) -> dict[str, Any]:
     run = table.run
     return {
         "name": run.path.resolve().name,
@@ -78,7 +78,7 @@ def _run(table: TurnTable) -> dict[str, Any]:
     }
 
 
-def _type(column: TurnColumn) -> Any:
+def _type(column: ExportColumn) -> Any:
     pa = needed("pyarrow")
     match column.kind:
         case "text" | "json":
@@ -99,7 +99,7 @@ def _type(column: TurnColumn) -> Any:
             return pa.list_(pa.struct([pa.field(field.name, _type(field)) for field in fields]))
 
 
-def _flat(row: Mapping[str, Any], records: Iterable[TurnColumn]) -> dict[str, Any]:
+def _flat(row: Mapping[str, Any], records: Iterable[ExportColumn]) -> dict[str, Any]:
     """Return a row by column, with mappings of JSON values as text."""
     flat = dict(flattened(row))
     for column in records:

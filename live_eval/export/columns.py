@@ -8,14 +8,14 @@ from typing import Literal, TypeAlias
 
 from live_eval.analysis.summary import LATENCIES, ScoreColumn
 
-__all__ = ["TOKENS", "Kind", "TurnColumn", "turn_columns"]
+__all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
 
 Kind: TypeAlias = Literal["text", "texts", "integer", "number", "numbers", "boolean", "time", "json"]
 """The type of a value; the plural forms are lists, ``time`` is UTC, ``json`` is a mapping of JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
-class TurnColumn:
+class ExportColumn:
     """A column of the table, or a field of the records in one.
 
     Args:
@@ -25,7 +25,7 @@ class TurnColumn:
     """
 
     name: str
-    kind: Kind | tuple[TurnColumn, ...]
+    kind: Kind | tuple[ExportColumn, ...]
     meaning: str
 
     @property
@@ -34,12 +34,12 @@ class TurnColumn:
         return isinstance(self.kind, tuple)
 
 
-def _cue(of: str, whose: str) -> tuple[TurnColumn, ...]:
+def _cue(of: str, whose: str) -> tuple[ExportColumn, ...]:
     return (
-        TurnColumn(f"case.{of}.phrase", "text", f"{whose}, as the data spells it"),
-        TurnColumn(f"case.{of}.attribute", "text", "canonical name of that cue"),
-        TurnColumn(f"case.{of}.fine", "text", "its fine dimension"),
-        TurnColumn(f"case.{of}.coarse", "text", "its coarse dimension"),
+        ExportColumn(f"case.{of}.phrase", "text", f"{whose}, as the data spells it"),
+        ExportColumn(f"case.{of}.attribute", "text", "canonical name of that cue"),
+        ExportColumn(f"case.{of}.fine", "text", "its fine dimension"),
+        ExportColumn(f"case.{of}.coarse", "text", "its coarse dimension"),
     )
 
 
@@ -54,99 +54,99 @@ _LATENCY_MEANINGS = {
 }
 TOKENS = ("input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens", "cached_tokens")
 _RESPONSE = (
-    TurnColumn("response_id", "text", "name of the response"),
-    TurnColumn("status", "text", "how it ended"),
-    TurnColumn("reason", "text", "why it did not complete"),
-    TurnColumn("text", "text", "what it says"),
-    TurnColumn("created_ms", "number", "the endpoint announced it, ms since `started_at`"),
-    TurnColumn("first_text_ms", "number", "its first text arrived, ms since `started_at`"),
-    TurnColumn("first_audio_ms", "number", "its first audio arrived, ms since `started_at`"),
-    TurnColumn("done_ms", "number", "the endpoint ended it, ms since `started_at`"),
-    TurnColumn("interrupted_ms", "number", "the endpoint interrupted it, ms since `started_at`"),
-    TurnColumn("audio_ms", "number", "length of its audio, ms"),
-    TurnColumn("rate_hz", "integer", "sample rate of its audio, Hz"),
-    TurnColumn("audio", "text", "its audio, a path within the run's folder"),
-    *(TurnColumn(name, "integer", f"{name.replace('_', ' ')} by the endpoint's count") for name in TOKENS),
+    ExportColumn("response_id", "text", "name of the response"),
+    ExportColumn("status", "text", "how it ended"),
+    ExportColumn("reason", "text", "why it did not complete"),
+    ExportColumn("text", "text", "what it says"),
+    ExportColumn("created_ms", "number", "the endpoint announced it, ms since `started_at`"),
+    ExportColumn("first_text_ms", "number", "its first text arrived, ms since `started_at`"),
+    ExportColumn("first_audio_ms", "number", "its first audio arrived, ms since `started_at`"),
+    ExportColumn("done_ms", "number", "the endpoint ended it, ms since `started_at`"),
+    ExportColumn("interrupted_ms", "number", "the endpoint interrupted it, ms since `started_at`"),
+    ExportColumn("audio_ms", "number", "length of its audio, ms"),
+    ExportColumn("rate_hz", "integer", "sample rate of its audio, Hz"),
+    ExportColumn("audio", "text", "its audio, a path within the run's folder"),
+    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')} by the endpoint's count") for name in TOKENS),
 )
 _JUDGEMENT = (
-    TurnColumn("judge", "text", "the judge"),
-    TurnColumn("version", "text", "its version"),
-    TurnColumn("status", "text", "`scored`, `unscored` or `failed`"),
-    TurnColumn("reason", "text", "why it was not scored"),
-    TurnColumn("detail", "json", "evidence for the scores, as JSON"),
+    ExportColumn("judge", "text", "the judge"),
+    ExportColumn("version", "text", "its version"),
+    ExportColumn("status", "text", "`scored`, `unscored` or `failed`"),
+    ExportColumn("reason", "text", "why it was not scored"),
+    ExportColumn("detail", "json", "evidence for the scores, as JSON"),
 )
 _FIRST = (
-    TurnColumn("turn_id", "text", "unique in the run"),
-    TurnColumn("captured", "boolean", "whether the turn ended normally with a reply"),
-    TurnColumn("failure.kind", "text", "kind of failure"),
-    TurnColumn("failure.message", "text", "what happened"),
-    TurnColumn("warnings", "texts", "kinds of oddities that did not fail the turn"),
-    TurnColumn("repeat", "integer", "0 for the first playing of the case"),
-    TurnColumn("attempt", "integer", "1 for the first attempt"),
-    TurnColumn("started_at", "time", "when dialling began, UTC"),
-    TurnColumn("case.case_id", "text", "the case"),
-    TurnColumn("case.script_id", "text", "its script, which its variants share"),
-    TurnColumn("case.variant", "text", "style in which the script is spoken"),
-    TurnColumn("case.source", "text", "kind of data"),
-    TurnColumn("case.task", "text", "what the endpoint was asked to do"),
-    TurnColumn("case.question.question_id", "text", "the multiple-choice question"),
-    TurnColumn("case.question.kind", "text", "its type"),
-    TurnColumn("case.question.text", "text", "its words"),
-    TurnColumn("case.question.options", "texts", "its options, each with its letter"),
-    TurnColumn("case.question.answer", "text", "letter of the correct option"),
-    TurnColumn("case.dialogue_id", "text", "the dialogue to which the turn belongs"),
-    TurnColumn("case.turn_index", "integer", "its number in the dialogue, from 0"),
-    TurnColumn("case.speech", "text", "what the utterance is to the endpoint"),
-    TurnColumn("case.anchor", "text", "when it begins in its dialogue"),
-    TurnColumn("case.topic", "text", "topic of the script"),
-    TurnColumn("case.language", "text", "language of the speech, BCP 47"),
-    TurnColumn("case.text", "text", "words of the recording"),
+    ExportColumn("turn_id", "text", "unique in the run"),
+    ExportColumn("captured", "boolean", "whether the turn ended normally with a reply"),
+    ExportColumn("failure.kind", "text", "kind of failure"),
+    ExportColumn("failure.message", "text", "what happened"),
+    ExportColumn("warnings", "texts", "kinds of oddities that did not fail the turn"),
+    ExportColumn("repeat", "integer", "0 for the first playing of the case"),
+    ExportColumn("attempt", "integer", "1 for the first attempt"),
+    ExportColumn("started_at", "time", "when dialling began, UTC"),
+    ExportColumn("case.case_id", "text", "the case"),
+    ExportColumn("case.script_id", "text", "its script, which its variants share"),
+    ExportColumn("case.variant", "text", "style in which the script is spoken"),
+    ExportColumn("case.source", "text", "kind of data"),
+    ExportColumn("case.task", "text", "what the endpoint was asked to do"),
+    ExportColumn("case.question.question_id", "text", "the multiple-choice question"),
+    ExportColumn("case.question.kind", "text", "its type"),
+    ExportColumn("case.question.text", "text", "its words"),
+    ExportColumn("case.question.options", "texts", "its options, each with its letter"),
+    ExportColumn("case.question.answer", "text", "letter of the correct option"),
+    ExportColumn("case.dialogue_id", "text", "the dialogue to which the turn belongs"),
+    ExportColumn("case.turn_index", "integer", "its number in the dialogue, from 0"),
+    ExportColumn("case.speech", "text", "what the utterance is to the endpoint"),
+    ExportColumn("case.anchor", "text", "when it begins in its dialogue"),
+    ExportColumn("case.topic", "text", "topic of the script"),
+    ExportColumn("case.language", "text", "language of the speech, BCP 47"),
+    ExportColumn("case.text", "text", "words of the recording"),
     *_cue("cue", "how the recording is spoken"),
     *_cue("script_cue", "cue that the script was written for"),
-    TurnColumn("case.reference_text", "text", "a reference reply"),
-    TurnColumn("case.audio", "text", "path of the recording"),
-    TurnColumn("case.reference_audio", "text", "path of a spoken reference reply"),
-    TurnColumn("reply_text", "text", "what the reply says, as the endpoint transcribes it"),
-    TurnColumn("chosen", "text", "letter of the option that the reply chooses"),
-    TurnColumn("heard_text", "text", "what the endpoint's transcriber heard"),
-    *(TurnColumn(f"latency_ms.{name}", "number", f"{_LATENCY_MEANINGS[name]}, ms") for name in LATENCIES),
-    *(TurnColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in LATENCIES),
-    TurnColumn("lag_ms", "number", "error bar of the latencies, ms"),
-    TurnColumn("flagged", "boolean", "whether the lag exceeds 20 ms"),
-    TurnColumn("uncertain", "boolean", "whether the end of the user's speech is uncertain"),
-    TurnColumn("stalls", "integer", "playout underruns of the reply"),
-    TurnColumn("stalled_ms", "number", "their total length, ms"),
-    TurnColumn("premature", "integer", "responses cut off because the same utterance went on"),
-    TurnColumn("marks_ms.ready", "number", "the session was ready, ms since `started_at`"),
-    TurnColumn("marks_ms.audio_start", "number", "first sample of the user's audio, ms since `started_at`"),
-    TurnColumn("marks_ms.speech_onset", "number", "the user's own sound begins, ms since `started_at`"),
-    TurnColumn("marks_ms.speech_end", "number", "the user's own sound ends, ms since `started_at`"),
-    TurnColumn("marks_ms.committed", "number", "the endpoint accepted the commit, ms since `started_at`"),
-    TurnColumn("marks_ms.barge_in", "number", "the user spoke over the reply, ms since `started_at`"),
-    TurnColumn("marks_ms.speech_started", "numbers", "reports of speech, ms since `started_at`"),
-    TurnColumn("marks_ms.speech_stopped", "numbers", "reports that speech stopped, ms since `started_at`"),
+    ExportColumn("case.reference_text", "text", "a reference reply"),
+    ExportColumn("case.audio", "text", "path of the recording"),
+    ExportColumn("case.reference_audio", "text", "path of a spoken reference reply"),
+    ExportColumn("reply_text", "text", "what the reply says, as the endpoint transcribes it"),
+    ExportColumn("chosen", "text", "letter of the option that the reply chooses"),
+    ExportColumn("heard_text", "text", "what the endpoint's transcriber heard"),
+    *(ExportColumn(f"latency_ms.{name}", "number", f"{_LATENCY_MEANINGS[name]}, ms") for name in LATENCIES),
+    *(ExportColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in LATENCIES),
+    ExportColumn("lag_ms", "number", "error bar of the latencies, ms"),
+    ExportColumn("flagged", "boolean", "whether the lag exceeds 20 ms"),
+    ExportColumn("uncertain", "boolean", "whether the end of the user's speech is uncertain"),
+    ExportColumn("stalls", "integer", "playout underruns of the reply"),
+    ExportColumn("stalled_ms", "number", "their total length, ms"),
+    ExportColumn("premature", "integer", "responses cut off because the same utterance went on"),
+    ExportColumn("marks_ms.ready", "number", "the session was ready, ms since `started_at`"),
+    ExportColumn("marks_ms.audio_start", "number", "first sample of the user's audio, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_onset", "number", "the user's own sound begins, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_end", "number", "the user's own sound ends, ms since `started_at`"),
+    ExportColumn("marks_ms.committed", "number", "the endpoint accepted the commit, ms since `started_at`"),
+    ExportColumn("marks_ms.barge_in", "number", "the user spoke over the reply, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_started", "numbers", "reports of speech, ms since `started_at`"),
+    ExportColumn("marks_ms.speech_stopped", "numbers", "reports that speech stopped, ms since `started_at`"),
 )
 _LAST = (
-    TurnColumn("reply_audio", "text", "the reply as it arrived, a path within the run's folder"),
-    TurnColumn(
+    ExportColumn("reply_audio", "text", "the reply as it arrived, a path within the run's folder"),
+    ExportColumn(
         "both_sides_audio", "text", "left the user, right the endpoint as heard; begins at `audio_start`"
     ),
-    TurnColumn("session_id", "text", "the endpoint's name for the session"),
-    TurnColumn("model", "text", "model that the endpoint says it runs"),
-    TurnColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),
-    TurnColumn("usage.output_tokens", "integer", "tokens of all responses of the turn"),
-    TurnColumn("responses", _RESPONSE, "responses in the order in which they began"),
-    TurnColumn("judgements", _JUDGEMENT, "judgements of the turn"),
+    ExportColumn("session_id", "text", "the endpoint's name for the session"),
+    ExportColumn("model", "text", "model that the endpoint says it runs"),
+    ExportColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),
+    ExportColumn("usage.output_tokens", "integer", "tokens of all responses of the turn"),
+    ExportColumn("responses", _RESPONSE, "responses in the order in which they began"),
+    ExportColumn("judgements", _JUDGEMENT, "judgements of the turn"),
 )
 
 
-def turn_columns(scores: Sequence[ScoreColumn]) -> tuple[TurnColumn, ...]:
+def export_columns(scores: Sequence[ScoreColumn]) -> tuple[ExportColumn, ...]:
     """Return the columns in order, with two for each score of the run."""
     return (
         *_FIRST,
-        *(TurnColumn(f"scores.{score.name}", "number", _score_meaning(score)) for score in scores),
+        *(ExportColumn(f"scores.{score.name}", "number", _score_meaning(score)) for score in scores),
         *(
-            TurnColumn(f"score_reason.{score.name}", "text", f"why there is no {score.name}")
+            ExportColumn(f"score_reason.{score.name}", "text", f"why there is no {score.name}")
             for score in scores
         ),
         *_LAST,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from live_eval.errors import UsageError
 from live_eval.export.arrow import needed, record_batches, turn_schema
-from live_eval.export.columns import TurnColumn
-from live_eval.export.table import TurnTable
+from live_eval.export.columns import ExportColumn
+from live_eval.export.table import ExportTable
 from live_eval.files import atomic_text, private_file, private_folder
 from live_eval.recording import own_bytes, part_of, text_of
 
@@ -59,7 +59,7 @@ The audio of both sides holds the recordings that were played, under the licence
 """
 
 
-def write_dataset(table: TurnTable, folder: Path) -> int:
+def write_dataset(table: ExportTable, folder: Path) -> int:
     """Write the turns and their audio to a new folder.
 
     Returns:
@@ -102,7 +102,7 @@ def _atomic_folder(folder: Path) -> Iterator[Path]:
         raise
 
 
-def _write_shards(table: TurnTable, schema: pa.Schema, data: Path) -> int:
+def _write_shards(table: ExportTable, schema: pa.Schema, data: Path) -> int:
     """Write the turns as Parquet files and return how many there are."""
     parquet = needed("pyarrow.parquet")
     paths = (private_file(data / f"{SPLIT}-{number:05}.parquet") for number in itertools.count())
@@ -121,7 +121,7 @@ def _write_shards(table: TurnTable, schema: pa.Schema, data: Path) -> int:
     return turns
 
 
-def _schema(table: TurnTable) -> pa.Schema:
+def _schema(table: ExportTable) -> pa.Schema:
     pa = needed("pyarrow")
     schema = turn_schema(table)
     sound = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -132,7 +132,7 @@ def _schema(table: TurnTable) -> pa.Schema:
     return schema.with_metadata({**schema.metadata, b"huggingface": json.dumps(features).encode()})
 
 
-def _with_audio(table: TurnTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _with_audio(table: ExportTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the batches of the table with the audio in place of its paths."""
     pa = needed("pyarrow")
     for batch in record_batches(table, rows_at_once=_ROWS_AT_ONCE):
@@ -149,7 +149,7 @@ def _sound(run: Path, path: str | None) -> dict[str, Any] | None:
     return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 
 
-def _card(table: TurnTable, turns: int) -> str:
+def _card(table: ExportTable, turns: int) -> str:
     run = table.run
     endpoint = part_of(run.manifest, "endpoint")
     asked = [text_of(endpoint, "name"), text_of(endpoint, "model")]
@@ -164,7 +164,7 @@ def _card(table: TurnTable, turns: int) -> str:
     )
 
 
-def _type_in_words(column: TurnColumn) -> str:
+def _type_in_words(column: ExportColumn) -> str:
     if column.name in _AUDIO:
         return "FLAC audio"
     return "list of records" if isinstance(column.kind, tuple) else column.kind

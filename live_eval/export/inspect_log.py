@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from live_eval import __version__
 from live_eval.analysis.summary import RunSummary, ScoreSummary, summarise
+from live_eval.analysis.turn_view import TurnView
 from live_eval.export.arrow import needed
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.files import atomic_write
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, is_own_file, read_sound, text_of
 from live_eval.redaction import SECRETS
@@ -60,7 +61,7 @@ def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime
     """
     log = needed("inspect_ai.log", "inspect")
     summary = summarise(run, scores, retime=retime)
-    samples = _samples(TurnTable(run, scores, retime=retime), _model(summary))
+    samples = _samples(ExportTable(run, scores, retime=retime), _model(summary))
     with atomic_write(path, links=True) as part:
         log.write_eval_log(_log(run, summary, samples), part, format=path.suffix.removeprefix("."))
     return len(samples)
@@ -105,7 +106,7 @@ def _log(run: RunReader, summary: RunSummary, samples: list[EvalSample]) -> Eval
     )
 
 
-def _samples(table: TurnTable, model: str) -> list[EvalSample]:
+def _samples(table: ExportTable, model: str) -> list[EvalSample]:
     from inspect_ai.log import EvalRetryError, condense_sample
 
     retried: dict[str, list[EvalRetryError]] = defaultdict(list)
@@ -114,17 +115,18 @@ def _samples(table: TurnTable, model: str) -> list[EvalSample]:
             message = SECRETS.text(f"{attempt.failure.kind.value}: {attempt.failure.message}")
             retried[attempt.turn_id].append(EvalRetryError(message=message, traceback="", traceback_ansi=""))
     samples: list[EvalSample] = []
-    for turn, row in table.turns():
-        sample = _sample(table, turn, row, model)
-        sample.error_retries = retried.get(turn.turn_id)
+    for view, row in table.turns():
+        sample = _sample(table, view, row, model)
+        sample.error_retries = retried.get(view.turn_id)
         samples.append(condense_sample(sample))  # the audio once, as an attachment
     return samples
 
 
-def _sample(table: TurnTable, turn: TurnRecord, row: Mapping[str, Any], model: str) -> EvalSample:
+def _sample(table: ExportTable, view: TurnView, row: Mapping[str, Any], model: str) -> EvalSample:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput
 
+    turn = view.record
     user, reply = _audio(table.run, turn)
     said = _messages(turn, row, user)
     case = row["case"]
@@ -146,7 +148,7 @@ def _sample(table: TurnTable, turn: TurnRecord, row: Mapping[str, Any], model: s
             usage=usage,
             time=_reply_time(row),
         ),
-        scores=_scores(table, turn, row),
+        scores=_scores(view, row),
         metadata={name: row[name] for name in _METADATA},
         model_usage={model: usage} if usage is not None else {},
         started_at=row["started_at"].isoformat(),
@@ -199,23 +201,23 @@ def _wav(pcm: NDArray[np.int16], rate_hz: int) -> ContentAudio | None:
     return ContentAudio(audio=f"data:audio/wav;base64,{data}", format="wav")
 
 
-def _scores(table: TurnTable, turn: TurnRecord, row: Mapping[str, Any]) -> dict[str, Score]:
+def _scores(view: TurnView, row: Mapping[str, Any]) -> dict[str, Score]:
     """Return the scores that apply to a turn; one without a value gives the reason."""
     from inspect_ai.scorer import Score
 
     details = {judgement["judge"]: judgement["detail"] for judgement in row["judgements"]}
     answer = row["chosen"] or row["reply_text"]
+    cells = view.scores
     scores: dict[str, Score] = {}
-    for column in table.scores.columns:
-        if turn.case.task not in column.tasks:
+    for column in view.table.columns:
+        if view.record.case.task not in column.tasks:
             continue
         value, why = row["scores"][column.name], row["score_reason"][column.name]
         metadata = {"judge": column.judge, "version": column.version, "detail": details.get(column.judge)}
         if value is not None:
             scores[column.name] = Score(value=value, answer=answer, metadata=metadata)
         else:
-            failed = table.scores.cell(turn.turn_id, turn.case.task, column).status == "failed"
-            reason = "scoring_failed" if failed else "unscored"
+            reason = "scoring_failed" if cells[column.name].status == "failed" else "unscored"
             scores[column.name] = Score.unscored(reason=reason, explanation=why, metadata=metadata)
     return scores
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from live_eval.export.arrow import needed, record_batches, turn_schema
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.files import atomic_write
 
 __all__ = ["write_parquet"]
 
 
-def write_parquet(table: TurnTable, path: Path) -> int:
+def write_parquet(table: ExportTable, path: Path) -> int:
     """Write one row for each turn; the file's metadata holds the run's manifest.
 
     Returns:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from live_eval.export.arrow import data_frame
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.recording import RunReader, ScoreReader
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ class RecordedRun:
             UsageError: pandas or pyarrow is not installed.
         """
         with RunReader.open(self.path) as run, ScoreReader.open(self.path) as scores:
-            return data_frame(TurnTable(run, scores))
+            return data_frame(ExportTable(run, scores))

@@ -12,7 +12,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 import orjson
 
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.files import csv_line, flattened
 
 __all__ = ["RowFormat", "write_rows"]
@@ -23,7 +23,7 @@ RowFormat: TypeAlias = Literal["jsonl", "csv"]
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
-def write_rows(table: TurnTable, form: RowFormat, to: IO[str]) -> int:
+def write_rows(table: ExportTable, form: RowFormat, to: IO[str]) -> int:
     """Write one row for each turn.
 
     Args:
@@ -41,12 +41,12 @@ def write_rows(table: TurnTable, form: RowFormat, to: IO[str]) -> int:
     return count - (form == "csv")
 
 
-def _json_lines(table: TurnTable) -> Iterator[str]:
+def _json_lines(table: ExportTable) -> Iterator[str]:
     for row in table.rows():
         yield orjson.dumps(row).decode().translate(_LINE_ENDS) + "\n"
 
 
-def _csv_lines(table: TurnTable) -> Iterator[str]:
+def _csv_lines(table: ExportTable) -> Iterator[str]:
     names = [column.name for column in table.columns if not column.is_records]
     yield csv_line(names)
     for row in table.rows():

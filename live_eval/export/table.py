@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import orjson
 
-from live_eval.analysis.summary import LATENCIES, ScoreTable, judges_asked_for, latency, read_scores
-from live_eval.export.columns import TOKENS, TurnColumn, turn_columns
-from live_eval.recording import RunReader, ScoreReader, ScoreRow, TurnRecord
+from live_eval.analysis.summary import ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.turn_view import TurnView, milliseconds
+from live_eval.export.columns import TOKENS, ExportColumn, export_columns
+from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.redaction import SECRETS
-from live_eval.timing import Latency, ResponseRecord
-from live_eval.types import Question
+from live_eval.timing import ResponseRecord
 
-__all__ = ["TurnTable"]
+__all__ = ["ExportTable"]
 
 _CUE = ("phrase", "attribute", "fine", "coarse")
 
 
-class TurnTable:
+class ExportTable:
     """The turns of a run as rows with named columns.
 
     Args:
@@ -43,78 +43,77 @@ class TurnTable:
         self._retime = retime
 
     @property
-    def columns(self) -> tuple[TurnColumn, ...]:
+    def columns(self) -> tuple[ExportColumn, ...]:
         """The columns in order, with two for each score of the run."""
-        return turn_columns(self.scores.columns)
+        return export_columns(self.scores.columns)
 
-    def turns(self) -> Iterator[tuple[TurnRecord, dict[str, Any]]]:
+    def turns(self) -> Iterator[tuple[TurnView, dict[str, Any]]]:
         """Yield each turn with its row: nested mappings, all with the same keys."""
         for turn in self.run.turns(retime=self._retime):
-            row = _row(self.run.path, turn, self.scores)
+            view = TurnView(turn, self.scores, self.run.path)
+            row = _row(view)
             # A run of an earlier version may hold a secret that is known only now.
-            yield turn, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
+            yield view, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the row of each turn."""
         return (row for _, row in self.turns())
 
 
-def _row(folder: Path, turn: TurnRecord, table: ScoreTable) -> dict[str, Any]:
-    cells = {column.name: table.cell(turn.turn_id, turn.case.task, column) for column in table.columns}
-    times = {name: latency(turn.timing, name) for name in LATENCIES}
+def _row(view: TurnView) -> dict[str, Any]:
+    turn, cells = view.record, view.scores
     return {
         "turn_id": turn.turn_id,
         "captured": turn.captured,
         "failure": _fields(turn.failure, "kind", "message"),
-        "warnings": [warning.kind.value for warning in turn.warnings],
+        "warnings": view.warnings,
         "repeat": turn.repeat,
         "attempt": turn.attempt,
         "started_at": datetime.fromtimestamp(0, UTC) + timedelta(microseconds=turn.wall_ns // 1000),
-        "case": _case(turn),
+        "case": _case(view),
         "reply_text": turn.reply_text,
-        "chosen": table.chosen(turn.turn_id),
+        "chosen": view.chosen,
         "heard_text": turn.heard_text,
-        "latency_ms": {name: _latency_ms(time) for name, time in times.items()},
-        "latency_reason": {name: time.reason or None for name, time in times.items()},
-        "lag_ms": _milliseconds(turn.timing.lag_ns),
+        "latency_ms": view.latency_ms,
+        "latency_reason": {name: found.reason or None for name, found in view.latencies.items()},
+        "lag_ms": milliseconds(turn.timing.lag_ns),
         "flagged": turn.timing.flagged,
         "uncertain": turn.timing.uncertain,
         "stalls": turn.timing.stalls,
-        "stalled_ms": _milliseconds(turn.timing.stalled_ns),
+        "stalled_ms": milliseconds(turn.timing.stalled_ns),
         "premature": turn.timing.premature,
         "marks_ms": _marks(turn),
         "scores": {name: cell.value for name, cell in cells.items()},
         "score_reason": {name: cell.reason or None for name, cell in cells.items()},
-        "reply_audio": _audio(folder, turn.reply_file),
-        "both_sides_audio": _audio(folder, turn.both_file),
+        "reply_audio": view.audio_path(turn.reply_file),
+        "both_sides_audio": view.audio_path(turn.both_file),
         "session_id": turn.session_id,
         "model": turn.model,
         "usage": _usage(turn),
-        "responses": [_response(folder, turn, response) for response in turn.responses],
-        "judgements": [_judgement(row) for row in table.rows.get(turn.turn_id, {}).values()],
+        "responses": [
+            {**values, **_audio(view, marks), **_fields(marks.usage, *TOKENS)}
+            for marks, values in view.responses("ms", partial(_since_dial, turn))
+        ],
+        "judgements": view.judgements,
     }
 
 
-def _case(turn: TurnRecord) -> dict[str, Any]:
-    case = turn.case
+def _case(view: TurnView) -> dict[str, Any]:
+    case, question = view.record.case, view.record.case.question
     return {
-        "case_id": case.case_id,
-        "script_id": case.script_id,
-        "variant": case.variant.value,
-        "source": case.source,
-        "task": case.task.value,
+        **_fields(case, "case_id", "script_id", "variant", "source", "task"),
         "question": {
-            **_fields(case.question, "question_id", "kind", "text"),
-            "options": _options(case.question),
-            **_fields(case.question, "answer"),
+            **_fields(question, "question_id", "kind", "text"),
+            "options": None
+            if question is None
+            else [f"{letter}. {text}" for letter, text in question.options],
+            **_fields(question, "answer"),
         },
         "dialogue_id": case.dialogue_id,
-        "turn_index": None if case.dialogue_id is None else case.turn_index,
+        "turn_index": view.dialogue_index,
         "speech": case.speech.value,
         "anchor": None if case.anchor is None else str(case.anchor),
-        "topic": case.topic,
-        "language": case.language,
-        "text": case.text,
+        **_fields(case, "topic", "language", "text"),
         "cue": _fields(case.cue, *_CUE),
         "script_cue": _fields(case.script_cue, *_CUE),
         "reference_text": case.reference_text,
@@ -124,56 +123,26 @@ def _case(turn: TurnRecord) -> dict[str, Any]:
 
 
 def _marks(turn: TurnRecord) -> dict[str, Any]:
-    trace = turn.trace
-    marks = {
-        "ready": trace.ready_ns,
-        "audio_start": trace.t0_ns,
-        "speech_onset": trace.onset_ns,
-        "speech_end": trace.voice_end_ns,
-        "committed": trace.committed_ns,
-        "barge_in": trace.barge_in_ns,
-    }
+    trace, since = turn.trace, partial(_since_dial, turn)
     return {
-        **{name: _since_dial(turn, at_ns) for name, at_ns in marks.items()},
-        "speech_started": [_since_dial(turn, at_ns) for at_ns in trace.speech_started_ns],
-        "speech_stopped": [_since_dial(turn, at_ns) for at_ns in trace.speech_stopped_ns],
+        "ready": since(trace.ready_ns),
+        "audio_start": since(trace.t0_ns),
+        "speech_onset": since(trace.onset_ns),
+        "speech_end": since(trace.voice_end_ns),
+        "committed": since(trace.committed_ns),
+        "barge_in": since(trace.barge_in_ns),
+        "speech_started": [since(at_ns) for at_ns in trace.speech_started_ns],
+        "speech_stopped": [since(at_ns) for at_ns in trace.speech_stopped_ns],
     }
 
 
-def _response(folder: Path, turn: TurnRecord, response: ResponseRecord) -> dict[str, Any]:
-    first_audio_ns = response.first_audio_ns
-    if first_audio_ns is None and len(response.chunk_arrival_ns):
-        first_audio_ns = int(response.chunk_arrival_ns[0])
-    samples = int(response.chunk_samples.sum())
+def _audio(view: TurnView, marks: ResponseRecord) -> dict[str, Any]:
+    samples, rate_hz = int(marks.chunk_samples.sum()), marks.rate_hz
     return {
-        "response_id": response.response_id,
-        "status": response.status.value,
-        "reason": response.reason or None,
-        "text": response.text,
-        "created_ms": _since_dial(turn, response.created_ns),
-        "first_text_ms": _since_dial(turn, response.first_text_ns),
-        "first_audio_ms": _since_dial(turn, first_audio_ns),
-        "done_ms": _since_dial(turn, response.done_ns),
-        "interrupted_ms": _since_dial(turn, response.interrupted_ns),
-        "audio_ms": round(1000 * samples / response.rate_hz, 3) if response.rate_hz else None,
-        "rate_hz": response.rate_hz,
-        "audio": _audio(folder, response.audio_file),
-        **_fields(response.usage, *TOKENS),
+        "audio_ms": round(1000 * samples / rate_hz, 3) if rate_hz else None,
+        "rate_hz": rate_hz,
+        "audio": view.audio_path(marks.audio_file),
     }
-
-
-def _judgement(row: ScoreRow) -> dict[str, Any]:
-    return {
-        "judge": row.judge,
-        "version": row.version,
-        "status": row.status,
-        "reason": row.reason or None,
-        "detail": dict(row.detail),
-    }
-
-
-def _options(question: Question | None) -> list[str] | None:
-    return None if question is None else [f"{letter}. {text}" for letter, text in question.options]
 
 
 def _fields(value: object, *names: str) -> dict[str, Any]:
@@ -183,30 +152,13 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
 
 def _usage(turn: TurnRecord) -> dict[str, int | None]:
     """Return the tokens of all responses of the turn; None if the endpoint never reported them."""
-    usages = [response.usage for response in turn.responses if response.usage is not None]
-
-    def total(counts: list[int | None]) -> int | None:
+    totals: dict[str, int | None] = {}
+    for name in ("input_tokens", "output_tokens"):
+        counts = [getattr(response.usage, name, None) for response in turn.responses]
         known = [count for count in counts if count is not None]
-        return sum(known) if known else None
-
-    return {
-        "input_tokens": total([usage.input_tokens for usage in usages]),
-        "output_tokens": total([usage.output_tokens for usage in usages]),
-    }
-
-
-def _latency_ms(time: Latency) -> float | None:
-    return None if time.ns is None else _milliseconds(time.ns)
+        totals[name] = sum(known) if known else None
+    return totals
 
 
 def _since_dial(turn: TurnRecord, at_ns: int | None) -> float | None:
-    return None if at_ns is None else _milliseconds(at_ns - turn.trace.dial_ns)
-
-
-def _milliseconds(ns: int) -> float:
-    return round(ns / 1e6, 3)
-
-
-def _audio(folder: Path, file: Path | None) -> str | None:
-    """Return an audio file relative to the run's folder, so that rows stay valid if the folder moves."""
-    return None if file is None else file.relative_to(folder).as_posix()
+    return None if at_ns is None else milliseconds(at_ns - turn.trace.dial_ns)

@@ -12,7 +12,7 @@ A run is a folder::
 from live_eval.recording._database import sync_folder
 from live_eval.recording._encoding import cassette_name, decoding, file_stem
 from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
-from live_eval.recording.reader import FailedAttempt, ListedTurn, RunReader, TurnHead, part_of, text_of
+from live_eval.recording.reader import FailedAttempt, RunReader, part_of, text_of
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
@@ -41,7 +41,6 @@ __all__ = [
     "WIRE_FOLDER",
     "FailedAttempt",
     "JudgeProblem",
-    "ListedTurn",
     "RunReader",
     "RunWriter",
     "ScoreReader",
@@ -49,7 +48,6 @@ __all__ = [
     "ScoreStatus",
     "ScoreStore",
     "StoredAudit",
-    "TurnHead",
     "TurnRecord",
     "cassette_name",
     "decoding",

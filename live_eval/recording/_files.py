@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from live_eval.errors import StoreError
 from live_eval.files import kind_of_file, open_regular, read_regular
 
-__all__ = ["is_own_file", "lost_audio", "own_bytes", "own_file", "own_folder", "own_name", "read_sound"]
+__all__ = [
+    "is_own_file",
+    "lost_audio",
+    "own_bytes",
+    "own_file",
+    "own_folder",
+    "own_name",
+    "read_sound",
+    "why_lost",
+]
 
 _MOST_SAMPLES = 1 << 28
 """The most in a turn's audio, over all channels: 1.5 hours of both sides. FLAC packs silence very small."""
@@ -132,11 +141,22 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
     for turn_id, name in kept:
         if name not in there and turn_id not in lost:
             try:
-                if not own_file(folder, audio / own_name(name)).stat().st_size:
-                    raise StoreError(f"{audio / name}: is empty")
-            except (OSError, StoreError, ValueError) as error:
-                lost[turn_id] = str(error).removeprefix(f"{folder}{os.sep}")
+                why = why_lost(folder, audio / own_name(name))
+            except ValueError as error:
+                why = str(error)
+            if why:
+                lost[turn_id] = why
     return lost
+
+
+def why_lost(folder: Path, file: Path) -> str:
+    """Return why a file of a run's folder cannot be used, with its path in the folder; empty if it can."""
+    try:
+        if not own_file(folder, file).stat().st_size:
+            raise StoreError(f"{file}: is empty")
+    except (OSError, StoreError) as error:
+        return str(error).removeprefix(f"{folder}{os.sep}")
+    return ""
 
 
 def _own(folder: Path, path: Path) -> os.stat_result:

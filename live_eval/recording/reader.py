@@ -15,69 +15,21 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from live_eval.audio import Audio, int16_to_float
-from live_eval.audio.peaks import PEAK_NS
 from live_eval.errors import StoreError
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._database import open_for_reading
-from live_eval.recording._files import lost_audio, own_file, own_name, read_sound
+from live_eval.recording._files import lost_audio, own_file, own_name, read_sound, why_lost
 from live_eval.recording.record import LoggedMessage, TurnRecord, with_heard
 from live_eval.recording.schema import AUDIO_FOLDER, KEPT_AUDIO, REPLACED, RUN_FILE, RUN_VERSIONS_READ
-from live_eval.timing import TIMING_VERSION, TurnTiming, measure
-from live_eval.types import Case, Failure, Task
+from live_eval.timing import TIMING_VERSION, measure
+from live_eval.types import Failure, Task
 
-__all__ = ["FailedAttempt", "ListedTurn", "RunReader", "TurnHead", "part_of", "text_of"]
+__all__ = ["FailedAttempt", "RunReader", "part_of", "text_of"]
 
 _STATE: TypeAdapter[Literal["running", "interrupted", "finished"]] = TypeAdapter(
     Literal["running", "interrupted", "finished"]
 )
 _BATCH = 64
-_HEAD_FIELDS = ("repeat", "attempt", "wall_ns", "failure", "warnings", "reply_text", "heard_text")
-
-
-@dataclass(frozen=True, slots=True)
-class ListedTurn:
-    """A turn by name, task and length of reply.
-
-    Args:
-        turn_id: Unique in the run.
-        task: What the endpoint was asked to do.
-        reply_s: Seconds of its reply; 0 without one.
-    """
-
-    turn_id: str
-    task: Task
-    reply_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnHead:
-    """A turn as a list shows it: a `TurnRecord` without marks, messages and sound.
-
-    Args:
-        turn_id: Unique in the run.
-        case: What was played.
-        repeat: 0 for the first playing of the case.
-        attempt: 1 for the first attempt.
-        wall_ns: Nanoseconds since the Unix epoch when dialling began.
-        failure: Why it failed, or None.
-        warnings: Oddities that did not fail it.
-        reply_text: What the headline response says, or None.
-        heard_text: What the endpoint's transcriber heard, or None.
-        timing: The latencies, as they were recorded.
-        both_sides_s: Length of the audio of both sides in seconds; 0 without.
-    """
-
-    turn_id: str
-    case: Case
-    repeat: int
-    attempt: int
-    wall_ns: int
-    failure: Failure | None
-    warnings: tuple[Failure, ...]
-    reply_text: str | None
-    heard_text: str | None
-    timing: TurnTiming
-    both_sides_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,14 +119,16 @@ class RunReader:
     def __contains__(self, turn_id: object) -> bool:
         return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
 
-    def turns(self, *, retime: bool = False) -> Iterator[TurnRecord]:
+    def turns(self, *, retime: bool = False, latest: int = -1) -> Iterator[TurnRecord]:
         """Yield the turns in the order in which they were committed.
 
         Args:
             retime: Recompute the latencies with the current definitions; reads every reply's audio.
+            latest: Only the last so many; all if negative.
         """
         # Short queries, so that a run that is being written is not blocked.
-        turn_ids = [turn_id for (turn_id,) in self._fetch("SELECT turn_id FROM turns ORDER BY id")]
+        ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
+        turn_ids = [turn_id for (turn_id,) in reversed(ids)]
         for at in range(0, len(turn_ids), _BATCH):
             rows = {row["turn_id"]: row for row in self._in("turns", "turn_id", turn_ids[at : at + _BATCH])}
             responses: dict[int, list[sqlite3.Row]] = {row["id"]: [] for row in rows.values()}
@@ -185,32 +139,6 @@ class RunReader:
                     row = rows.get(turn_id) or self._row(turn_id)
                     turn = self._decode(row, responses.get(row["id"], []), retime=retime)
                 yield turn
-
-    def heads(self, *, latest: int | None = None) -> list[TurnHead]:
-        """Return the turns in the order in which they were committed, without what is large.
-
-        Args:
-            latest: Only so many of the last; all if None.
-        """
-        rows = self._fetch(
-            """SELECT turn_id, "case", repeat, attempt, wall_ns, failure, warnings, reply_text, heard_text,
-                      timing, length(envelope) AS samples
-               FROM turns ORDER BY id DESC LIMIT ?""",
-            -1 if latest is None else latest,
-        )
-        heads = []
-        for row in reversed(rows):
-            with self._decoding(row["turn_id"]):
-                heads.append(
-                    TurnHead(
-                        turn_id=row["turn_id"],
-                        case=encoding.case_from(row["case"], self._origin),
-                        **encoding.fields_in(row, _HEAD_FIELDS),
-                        timing=encoding.decode(encoding.TIMING, row["timing"]),
-                        both_sides_s=(row["samples"] or 0) // 2 * PEAK_NS / 1e9,
-                    )
-                )
-        return heads
 
     def turn(self, turn_id: str, *, retime: bool = False) -> TurnRecord:
         """Return one turn.
@@ -258,34 +186,38 @@ class RunReader:
             timing=timing,
             timing_version=TIMING_VERSION if retime else row["timing_version"],
             both_file=self._file(row["both_file"]),
+            envelope=None
+            if row["envelope"] is None
+            else np.frombuffer(row["envelope"], np.uint8).reshape(-1, 2),
         )
 
     def log(self, turn_id: str) -> list[LoggedMessage]:
         """Return every message of a turn with its stamp, in order."""
         with self._decoding(turn_id):
             rows = self._fetch(
-                "SELECT at_ns, direction, body FROM events WHERE turn = ? ORDER BY position",
-                self._row(turn_id)["id"],
+                """SELECT at_ns, direction, body FROM events
+                   WHERE turn = (SELECT id FROM turns WHERE turn_id = ?) ORDER BY position""",
+                turn_id,
             )
             return [
                 LoggedMessage(row["at_ns"], row["direction"], encoding.loads(row["body"])) for row in rows
             ]
 
-    def turns_by_reply_length(self) -> list[ListedTurn]:
-        """Return all turns from the shortest reply to the longest; those without reply audio come first."""
+    def tasks_by_reply_length(self) -> dict[str, Task]:
+        """Return the task of each turn, from the shortest reply to the longest; turns without audio first."""
         rows = self._fetch(
             """SELECT turn_id, json_extract("case", '$.task') AS task, chunk_samples AS samples, rate_hz
                FROM turns LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL
                ORDER BY turns.id"""
         )
-        listed: dict[str, ListedTurn] = {}
+        seconds: dict[str, float] = {}
+        tasks: dict[str, Task] = {}
         for row in rows:
             with self._decoding(row["turn_id"]):
                 samples = int(encoding.from_blob(row["samples"]).sum()) if row["samples"] else 0
-                task = Task(row["task"] or Task.CONVERSATION)
-                turn = ListedTurn(row["turn_id"], task, samples / (row["rate_hz"] or 1))
-            listed.setdefault(turn.turn_id, turn)
-        return sorted(listed.values(), key=lambda turn: turn.reply_s)
+                seconds.setdefault(row["turn_id"], samples / (row["rate_hz"] or 1))
+                tasks.setdefault(row["turn_id"], Task(row["task"] or Task.CONVERSATION))
+        return {turn_id: tasks[turn_id] for turn_id in sorted(seconds, key=seconds.__getitem__)}
 
     def reply(self, turn: str | TurnRecord) -> Audio | None:
         """Return the audio of the headline response as it arrived, or None."""
@@ -321,16 +253,11 @@ class RunReader:
             self._lost = lost_audio(self.path, self._audio, self._fetch(KEPT_AUDIO))
         return self._lost
 
-    def envelope(self, turn_id: str) -> NDArray[np.uint8] | None:
-        """Return the loudness of both sides for drawing, or None without audio.
-
-        Returns:
-            uint8, shape (n, 2), one pair for each 20 ms: the square root of the loudest sample, 255 for
-            full scale.
-        """
-        with self._decoding(turn_id):
-            data = self._row(turn_id)["envelope"]
-            return None if data is None else np.frombuffer(data, np.uint8).reshape(-1, 2)
+    def lost_audio_of(self, turn: TurnRecord) -> str:
+        """Return why audio of a turn is missing; empty if all of it is there."""
+        files = [turn.both_file, *(response.audio_file for response in turn.responses)]
+        whys = (why_lost(self.path, file) for file in files if file is not None)
+        return next(filter(None, whys), "")
 
     def failures(self) -> list[FailedAttempt]:
         """Return every attempt that failed, in order, including those that were retried."""

@@ -144,6 +144,8 @@ class TurnRecord(TurnCapture):
         both_sides: int16, shape (samples, 2), at `both_rate_hz`: left the user, right the endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.
         both_rate_hz: Its rate.
+        envelope: The loudness of both sides for drawing, uint8, shape (n, 2), one pair for each 20 ms: the
+            square root of the loudest sample, 255 for full scale. None without audio and before it is stored.
     """
 
     turn_id: str
@@ -156,6 +158,7 @@ class TurnRecord(TurnCapture):
     audio: Sequence[NDArray[np.int16]] = field(default=(), repr=False)
     both_sides: NDArray[np.int16] | None = field(default=None, repr=False)
     both_rate_hz: int | None = None
+    envelope: NDArray[np.uint8] | None = field(default=None, repr=False)
 
     @property
     def captured(self) -> bool:

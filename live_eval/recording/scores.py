@@ -159,13 +159,29 @@ class ScoreReader:
             chosen[judge] = versions[at][0], [(version, turns, most) for version, turns in versions[at + 1 :]]
         return chosen
 
-    def read(self, judges: Collection[str] | None = None) -> Iterator[ScoreRow]:
+    def outputs(self, versions: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Return each judge and output with a score, in the order in which the outputs were first given.
+
+        Args:
+            versions: The version of each judge.
+        """
+        rows = self._rows(
+            """SELECT judge, version, CAST(json_each.key AS TEXT) AS output FROM scores, json_each("values")
+               GROUP BY judge, version, output ORDER BY min(scores.id), min(json_each.id)"""
+        )
+        return [(row["judge"], row["output"]) for row in rows if versions.get(row["judge"]) == row["version"]]
+
+    def read(
+        self, judges: Collection[str] | None = None, *, turn_id: str | None = None
+    ) -> Iterator[ScoreRow]:
         """Yield the scores of every version, in the order in which they were made.
 
         Args:
             judges: Only these; all if None.
+            turn_id: Only those of this turn; all if None.
         """
-        for row in self._rows("SELECT * FROM scores ORDER BY id"):
+        where, values = ("", ()) if turn_id is None else ("WHERE turn_id = ?", (turn_id,))
+        for row in self._rows(f"SELECT * FROM scores {where} ORDER BY id", values):
             if judges is None or row["judge"] in judges:
                 with encoding.decoding(
                     f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"

@@ -13,6 +13,7 @@ from live_eval.analysis.comparison import ComparedRun, compared_run
 from live_eval.analysis.summary import TurnFacts, summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, trade_offs
+from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text, flattened
 from live_eval.recording import RunReader, ScoreReader, is_own_file
@@ -34,7 +35,7 @@ from live_eval.report.tables import (
 from live_eval.report.tasks import task_tables
 from live_eval.report.text import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_charts import trade_off_chart
-from live_eval.report.turns import TurnRow, turn_order, turn_row
+from live_eval.report.turns import turn_order, turn_row
 from live_eval.report.words import DEFINITIONS, LAG_NOTE, licence_note
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
@@ -236,9 +237,11 @@ def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
 
 def _rows(
     ordered: Sequence[tuple[OpenRun, TurnFacts]], keys: Mapping[tuple[int, str], str], shown: Sequence[str]
-) -> Iterator[TurnRow]:
+) -> Iterator[Mapping[str, Any]]:
     for run, turn in ordered:
-        yield turn_row(run.reader, run.view, turn, keys[run.view.index, turn.turn_id], shown)
+        summary, record = run.view.summary, run.reader.turn(turn.turn_id)
+        view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
+        yield turn_row(view, turn, run.view, keys[run.view.index, turn.turn_id], shown)
 
 
 def _sound_files(

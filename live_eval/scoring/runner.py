@@ -181,7 +181,7 @@ def score_run(
             load_judge_runner, options=options, stack=stack, answers=store, budget=options.llm.budget()
         )
         total = len(run)
-        tasks = {listed.task for listed in run.turns_by_reply_length()}
+        tasks = set(run.tasks_by_reply_length().values())
         asked: deque[_Asked] = deque()
 
         def collect(most: int) -> None:
@@ -228,15 +228,15 @@ def _batches(run: RunReader, works: Sequence[_Work], *, pooled: bool) -> Iterato
     batch: list[ReadTurn] = []
     seen = audio_ns = 0
     # By length, so that turns judged together need little padding.
-    for listed in run.turns_by_reply_length():
+    for turn_id, task in run.tasks_by_reply_length().items():
         seen += 1
-        concerned = [work for work in works if listed.task in work.spec.tasks]
-        wanting = [work for work in concerned if work.wants(listed.turn_id)]
+        concerned = [work for work in works if task in work.spec.tasks]
+        wanting = [work for work in concerned if work.wants(turn_id)]
         for work in concerned:
             work.summary.n += work not in wanting
         if wanting:
             wanted = frozenset[Need]().union(*(work.looks_at for work in wanting))
-            item = read_turn(run, run.turn(listed.turn_id), wanted)
+            item = read_turn(run, run.turn(turn_id), wanted)
             batch.append(item)
             recordings = (item.turn.reply, item.turn.reference, item.turn.speaker)
             audio_ns += sum(audio.duration_ns for audio in recordings if audio)

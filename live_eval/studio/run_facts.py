@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from live_eval.analysis.turn_view import milliseconds
 from live_eval.campaigns.latency.campaign_file import read_campaign_file
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.recording import RunReader, is_being_written, part_of, text_of
@@ -62,18 +63,16 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
     """
     with RunReader.open(folder) as run:
         facts = _run(run)
-        heads = run.heads(latest=latest)
+        turns = list(run.turns(latest=latest))
     return {
         **{name: facts[name] for name in ("state", "turns", "planned", "failed")},
         "latest": [
             {
-                "turn_id": head.turn_id,
-                "failure": None if head.failure is None else head.failure.kind.value,
-                "voice_to_voice_ms": None
-                if (heard_ns := head.timing.voice_to_voice.ns) is None or head.failure is not None
-                else round(heard_ns / 1e6, 3),
+                "turn_id": turn.turn_id,
+                "failure": None if turn.failure is None else turn.failure.kind.value,
+                "voice_to_voice_ms": milliseconds(turn.timing.voice_to_voice.ns) if turn.captured else None,
             }
-            for head in reversed(heads)
+            for turn in reversed(turns)
         ],
     }
 

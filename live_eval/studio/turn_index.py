@@ -11,22 +11,21 @@ from typing import Any, TypeAlias
 from live_eval.analysis.summary import (
     LATENCIES,
     ScoreColumn,
-    ScoreTable,
     judges_asked_for,
-    latency,
     read_scores,
 )
+from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
-from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, ScoreReader, TurnHead
+from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, ScoreReader, TurnRecord
 from live_eval.text.wording import natural_order
 
 __all__ = [
     "BY_NAME",
     "CHOICES",
     "RECORDED",
+    "RowQuery",
+    "RunIndex",
     "Stamp",
-    "TurnIndex",
-    "TurnQuery",
     "read_index",
     "score_columns",
     "stamp_of",
@@ -46,7 +45,7 @@ CHOICES = ("status", "task", "variant", "cue", "speech")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnQuery:
+class RowQuery:
     """Which turns to list.
 
     Args:
@@ -69,20 +68,20 @@ class TurnQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnIndex:
+class RunIndex:
     """The turns of a run.
 
     Args:
         rows: The turns as JSON values, in the order in which they were recorded.
         words: What a search looks through in each, in lower case.
-        table: The scores.
+        columns: The scores.
     """
 
     rows: tuple[dict[str, Any], ...]
     words: tuple[str, ...]
-    table: ScoreTable
+    columns: tuple[ScoreColumn, ...]
 
-    def select(self, query: TurnQuery) -> dict[str, Any]:
+    def select(self, query: RowQuery) -> dict[str, Any]:
         """Return the page of turns that a query asks for, and what can be asked for.
 
         Raises:
@@ -103,16 +102,16 @@ class TurnIndex:
             "offset": query.offset,
             "limit": query.limit,
             "rows": found[query.offset : query.offset + query.limit],
-            "scores": score_columns(self.table.columns),
+            "scores": score_columns(self.columns),
             "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
         }
 
-    def _sorted(self, rows: list[dict[str, Any]], query: TurnQuery) -> list[dict[str, Any]]:
+    def _sorted(self, rows: list[dict[str, Any]], query: RowQuery) -> list[dict[str, Any]]:
         if query.sort == RECORDED:
             return rows[::-1] if query.descending else rows
         if query.sort == BY_NAME:
             return sorted(rows, key=lambda row: natural_order(row["turn_id"]), reverse=query.descending)
-        scores = [column.name for column in self.table.columns]
+        scores = [column.name for column in self.columns]
         if query.sort not in (*LATENCIES, *scores):
             names = ", ".join((RECORDED, BY_NAME, *LATENCIES, *scores))
             raise UsageError(f"sort: expected one of {names}, found {query.sort[:40]!r}")
@@ -136,7 +135,7 @@ def stamp_of(folder: Path) -> Stamp:
     return tuple(stamp)
 
 
-def read_index(folder: Path) -> TurnIndex:
+def read_index(folder: Path) -> RunIndex:
     """Return the turns of a run; read them again only if the run has changed.
 
     Raises:
@@ -146,14 +145,17 @@ def read_index(folder: Path) -> TurnIndex:
 
 
 @lru_cache(maxsize=_KEPT_RUNS)
-def _read(folder: Path, _stamp: Stamp) -> TurnIndex:
+def _read(folder: Path, _stamp: Stamp) -> RunIndex:
     with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         table = read_scores(scores, judges_asked_for(run.manifest))
-        heads = run.heads()
-    return TurnIndex(
-        rows=tuple(_row(head, table) for head in heads),
-        words=tuple(map(_words, heads)),
-        table=table,
+        found = [
+            (_row(view), _words(view.record))
+            for view in (TurnView(turn, table, folder) for turn in run.turns())
+        ]
+    return RunIndex(
+        rows=tuple(row for row, _ in found),
+        words=tuple(words for _, words in found),
+        columns=table.columns,
     )
 
 
@@ -172,44 +174,40 @@ def score_columns(columns: Iterable[ScoreColumn]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(head: TurnHead, table: ScoreTable) -> dict[str, Any]:
-    case, timing, failure = head.case, head.timing, head.failure
-    captured = failure is None
-    times = {name: latency(timing, name).ns if captured else None for name in LATENCIES}
+def _row(view: TurnView) -> dict[str, Any]:
+    turn = view.record
+    case, timing, failure = turn.case, turn.timing, turn.failure
     return {
-        "turn_id": head.turn_id,
-        "status": "captured" if captured else "failed",
+        "turn_id": turn.turn_id,
+        "status": view.status,
         "failure": None if failure is None else {"kind": failure.kind.value, "message": failure.message},
-        "warnings": [warning.kind.value for warning in head.warnings],
+        "warnings": view.warnings,
         "task": case.task.value,
         "variant": case.variant.value,
         "cue": case.cue.name if case.cue is not None else None,
         "speech": case.speech.value,
         "topic": case.topic,
         "text": case.text,
-        "heard_text": head.heard_text,
-        "reply_text": head.reply_text,
+        "heard_text": turn.heard_text,
+        "reply_text": turn.reply_text,
         "dialogue_id": case.dialogue_id,
-        "turn_index": None if case.dialogue_id is None else case.turn_index,
-        "repeat": head.repeat,
-        "attempt": head.attempt,
-        "wall_ms": head.wall_ns // 1_000_000,
+        "turn_index": view.dialogue_index,
+        "repeat": turn.repeat,
+        "attempt": turn.attempt,
+        "wall_ms": turn.wall_ns // 1_000_000,
         "flagged": timing.flagged,
         "uncertain": timing.uncertain,
-        "latency_ms": {name: None if ns is None else round(ns / 1e6, 3) for name, ns in times.items()},
-        "scores": {
-            column.name: table.cell(head.turn_id, case.task, column).value if captured else None
-            for column in table.columns
-        },
-        "seconds": round(head.both_sides_s, 3),
+        "latency_ms": {name: ms if turn.captured else None for name, ms in view.latency_ms.items()},
+        "scores": {name: cell.value if turn.captured else None for name, cell in view.scores.items()},
+        "seconds": round(view.seconds, 3),
     }
 
 
-def _words(head: TurnHead) -> str:
-    case = head.case
+def _words(turn: TurnRecord) -> str:
+    case = turn.case
     cue = "" if case.cue is None else f"{case.cue.name} {case.cue.phrase}"
-    failure = "" if head.failure is None else f"{head.failure.kind.value} {head.failure.message}"
-    parts = (head.turn_id, case.text, head.heard_text, head.reply_text, case.topic, cue, failure)
+    failure = "" if turn.failure is None else f"{turn.failure.kind.value} {turn.failure.message}"
+    parts = (turn.turn_id, case.text, turn.heard_text, turn.reply_text, case.topic, cue, failure)
     return " ".join(part for part in parts if part).lower()
 
 

@@ -7,12 +7,13 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.errors import UsageError
+from live_eval.recording import ScoreReader
 from live_eval.studio.answers import answer
 from live_eval.studio.library import Library
 from live_eval.studio.lookups import count_in, open_turn
 from live_eval.studio.shared import LIBRARY
 from live_eval.studio.turn_details import turn_details, turn_events
-from live_eval.studio.turn_index import CHOICES, RECORDED, TurnQuery, read_index
+from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, read_index
 
 __all__ = ["add_routes"]
 
@@ -44,13 +45,13 @@ async def _events(request: web.Request) -> web.Response:
     return await answer(_event_page, request.app[LIBRARY], run_id, turn_id, offset, limit)
 
 
-def _query_of(request: web.Request) -> TurnQuery:
+def _query_of(request: web.Request) -> RowQuery:
     query = request.query
     flags = {name: query[name] for name in ("flagged", "descending") if name in query}
     for name, value in flags.items():
         if value not in _YES_OR_NO:
             raise UsageError(f"{name}: expected 0 or 1, found {value[:40]!r}")
-    return TurnQuery(
+    return RowQuery(
         text=query.get("filter", ""),
         choices={name: query[name] for name in CHOICES if query.get(name)},
         flagged=_YES_OR_NO[flags["flagged"]] if "flagged" in flags else None,
@@ -61,13 +62,13 @@ def _query_of(request: web.Request) -> TurnQuery:
     )
 
 
-def _page(library: Library, run_id: str, query: TurnQuery) -> dict[str, Any]:
+def _page(library: Library, run_id: str, query: RowQuery) -> dict[str, Any]:
     return read_index(library.find(run_id, "run").path).select(query)
 
 
 def _details(library: Library, run_id: str, turn_id: str) -> dict[str, Any]:
-    with open_turn(library, run_id, turn_id) as run:
-        return turn_details(run, read_index(run.path).table, turn_id, _MOST_EVENTS)
+    with open_turn(library, run_id, turn_id) as run, ScoreReader.open(run.path) as scores:
+        return turn_details(run, scores, turn_id, _MOST_EVENTS)
 
 
 def _event_page(library: Library, run_id: str, turn_id: str, offset: int, limit: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import soundfile
 
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader
 from tests.e2e.helpers import STRANGERS
@@ -42,7 +42,7 @@ def test_datasets_and_inspect_open_the_exports(exports_python: Path, tmp_path: P
         output = run_offline([exports_python, *command], tmp_path)
     seen = json.loads(output.splitlines()[-1])
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        table = TurnTable(reader, scores)
+        table = ExportTable(reader, scores)
         check_dataset(seen["datasets"], table)
         check_log(seen["inspect"], table)
 
@@ -61,7 +61,7 @@ def test_the_page_reads_a_dataset_as_it_says(exports_python: Path, tmp_path: Pat
     assert (tmp_path / "reply.flac").read_bytes() == expected.read_bytes()
 
 
-def check_dataset(seen: dict[str, Any], table: TurnTable) -> None:
+def check_dataset(seen: dict[str, Any], table: ExportTable) -> None:
     assert seen["splits"] == ["test"]
     assert seen["features"] == {"reply_audio": "Audio", "both_sides_audio": "Audio"}
     assert seen["columns"] == [column.name for column in table.columns]
@@ -72,12 +72,12 @@ def check_dataset(seen: dict[str, Any], table: TurnTable) -> None:
         assert frames == {turn: soundfile.info(table.run.path / file).frames for turn, file in files.items()}
 
 
-def check_log(seen: dict[str, Any], table: TurnTable) -> None:
+def check_log(seen: dict[str, Any], table: ExportTable) -> None:
     assert seen["status"] == "success"
     assert seen["model"] == "reference/made-up"
     assert len(seen["samples"]) == 24
-    for turn, row in table.turns():
-        sample = seen["samples"][turn.turn_id]
+    for view, row in table.turns():
+        sample = seen["samples"][view.turn_id]
         assert sample["scores"] == row["scores"]
         reasons = {name: why for name, why in row["score_reason"].items() if why is not None}
         assert sample["reasons"] == reasons
@@ -85,7 +85,7 @@ def check_log(seen: dict[str, Any], table: TurnTable) -> None:
         failure = row["failure"]
         assert sample["error"] == (f"{failure['kind']}: {failure['message']}" if failure["kind"] else None)
         wav = "data:audio/wav;base64,"
-        assert sample["audio"] == [wav] * (2 if turn.has_reply else 1)
+        assert sample["audio"] == [wav] * (2 if view.record.has_reply else 1)
         assert sample["roles"] == ["user", "assistant"][: len(sample["audio"])]
     first = seen["samples"]["id_0/target"]
     assert first["retries"] == ["rate_limited: 429"]

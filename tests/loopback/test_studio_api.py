@@ -405,6 +405,7 @@ async def test_a_turn_whose_sound_is_lost_says_so(recordings: Path, tmp_path: Pa
     async with studio(tmp_path) as browser:
         run = await id_of(browser, "run")
         turn = await get(browser, f"/api/runs/{run}/turns/id_2")
-        assert (turn["audio"]["available"], turn["transcript"]) == (False, [])
+        assert not turn["audio"]["available"]
         assert "missing" in turn["audio"]["problem"]
+        assert [line["side"] for line in turn["transcript"]] == ["user", "reply"]  # kept with the marks
         assert await error_of(browser, f"/api/runs/{run}/turns/id_2/audio/user") == (422, "unreadable")

@@ -231,13 +231,22 @@ def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
-def read_scores(scores: ScoreReader, order: Sequence[str] = ()) -> ScoreTable:
-    """Read the scores of a run, by judge in the requested order; others follow."""
+def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str | None = None) -> ScoreTable:
+    """Read the scores of a run.
+
+    Args:
+        scores: The scores.
+        order: The judges whose columns come first.
+        turn_id: Read the rows of this turn only; the columns are those of the whole run.
+    """
     versions = scores.versions()
     problems = (*scores.problems(), *scores.unfinished())
     rows: dict[str, dict[str, ScoreRow]] = {}
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
-    for row in scores.read():
+    if turn_id is not None:
+        for judge, output in scores.outputs(versions):
+            given[judge][output] = None
+    for row in scores.read(turn_id=turn_id):
         if versions[row.judge] == row.version:
             rows.setdefault(row.turn_id, {})[row.judge] = row
             given[row.judge].update(dict.fromkeys(row.values))

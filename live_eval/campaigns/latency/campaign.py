@@ -184,8 +184,8 @@ class Campaign:
             if not self._has_begun(name):
                 continue
             with RunReader.open(self.folder / name) as run:
-                for head in run.heads():
-                    self._ended_turns[name].take(head.failure)
+                for turn in run.turns():
+                    self._ended_turns[name].take(turn.failure)
                 if run.ended:
                     self._note_held(point)
                     yield name

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from live_eval.analysis.summary import LATENCIES
 from live_eval.cli import cli
 from live_eval.export.rows import write_rows
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.testing.records import TurnPlan, spoken_turn
@@ -100,5 +100,5 @@ def test_a_score_of_another_task_is_not_applicable(tmp_path: Path) -> None:
 def test_a_run_without_turns_has_no_rows(run_folder: Path) -> None:
     with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
         to = io.StringIO()
-        assert write_rows(TurnTable(run, scores), "csv", to) == 24
+        assert write_rows(ExportTable(run, scores), "csv", to) == 24
     assert CliRunner().invoke(cli, ["export", str(run_folder / "audio")]).exception is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from live_eval.export.columns import TurnColumn, turn_columns
-from live_eval.export.table import TurnTable
+from live_eval.export.columns import ExportColumn, export_columns
+from live_eval.export.table import ExportTable
 from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader
 
@@ -22,7 +22,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def check(value: object, column: TurnColumn) -> None:
+def check(value: object, column: ExportColumn) -> None:
     if isinstance(column.kind, tuple):
         assert isinstance(value, list)
         for record in value:
@@ -35,7 +35,7 @@ def check(value: object, column: TurnColumn) -> None:
 
 def test_each_row_has_the_columns_in_their_order_and_types(run_folder: Path) -> None:
     with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        table = TurnTable(run, scores)
+        table = ExportTable(run, scores)
         rows = [dict(flattened(row)) for row in table.rows()]
     assert len(rows) == 24
     names = [column.name for column in table.columns]
@@ -51,7 +51,7 @@ def test_each_row_has_the_columns_in_their_order_and_types(run_folder: Path) -> 
 
 def test_marks_count_from_dialling(run_folder: Path) -> None:
     with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        row = next(TurnTable(run, scores).rows())
+        row = next(ExportTable(run, scores).rows())
         turn = next(run.turns())
     marks, response = row["marks_ms"], row["responses"][0]
     assert marks["ready"] == row["latency_ms"]["connect"] == 90.0
@@ -67,8 +67,8 @@ def test_the_documentation_lists_the_columns() -> None:
     page = (Path(__file__).parents[3] / "docs/export.md").read_text("utf-8")
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     fields = [
-        column for column in turn_columns(()) if isinstance(column.kind, tuple) for column in column.kind
+        column for column in export_columns(()) if isinstance(column.kind, tuple) for column in column.kind
     ]
-    for column in (*turn_columns(()), *fields):
+    for column in (*export_columns(()), *fields):
         kind = "list of records" if isinstance(column.kind, tuple) else column.kind
         assert f"| `{column.name}` | {kind} | {column.meaning} |" in listed

@@ -22,7 +22,7 @@ from live_eval.cassettes import Call, Cassette, Closed, Expected, Received, Sent
 from live_eval.cassettes.replay import replay_run
 from live_eval.cli import cli
 from live_eval.errors import FailureKind, LiveEvalError
-from live_eval.export.table import TurnTable
+from live_eval.export.table import ExportTable
 from live_eval.judging import Failed, Scored
 from live_eval.recording import (
     RUN_FILE,
@@ -342,13 +342,12 @@ def look_at(run: Path) -> None:
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         summary = summarise(reader, scores)
         orjson.dumps(summary.as_json())
-        for row in TurnTable(reader, scores).rows():
+        for row in ExportTable(reader, scores).rows():
             orjson.dumps(row)
-        reader.turns_by_reply_length()
+        reader.tasks_by_reply_length()
         reader.failures()
         for turn in summary.turns:
             reader.log(turn.turn_id)
-            reader.envelope(turn.turn_id)
             read_turn(reader, reader.turn(turn.turn_id), AUDIO_NEEDS)
     list(replay_run(run))
 

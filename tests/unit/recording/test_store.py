@@ -127,8 +127,8 @@ def test_audio_is_stored_losslessly(tmp_path: Path) -> None:
     with RunReader.open(tmp_path) as read:
         reply = read.reply(record.turn_id)
         both = read.both_sides(record.turn_id)
-        drawn = read.envelope(record.turn_id)
         [turn] = read.turns()
+    drawn = turn.envelope
     assert reply is not None
     assert both is not None
     assert record.reply is not None

@@ -403,12 +403,7 @@ def test_turns_come_from_the_shortest_reply_to_the_longest(tmp_path: Path) -> No
     }
     run = written(tmp_path / "run", plans)
     with RunReader.open(run) as reader:
-        assert [turn.turn_id for turn in reader.turns_by_reply_length()] == [
-            "none",
-            "short",
-            "middle",
-            "long",
-        ]
+        assert list(reader.tasks_by_reply_length()) == ["none", "short", "middle", "long"]
     score_run(run, ["listener"])
     assert [turn.turn_id for turn in Listener.batches[0]] == ["short", "middle", "long"]
 

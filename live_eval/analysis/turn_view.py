@@ -1,0 +1,215 @@
+"""A stored turn as reports, the studio and exports read it: record, scores, latencies and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_eval.analysis.greetings import greetings_of
+from live_eval.analysis.summary import LATENCIES, ScoreTable, latency
+from live_eval.analysis.summary.scores import ScoreCell
+from live_eval.audio.peaks import PEAK_NS
+from live_eval.judging import JudgeRole
+from live_eval.recording import TurnRecord
+from live_eval.timing import Latency, ResponseRecord
+
+__all__ = ["TimelineMark", "TurnView", "milliseconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineMark:
+    """A moment of a turn.
+
+    Args:
+        kind: What happened.
+        title: The same in words.
+        at_s: Seconds from the session's sample 0.
+    """
+
+    kind: str
+    title: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnView:
+    """A stored turn with its scores.
+
+    Args:
+        record: The turn.
+        table: The scores of its run; at least those of this turn.
+        folder: The run's folder, to which paths of audio are relative.
+        lost_audio: Why its audio is missing; empty if it is there.
+    """
+
+    record: TurnRecord
+    table: ScoreTable
+    folder: Path
+    lost_audio: str = ""
+
+    @property
+    def turn_id(self) -> str:
+        """Unique in the run."""
+        return self.record.turn_id
+
+    @property
+    def status(self) -> str:
+        """``captured`` or ``failed``."""
+        return "captured" if self.record.captured else "failed"
+
+    @property
+    def warnings(self) -> list[str]:
+        """The kinds of its warnings."""
+        return [warning.kind.value for warning in self.record.warnings]
+
+    @property
+    def dialogue_index(self) -> int | None:
+        """Its number in its dialogue, from 0; None outside a dialogue."""
+        return None if self.record.case.dialogue_id is None else self.record.case.turn_index
+
+    @property
+    def seconds(self) -> float:
+        """Length of the audio of both sides; 0 without."""
+        peaks = self.record.envelope
+        return 0.0 if peaks is None else len(peaks) * (PEAK_NS / 1e9)
+
+    @property
+    def latencies(self) -> dict[str, Latency]:
+        """Each latency, or the reason why there is none."""
+        return {name: latency(self.record.timing, name) for name in LATENCIES}
+
+    @property
+    def latency_ms(self) -> dict[str, float | None]:
+        """Each latency in milliseconds."""
+        return {name: milliseconds(found.ns) for name, found in self.latencies.items()}
+
+    @property
+    def scores(self) -> dict[str, ScoreCell]:
+        """Each score, or why there is none, by the name of its column."""
+        turn = self.record
+        return {
+            column.name: self.table.cell(turn.turn_id, turn.case.task, column)
+            for column in self.table.columns
+        }
+
+    @property
+    def chosen(self) -> str | None:
+        """The letter of the option that the reply chooses."""
+        return self.table.chosen(self.turn_id)
+
+    @property
+    def read_as(self) -> str | None:
+        """How the answer to a question was read; None if it was not judged."""
+        row = self.table.row(self.turn_id, JudgeRole.MULTIPLE_CHOICE)
+        if row is None or row.status != "scored":
+            return None
+        return self.chosen or "no single option"
+
+    @property
+    def judgements(self) -> list[dict[str, Any]]:
+        """What each judge said of the turn, as JSON values."""
+        return [
+            {
+                "judge": row.judge,
+                "version": row.version,
+                "status": row.status,
+                "reason": row.reason or None,
+                "detail": dict(row.detail),
+            }
+            for row in self.table.rows.get(self.turn_id, {}).values()
+        ]
+
+    @property
+    def marks(self) -> list[TimelineMark]:
+        """The marks of its timeline in the order of time; none if no audio was sent."""
+        trace, timing = self.record.trace, self.record.timing
+        if trace.t0_ns is None:
+            return []
+        marks: list[tuple[str, str, int | None]] = [("end", "end of speech", trace.voice_end_ns)]
+        if trace.voice_end_ns is not None:
+            marks += [
+                (kind, title, None if found.ns is None else trace.voice_end_ns + found.ns)
+                for kind, title, found in (
+                    ("endpointing", "endpoint heard the end", timing.endpointing),
+                    ("byte", "first byte", timing.first_byte),
+                    ("audible", "first audible sample", timing.voice_to_voice),
+                )
+            ]
+        marks.append(("barge", "user barges in", trace.barge_in_ns))
+        if (answer := self.record.headline) is not None:
+            marks += [
+                ("interrupted", "interrupted", answer.interrupted_ns),
+                ("done", "response done", answer.done_ns),
+            ]
+        placed = [
+            TimelineMark(kind, title, (at_ns - trace.t0_ns) / 1e9)
+            for kind, title, at_ns in marks
+            if at_ns is not None
+        ]
+        return sorted(placed, key=lambda mark: mark.at_s)
+
+    def responses(
+        self, unit: str, since: Callable[[int | None], float | None]
+    ) -> Iterator[tuple[ResponseRecord, dict[str, Any]]]:
+        """Yield each response with its texts and times, as JSON values.
+
+        Args:
+            unit: The unit of the times, the last part of their names.
+            since: Converts a moment of the session to that unit.
+        """
+        for marks in self.record.responses:
+            times = {
+                "created": marks.created_ns,
+                "first_text": marks.first_text_ns,
+                "first_audio": marks.audio_began_ns,
+                "done": marks.done_ns,
+                "interrupted": marks.interrupted_ns,
+            }
+            yield (
+                marks,
+                {
+                    "response_id": marks.response_id,
+                    "status": marks.status.value,
+                    "reason": marks.reason or None,
+                    "text": marks.text,
+                    **{f"{name}_{unit}": since(at_ns) for name, at_ns in times.items()},
+                },
+            )
+
+    def audio_path(self, file: Path | None) -> str | None:
+        """Return an audio file relative to the run's folder, so that it stays valid if the folder moves."""
+        return None if file is None else file.relative_to(self.folder).as_posix()
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """Further facts in words, by name; only those that apply."""
+        turn, timing = self.record, self.record.timing
+        greeting = next(greetings_of([turn]), None)
+        notes: dict[str, object] = {
+            "cue": turn.case.cue and turn.case.cue.phrase,
+            "topic": turn.case.topic,
+            "attempt": turn.attempt > 1 and turn.attempt,
+            "playout underruns": timing.stalls and f"{timing.stalls}, {timing.stalled_ns / 1e6:.0f} ms",
+            "greeting": greeting
+            and f"the endpoint spoke first, for {greeting.heard_s:.1f} s"
+            f"{', the user spoke over it' if greeting.spoken_over else ''}",
+            "premature responses": timing.premature,
+            "frames late": turn.late_speech_frames,
+            "packets": turn.media and f"{turn.media.packets}, {turn.media.lost} lost",
+            "setup": ", ".join(f"{name} {ns / 1e6:.0f} ms" for name, ns in turn.trace.setup_ns.items()),
+            "session": turn.session_id,
+            "model": turn.model,
+            # A page must not reveal where the data is stored on this machine.
+            "recording": Path(*turn.case.audio_path.parts[-2:]).as_posix(),
+            "both sides": self.audio_path(turn.both_file),
+            "reply": self.audio_path(turn.reply_file),
+            "audio lost": self.lost_audio,
+        }
+        return {name: str(note) for name, note in notes.items() if note}
+
+
+def milliseconds(ns: int | None) -> float | None:
+    """Return a duration in milliseconds to the nearest microsecond; None for none."""
+    return None if ns is None else round(ns / 1e6, 3)
