@@ -24,7 +24,6 @@ from live_eval.http.hosts import is_loopback
 from live_eval.impair import PARAMETERS
 from live_eval.judging import JudgeKind
 from live_eval.recording import RunReader, part_of
-from live_eval.redaction import has_key
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.redacted_settings import SettingPath, check_repeated
 from live_eval.run.run_file import EndpointTable, JudgesTable, validate
@@ -106,8 +105,8 @@ def stored_settings(
     """Return the settings in a manifest that a command uses again.
 
     Settings without consequences for this machine are returned as they are. Others are left out, and the
-    user has to give them again if the command needs them. An address is returned if it is the vendor's, is
-    on a trusted host, or is on this machine and gets no key.
+    user has to give them again if the command needs them. An address is returned if it is the vendor's or on
+    a trusted host: one on this machine may be that of any program.
 
     Args:
         manifest: The run's manifest.
@@ -124,6 +123,7 @@ def stored_settings(
     own = {table: dict(part_of(given, table)) for table in _TAKEN}
     for judges in (stored["judges"], own["judges"]):
         judges["options"] = _dotted(part_of(judges, "options"))
+    stored["judges"].pop("recordings", None)  # which the user may send, only the user says
     names = (only,) if only is not None else own["judges"].get("names", stored["judges"].get("names", ()))
     names = [str(name) for name in names] if isinstance(names, list | tuple) else []
     needs = needs_for(names)
@@ -175,17 +175,14 @@ def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collection[str]) -> list[str]:
     spec = registry.client(str(given.get("name", stored.get("name", EndpointTable().name))))
-    source = given.get("key_from") or given.get("key_variable") or spec.key_variable
-    sends_key = source is not None and has_key(str(source))
     asked = []
     for key in _KEYS:
         value = stored.pop(key, None)
         if value not in (None, spec.key_variable) and not any(name in given for name in _KEYS):
-            sends_key = True
             asked.append(_flag(f"endpoint.{key}", value))
     url = stored.get("base_url")
     if url is not None and "base_url" not in given and not _same(url, spec.base_url):
-        asked += _address("endpoint.base_url", url, hosts, sends_key=sends_key)
+        asked += _address("endpoint.base_url", url, hosts)
     servers = stored.pop("ice_servers", ())
     if servers and "ice_servers" not in given:
         asked.append(_flag("endpoint.ice_servers", _listed(servers)))
@@ -241,7 +238,6 @@ def _judges(
     chooses_key = any(f"llm_{key}" in given for key in _KEYS)
     url = stored.pop("llm_base_url", None)
     is_vendors = url is None or all(_same(url, address) for address, _ in usual)
-    sends_key = chooses_key or any(f"{spec.name}.{key}" in own for spec in specs for key in _KEYS)
     addresses = {spec.name: address for spec, (address, _) in zip(specs, usual, strict=True)}
     all_vendors = is_vendors and all(
         _same((stored["options"] | own).get(f"{name}.base_url", address), address)
@@ -251,12 +247,11 @@ def _judges(
         value = stored.pop(f"llm_{key}", None)
         is_default = all_vendors and all(value == variable for _, variable in usual)
         if value is not None and specs and not (has_service or chooses_key or is_default):
-            sends_key = True
             asked.append(_flag(f"judges.llm_{key}", value))
     if has_service:
         stored.pop("llm", None)
     elif specs and not is_vendors:
-        asked += _address("judges.llm_base_url", url, hosts, sends_key=sends_key)
+        asked += _address("judges.llm_base_url", url, hosts)
         stored["llm_base_url"] = url
     of_all = given.get("llm_base_url", stored.get("llm_base_url"))
     for spec, (address, variable) in zip(specs, usual, strict=True):
@@ -279,17 +274,16 @@ def _judge(
     """Do the same for the options of one judge."""
     asked = []
     address, variable = usual
-    sends_key = chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
+    chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
     stored = options.pop(f"{name}.base_url", None)
     url = given.get(f"{name}.base_url", stored or of_all)
     is_vendors = url is None or _same(url, address)
     for key in _KEYS:
         value = options.pop(f"{name}.{key}", None)
         if value is not None and not chooses_key and not (is_vendors and value == variable):
-            sends_key = True
             asked.append(_flag(f"judges.options.{name}.{key}", value))
     if stored is not None and f"{name}.base_url" not in given and not is_vendors:
-        asked += _address(f"judges.options.{name}.base_url", stored, hosts, sends_key=sends_key)
+        asked += _address(f"judges.options.{name}.base_url", stored, hosts)
         options[f"{name}.base_url"] = stored
     return asked
 
@@ -312,13 +306,12 @@ def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[s
     return asked
 
 
-def _address(key: str, url: Any, hosts: Collection[str], *, sends_key: bool) -> list[str]:
+def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
     """Return the flag without which a stored address is not used; none if it may be used."""
     name = _host_name(str(url))
     if name is None:
         return [_flag(key, url)]
-    is_used = name in hosts or (not sends_key and is_loopback(urlsplit(str(url)).hostname or ""))
-    return [] if is_used else [f"--trust-host {name}"]
+    return [] if name in hosts else [f"--trust-host {name}"]
 
 
 def _host_name(url: str) -> str | None:

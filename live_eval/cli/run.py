@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def _run(runfile: Path | None, trusted: tuple[str, ...], **flags: Any) -> None:
         sys.exit(FAILED)
     stop.last_words = f"Interrupted. All turns are recorded; to score them: live-eval score {out}"
     try:
-        _score(config, out, cluster)
+        _score(plan, out, cluster)
     except KeyboardInterrupt:
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
@@ -174,10 +175,13 @@ def _on_prompt(plan: Plan) -> Iterator[str]:
         yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
 
 
-def _score(config: RunConfig, out: Path, cluster: Cluster | None) -> None:
+def _score(plan: Plan, out: Path, cluster: Cluster | None) -> None:
+    config, root = plan.config, plan.data.root
     if not config.judges.names:
         return
     options = judge_options(config.judges)
+    of_data = filter(None, (root if root.is_dir() else root.parent, config.data.audio_root))
+    options = replace(options, recordings=(*options.recordings, *of_data))
     print_judges_keys(config.judges.names, options)
     with judging_on(cluster, options, config.judges) as pool, ScoringProgress() as progress:
         summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)

@@ -118,7 +118,7 @@ class DataTable(_Table):
     )
     audio_root: Path | None = Field(None, description="folder of the recordings, if not the layout's own")
     max_recording: float = Field(
-        MAX_RECORDING_S, gt=0, description="length in seconds of the longest recording to play"
+        MAX_RECORDING_S, gt=0, le=7200, description="length in seconds of the longest recording to play"
     )
 
 
@@ -218,6 +218,10 @@ class JudgesTable(_Table):
     options: dict[str, Any] = Field(
         default_factory=dict,
         description="options of judges, as JUDGE.OPTION=VALUE; `live-eval judges JUDGE` lists them",
+    )
+    recordings: tuple[Path, ...] = Field(
+        (),
+        description="folders, besides the run's and its data's, whose recordings judges may send to models",
     )
     llm: str | None = Field(None, description="service that LLM judges ask: `openai` or `gemini`")
     llm_base_url: str | None = Field(None, description="OpenAI-compatible base URL of the judging model")

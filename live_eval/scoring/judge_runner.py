@@ -68,6 +68,8 @@ class JudgeOptions:
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Values by judge and option."""
     llm: LlmOptions = field(default_factory=LlmOptions)
+    recordings: Sequence[Path] = ()
+    """Folders whose recordings may be sent to models, as those in the run's folder may."""
 
 
 class JudgeRunner(Protocol):
@@ -101,6 +103,7 @@ def judge_options(table: JudgesTable) -> JudgeOptions:
     return JudgeOptions(
         device=table.device,
         choices=choices,
+        recordings=table.recordings,
         llm=LlmOptions(
             preset=table.llm,
             base_url=table.llm_base_url,

@@ -21,9 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from pydantic import ValidationError
+
 from live_eval import registry
 from live_eval.audio import MAX_RECORDING_S, Audio, read_audio
 from live_eval.clock import SystemClock
+from live_eval.data import sample_path
 from live_eval.errors import AudioError, LiveEvalError, StoreError, UsageError
 from live_eval.judging import (
     TURN_FAILED,
@@ -38,6 +41,7 @@ from live_eval.judging import (
     missing,
 )
 from live_eval.recording import RunReader, ScoreStore, TurnRecord, part_of
+from live_eval.run.run_file import DataTable
 from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
@@ -49,6 +53,7 @@ from live_eval.scoring.judge_runner import (
     scoring_version,
 )
 from live_eval.scoring.llm.options import AUDIO_NEEDS
+from live_eval.types import Case
 
 __all__ = [
     "AUDIO_NEEDS",
@@ -108,6 +113,7 @@ class ReadTurn:
     turn: JudgedTurn
     failure: str | None = None  # of the turn itself
     broken: Mapping[Need, str] = field(default_factory=dict)  # audio that cannot be read, and why
+    withheld: Mapping[Need, str] = field(default_factory=dict)  # audio that no model may be sent, and why
 
 
 @dataclass(slots=True, eq=False)
@@ -193,7 +199,7 @@ def score_run(
                     progress(one.work.spec.name, one.work.through, total)
 
         ahead = max(pool.ahead, _BATCHES_AHEAD * len(works)) if pool is not None else 0
-        for batch, seen in _batches(run, works, pooled=pool is not None):
+        for batch, seen in _batches(run, works, options.recordings, pooled=pool is not None):
             for work in works:
                 asked.append(_ask(work, batch, seen, load, pool))
                 collect(ahead)
@@ -221,7 +227,9 @@ def _begin(
     return work
 
 
-def _batches(run: RunReader, works: Sequence[_Work], *, pooled: bool) -> Iterator[tuple[list[ReadTurn], int]]:
+def _batches(
+    run: RunReader, works: Sequence[_Work], sendable: Sequence[Path], *, pooled: bool
+) -> Iterator[tuple[list[ReadTurn], int]]:
     """Yield batches of turns that some judge needs, and the number of turns of the run that each covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
@@ -236,7 +244,7 @@ def _batches(run: RunReader, works: Sequence[_Work], *, pooled: bool) -> Iterato
             work.summary.n += work not in wanting
         if wanting:
             wanted = frozenset[Need]().union(*(work.looks_at for work in wanting))
-            item = read_turn(run, run.turn(turn_id), wanted)
+            item = read_turn(run, run.turn(turn_id), wanted, sendable)
             batch.append(item)
             recordings = (item.turn.reply, item.turn.reference, item.turn.speaker)
             audio_ns += sum(audio.duration_ns for audio in recordings if audio)
@@ -246,18 +254,31 @@ def _batches(run: RunReader, works: Sequence[_Work], *, pooled: bool) -> Iterato
     yield batch, seen
 
 
-def read_turn(run: RunReader, turn: TurnRecord, wanted: frozenset[Need]) -> ReadTurn:
+def read_turn(
+    run: RunReader, turn: TurnRecord, wanted: frozenset[Need], sendable: Sequence[Path] = ()
+) -> ReadTurn:
     """Read a turn for judges, with those of `AUDIO_NEEDS` that are wanted.
 
     A failed turn is not judged, so its audio is not read.
+
+    Args:
+        run: The run.
+        turn: The turn.
+        wanted: What the judges look at.
+        sendable: As `JudgeOptions.recordings`.
     """
     audio: dict[Need, Audio | None] = {}
     broken: dict[Need, str] = {}
+    withheld: dict[Need, str] = {}
     for need in AUDIO_NEEDS & wanted if turn.failure is None else ():
         try:
             audio[need] = _read(run, turn, need)
         except (AudioError, StoreError) as error:
             broken[need] = str(error)
+        else:
+            path = _recording(turn.case, need)
+            if path is not None and (why := _why_withheld(run, path, sendable)) is not None:
+                withheld[need] = why
     return ReadTurn(
         JudgedTurn(
             turn_id=turn.turn_id,
@@ -270,21 +291,68 @@ def read_turn(run: RunReader, turn: TurnRecord, wanted: frozenset[Need]) -> Read
         ),
         turn.failure.kind.value if turn.failure is not None else None,
         broken,
+        withheld,
     )
 
 
 def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
     if need is Need.REPLY_AUDIO:
         return run.reply(turn) if turn.has_reply else None
-    path = turn.case.audio_path if need is Need.SPEAKER_AUDIO else turn.case.reference_audio_path
-    max_s = part_of(part_of(run.manifest, "config"), "data").get("max_recording", MAX_RECORDING_S)
-    return read_audio(path, max_s=max_s).audio if path is not None else None
+    path = _recording(turn.case, need)
+    return read_audio(path, max_s=_longest_s(run)).audio if path is not None else None
 
 
-def before_asking(spec: JudgeSpec, item: ReadTurn) -> Unscored | Failed | None:
-    """Return the verdict on a turn that a judge cannot be asked about, or None if it can."""
+def _recording(case: Case, need: Need) -> Path | None:
+    """Return the recording of a case that a judge looks at; the run names it, wherever it is."""
+    paths = {Need.SPEAKER_AUDIO: case.audio_path, Need.REFERENCE_AUDIO: case.reference_audio_path}
+    return paths.get(need)
+
+
+def _longest_s(run: RunReader) -> float:
+    """Return how long the recordings of a run may be, in seconds.
+
+    Raises:
+        StoreError: The manifest has no such number.
+    """
+    stated = part_of(part_of(run.manifest, "config"), "data").get("max_recording", MAX_RECORDING_S)
+    try:
+        return DataTable(max_recording=stated).max_recording
+    except ValidationError as error:
+        raise StoreError(
+            f"{run.path}: data.max_recording of the manifest: {error.errors()[0]['msg']}, "
+            f"found {str(stated)[:40]!r}"
+        ) from None
+
+
+def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str | None:
+    """Return why a recording may not be sent to a model, or None if it may.
+
+    A run from somebody else can name any recording of the user.
+    """
+    folder = path.resolve().parent
+    if any(folder.is_relative_to(each.resolve()) for each in (run.path, sample_path(), *sendable)):
+        return None
+    return (
+        f"recordings in {folder} are not sent to a model, since only the run names them; "
+        "to send them, name a folder with --recordings"
+    )
+
+
+def before_asking(
+    spec: JudgeSpec, item: ReadTurn, also: frozenset[Need] = frozenset()
+) -> Unscored | Failed | None:
+    """Return the verdict on a turn that a judge cannot be asked about, or None if it can.
+
+    Args:
+        spec: The judge.
+        item: The turn.
+        also: What the judge is given besides what it declares.
+    """
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")
+    for need, reason in item.withheld.items():
+        if spec.kind is not JudgeKind.LOCAL and need in spec.needs | spec.uses | also:
+            return Unscored(reason)
     for need, reason in item.broken.items():
         if need in spec.needs:
             return Failed(f"{need.value.replace('_', ' ')} cannot be read: {reason}")

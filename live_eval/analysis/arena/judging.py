@@ -117,10 +117,17 @@ def judge_pairs(
         answers = stack.enter_context(ScoreStore.open(next(iter(runs.values()))))
         asker = PairAsker(spec, options, stack, answers, again=False)
         for one, two in itertools.combinations(readers, 2):
-            picker = TurnPicker(readers[one], spec, limit=plan.limit, seed=plan.seed)
+            picker = TurnPicker(
+                readers[one], spec, limit=plan.limit, seed=plan.seed, sendable=options.recordings
+            )
             progress(f"{one} – {two}", 0, picker.planned)
             for turns in picker.chunks():
-                _judge(judged, asker, (one, two), list(_pairs(judged, spec, turns, readers[two])))
+                _judge(
+                    judged,
+                    asker,
+                    (one, two),
+                    list(_pairs(judged, spec, turns, readers[two], options.recordings)),
+                )
                 progress(f"{one} – {two}", picker.asked, picker.planned)
             judged.skipped.update(picker.skipped)
         judged.usage = asker.usage
@@ -128,11 +135,15 @@ def judge_pairs(
 
 
 def _pairs(
-    judged: PairVerdicts, spec: JudgeSpec, turns: Sequence[JudgedTurn], other: RunReader
+    judged: PairVerdicts,
+    spec: JudgeSpec,
+    turns: Sequence[JudgedTurn],
+    other: RunReader,
+    sendable: Sequence[Path],
 ) -> Iterator[Pair]:
     """Yield each turn with the same turn of the other run, if that can be judged."""
     for turn in turns:
-        theirs = turn_in_other(other, turn.turn_id, spec)
+        theirs = turn_in_other(other, turn.turn_id, spec, sendable)
         if isinstance(theirs, JudgedTurn):
             yield turn, theirs
         else:

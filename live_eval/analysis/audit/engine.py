@@ -180,9 +180,11 @@ class _Audit:
         spec, plan = self.spec, self.plan
         opponents: Opponents | None = None
         if spec.kind is JudgeKind.PAIRWISE:
-            opponents = Opponents(spec, plan.against_run, self.stack)
+            opponents = Opponents(spec, plan.against_run, self.stack, self.options.recordings)
         also = frozenset[Need]() if opponents is None else opponents.looks_at
-        picker = TurnPicker(self.run, spec, limit=plan.limit, seed=plan.seed, also=also)
+        picker = TurnPicker(
+            self.run, spec, limit=plan.limit, seed=plan.seed, also=also, sendable=self.options.recordings
+        )
         settings = TrialSettings(
             spec=spec, parts=self.parts, repeats=plan.repeats, donor=picker.donor, seed=plan.seed
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from live_eval.analysis.audit.probes import DonorKind
-from live_eval.judging import Failed, JudgedTurn, JudgeSpec, Need, Unscored, missing
+from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Need, Unscored, missing
 from live_eval.recording import RunReader
 from live_eval.scoring.runner import AUDIO_NEEDS, before_asking, read_turn
 
@@ -41,12 +41,14 @@ class TurnPicker:
         limit: int,
         seed: int,
         also: frozenset[Need] = frozenset(),
+        sendable: Sequence[Path] = (),
     ) -> None:
         self._run = run
         self._spec = spec
         self._limit = limit
         self._seed = seed
         self._looks_at = spec.needs | spec.uses | also
+        self._sendable = sendable
         # Without audio; sorted, so that the same seed picks the same turns, whichever finished first.
         known = (read_turn(run, turn, frozenset()).turn for turn in run.turns())
         self._known = sorted(known, key=lambda turn: turn.turn_id)
@@ -75,8 +77,8 @@ class TurnPicker:
         for turn_id in spread_over_scripts(scripts, self._seed):
             if self._limit and self.asked >= self._limit:
                 break
-            item = read_turn(self._run, self._run.turn(turn_id), self._looks_at)
-            verdict = before_asking(self._spec, item)
+            item = read_turn(self._run, self._run.turn(turn_id), self._looks_at, self._sendable)
+            verdict = before_asking(self._spec, item, self._looks_at)
             if verdict is not None:
                 self.skipped[verdict.reason] += 1
                 continue
@@ -96,7 +98,9 @@ class TurnPicker:
             other = self._known[place]
             if not self._lends(turn, other, kind):
                 continue
-            item = read_turn(self._run, self._run.turn(other.turn_id), lent)
+            item = read_turn(self._run, self._run.turn(other.turn_id), lent, self._sendable)
+            if item.withheld and self._spec.kind is not JudgeKind.LOCAL:
+                continue
             needed = {Need.REFERENCE_AUDIO: turn.reference, Need.SPEAKER_AUDIO: turn.speaker}
             there = {Need.REFERENCE_AUDIO: item.turn.reference, Need.SPEAKER_AUDIO: item.turn.speaker}
             if all(needed[need] is None or there[need] is not None for need in lent):
@@ -139,9 +143,12 @@ class Opponents:
         StoreError: The folder holds no run.
     """
 
-    def __init__(self, spec: JudgeSpec, path: Path | None, stack: ExitStack) -> None:
+    def __init__(
+        self, spec: JudgeSpec, path: Path | None, stack: ExitStack, sendable: Sequence[Path]
+    ) -> None:
         self._spec = spec
         self._run = stack.enter_context(RunReader.open(path)) if path is not None else None
+        self._sendable = sendable
         self.name = "the reference replies" if path is None else path.resolve().name
         of_reference = {Need.REPLY_AUDIO: Need.REFERENCE_AUDIO, Need.REPLY_TEXT: Need.REFERENCE_TEXT}
         needed = {of_reference[need] for need in spec.needs if need in of_reference}
@@ -151,7 +158,7 @@ class Opponents:
     def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
         """Return the turn to compare a reply with, or why there is none."""
         if self._run is not None:
-            other = turn_in_other(self._run, turn.turn_id, self._spec)
+            other = turn_in_other(self._run, turn.turn_id, self._spec, self._sendable)
             if isinstance(other, JudgedTurn):
                 return other
             return Unscored(f"the reply to compare with: {other.reason}")
@@ -160,10 +167,12 @@ class Opponents:
         return replace(turn, reply=turn.reference, reply_text=turn.case.reference_text)
 
 
-def turn_in_other(run: RunReader, turn_id: str, spec: JudgeSpec) -> JudgedTurn | Unscored | Failed:
+def turn_in_other(
+    run: RunReader, turn_id: str, spec: JudgeSpec, sendable: Sequence[Path]
+) -> JudgedTurn | Unscored | Failed:
     """Return a turn of another run with everything a judge uses, or why it cannot be judged."""
     if turn_id not in run:
         return Unscored("the other run has no such turn")
-    item = read_turn(run, run.turn(turn_id), spec.needs | spec.uses)
+    item = read_turn(run, run.turn(turn_id), spec.needs | spec.uses, sendable)
     verdict = before_asking(spec, item)
     return item.turn if verdict is None else verdict

@@ -233,7 +233,7 @@ def test_verdicts_go_where_a_link_leads(runs: list[Path], tmp_path: Path) -> Non
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     link = tmp_path / "link"
     link.symlink_to("verdicts")
-    write_verdicts(play_arena(read_runs(runs[:2]), None, OPTIONS, votes=file), link)
+    write_verdicts(play_arena(read_runs(runs[:2]), None, OPTIONS, votes=file), link, links=True)
     assert link.is_symlink()
     assert len((tmp_path / "verdicts").read_text().splitlines()) == 2
 

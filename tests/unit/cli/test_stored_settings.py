@@ -62,6 +62,8 @@ def asking(**judges: Any) -> dict[str, Any]:
         (asking(llm_key_variable=VARIABLE), ["--llm-key-variable", VARIABLE]),
         (asking(llm_key_from="keyring:bank/pin"), ["--llm-key-from", "keyring:bank/pin"]),
         (asking(llm_base_url=ELSEWHERE), ["--trust-host", "thief.example"]),
+        (asking(llm_base_url=HERE), ["--trust-host", "127.0.0.1:8000"]),
+        ({"endpoint": {"name": "openai", "base_url": "ws://[::1]:1/v1"}}, ["--trust-host", "[::1]:1"]),
         (asking(options={"rubric.base_url": ELSEWHERE}), ["--trust-host", "thief.example"]),
         (
             asking(options={"rubric": {"key_variable": VARIABLE}}),
@@ -109,7 +111,12 @@ def test_settings_without_consequences_are_taken() -> None:
         "impair": {"specs": ["noise=5dB,noise_type=white"]},
         "cluster": {"ray": "thief.example:6379"},
         "output": {"out": "/elsewhere", "record_wire": True},
-        "judges": {"names": ["bleu"], "samples": 3, "options": {"bertscore.layer": "9"}},
+        "judges": {
+            "names": ["bleu"],
+            "recordings": ["/home"],
+            "samples": 3,
+            "options": {"bertscore.layer": "9"},
+        },
     }
     taken = stored_settings({"config": config, "redacted": []}, {}, ())
     assert "cluster" not in taken
@@ -133,14 +140,11 @@ def test_the_vendors_own_address_and_key_need_no_flag(monkeypatch: pytest.Monkey
     assert asked(elsewhere)[:1] == ["--llm-key-variable"]
 
 
-def test_an_address_on_this_machine_needs_a_flag_only_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = {"endpoint": {"name": "openai", "base_url": "ws://localhost:8765/v1"}}
-    assert asked(local) == []
-    assert asked(asking(llm_base_url=HERE)) == []
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert asked(local) == ["--trust-host", "localhost:8765"]
-    assert asked(local, "LOCALHOST:8765") == []
-    assert asked(asking(llm_base_url=HERE)) == []  # without --llm-key-variable it gets none
+def test_an_address_on_this_machine_needs_a_flag_unless_the_command_launches_the_endpoint() -> None:
+    assert (
+        asked({"endpoint": {"name": "openai", "base_url": "ws://localhost:8765/v1"}}, "LOCALHOST:8765") == []
+    )
+    assert asked({"endpoint": {"name": "reference"}}) == []
 
 
 @pytest.mark.parametrize(
@@ -190,6 +194,7 @@ def test_every_setting_that_is_a_path_an_address_or_a_key_has_been_decided() -> 
         "judges.llm_key_from",
         "judges.llm_key_variable",
         "judges.options",
+        "judges.recordings",  # never taken
         "impair.specs",
         "judges.jobs",  # never taken
         "output.out",  # never taken

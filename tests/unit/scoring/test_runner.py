@@ -20,6 +20,7 @@ from live_eval.analysis.summary import summarise
 from live_eval.audio import Audio, write_flac
 from live_eval.cli import cli
 from live_eval.cli.score import command
+from live_eval.data import sample_path
 from live_eval.errors import FailureKind, JudgeError, PluginError, StoreError, UsageError
 from live_eval.judging import (
     Failed,
@@ -36,7 +37,7 @@ from live_eval.judging import (
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreRow, TurnRecord
 from live_eval.scoring import runner as scoring
 from live_eval.scoring.judge_runner import JudgeOptions
-from live_eval.scoring.runner import score_run
+from live_eval.scoring.runner import before_asking, read_turn, score_run
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
 
@@ -425,6 +426,65 @@ def test_the_users_audio_is_read_for_judges_that_use_it(tmp_path: Path) -> None:
     assert heard["there"].duration_ns == 700_000_000
     assert (listener.n, reader.n, reader.n_failed) == (2, 1, 1)
     assert "gone.wav" in rows(path, "reader")["moved"].reason
+
+
+@pytest.mark.parametrize("stated", ["x", -1, 1e9, None, [1], True])
+def test_a_manifest_without_a_usable_length_costs_only_what_needs_one(tmp_path: Path, stated: object) -> None:
+    asked = tmp_path / "asked.flac"
+    write_flac(asked, tone(700).int16(), 24_000)
+    path = tmp_path / "run"
+    with RunWriter.create(path, {"config": {"data": {"max_recording": stated}}}) as writer:
+        writer.commit(spoken_turn(a_case("a", audio_path=asked)))
+        writer.end(finished=True)
+    SPECS["listener"] = replace(LISTENER, needs=frozenset({Need.SPEAKER_AUDIO}))
+    listener, reader = score_run(path, ["listener", "reader"]).judges
+    assert reader.n == 1
+    if stated is not True:
+        assert listener.n_failed == 1
+        [reason] = listener.reasons
+        assert f"{path}: data.max_recording of the manifest: Input should be" in reason
+        assert f"found {str(stated)!r}" in reason
+
+
+@pytest.mark.parametrize("need", [Need.SPEAKER_AUDIO, Need.REFERENCE_AUDIO])
+def test_a_model_gets_recordings_of_the_run_and_of_folders_that_the_user_names(
+    tmp_path: Path, need: Need
+) -> None:
+    run, home = tmp_path / "run", tmp_path / "home"
+    (home / "data").mkdir(parents=True)
+    for path in (home / "private.flac", home / "data" / "a.flac"):
+        write_flac(path, tone(200).int16(), 24_000)
+    name = {Need.SPEAKER_AUDIO: "audio_path", Need.REFERENCE_AUDIO: "reference_audio_path"}[need]
+    places = {
+        "own": run / "user" / "turn.flac",
+        "linked": run / "user" / "link.flac",
+        "above": run / ".." / "home" / "private.flac",
+        "private": home / "private.flac",
+        "data": home / "data" / "a.flac",
+        "sample": next(sample_path().rglob("*.flac")),
+    }
+    with RunWriter.create(run, {}) as writer:
+        for case_id, place in places.items():
+            writer.commit(spoken_turn(a_case(case_id, **{name: place})))
+        writer.end(finished=True)
+    (run / "user").mkdir()
+    write_flac(run / "user" / "turn.flac", tone(200).int16(), 24_000)
+    (run / "user" / "link.flac").symlink_to(home / "private.flac")
+    asks = replace(LISTENER, kind=JudgeKind.LLM, uses=frozenset({need}))
+    sent: dict[str, list[str]] = {}
+    with RunReader.open(run) as reader:
+        for sendable in ((), (home / "data",)):
+            items = [
+                read_turn(reader, turn, frozenset({need, *asks.needs}), sendable) for turn in reader.turns()
+            ]
+            verdicts = {item.turn.turn_id: before_asking(asks, item) for item in items}
+            sent[str(len(sendable))] = [turn_id for turn_id, verdict in verdicts.items() if verdict is None]
+            assert all(before_asking(LISTENER, item) is None for item in items), "judged on this machine"
+    assert sent == {"0": ["own", "sample"], "1": ["own", "data", "sample"]}
+    assert verdicts["private"] == Unscored(
+        f"recordings in {home} are not sent to a model, since only the run names them; "
+        "to send them, name a folder with --recordings"
+    )
 
 
 class Choosy(Listener):
