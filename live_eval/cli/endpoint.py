@@ -16,7 +16,7 @@ from live_eval.cli import _options
 from live_eval.cli._listing import print_listing
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
-from live_eval.impair import DamageValue
+from live_eval.impair import BoundedValue
 from live_eval.redaction import find_key, key_source
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultName
 from live_eval.reference.faults.script import parse_faults
@@ -27,7 +27,7 @@ from live_eval.reference.settings import (
     IdleRtp,
     OnBackchannel,
     ReferenceSettings,
-    stop_time,
+    read_setting,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _setting(flag: str, help_text: str, kind: type[StrEnum] | None = None) -> De
 @click.option(
     "--stop-ms",
     metavar="MS|never",
-    callback=lambda _ctx, _option, value: None if value is None else stop_time(value),
+    callback=lambda _ctx, _option, value: None if value is None else read_setting("stop_ms", value),
     help="How long a reply goes on once the user speaks over it. Default: until the endpoint hears them.",
 )
 @_setting("--on-backchannel", "What speech over a reply shorter than --backchannel-ms does.", OnBackchannel)
@@ -260,7 +260,7 @@ def _fault_rows() -> list[dict[str, Any]]:
     ]
 
 
-def _argument(value: DamageValue | None) -> str:
+def _argument(value: BoundedValue | None) -> str:
     """Return the kind of a fault's value."""
     if value is None or value is MOMENT:
         return "none" if value is None else "moment"

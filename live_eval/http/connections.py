@@ -128,14 +128,22 @@ class LimitedSite(web.BaseSite):
             OSError: The address cannot be bound.
         """
         await super().start()
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._protocol, self._host, self._port)
+        self._server = await self._listen()
 
-    def _protocol(self) -> asyncio.BaseProtocol:
-        server = self._runner.server
-        assert server is not None
-        open_now = server.connections
-        return server() if len(open_now) < self._most or self._connections.make_room(open_now) else _Refusal()
+    async def _listen(self) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(
+            lambda: self._protocol() if self._has_room() else _Refusal(), self._host, self._port
+        )
+
+    def _protocol(self) -> RequestHandler:
+        assert self._runner.server is not None
+        return self._runner.server()
+
+    def _has_room(self) -> bool:
+        assert self._runner.server is not None
+        open_now = self._runner.server.connections
+        return len(open_now) < self._most or self._connections.make_room(open_now)
 
 
 class _Refusal(asyncio.Protocol):

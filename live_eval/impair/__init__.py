@@ -5,13 +5,13 @@ Reproducible by seed. `parse` reads what a user writes; `live_eval.impair.packet
 """
 
 from live_eval.impair.catalogue import PARAMETERS, ImpairedLayer, ImpairmentParameter
-from live_eval.impair.language import DamageValue, ValueUnit
+from live_eval.impair.language import BoundedValue, ValueUnit
 from live_eval.impair.spec import DIRECTIONS, Impairment, parse
 
 __all__ = [
     "DIRECTIONS",
     "PARAMETERS",
-    "DamageValue",
+    "BoundedValue",
     "ImpairedLayer",
     "Impairment",
     "ImpairmentParameter",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from live_eval.impair.language import DamageValue, ValueUnit
+from live_eval.impair.language import BoundedValue, ValueUnit
 
 __all__ = ["PARAMETERS", "QUEUE_MS", "ImpairedLayer", "ImpairmentParameter"]
 
@@ -43,7 +43,7 @@ class ImpairmentParameter:
 
     name: str
     layers: tuple[ImpairedLayer, ...]
-    value: DamageValue
+    value: BoundedValue
     help: str
     needs: str = ""
     excludes: tuple[str, ...] = ()
@@ -67,79 +67,79 @@ _U = ValueUnit
 
 # fmt: off
 _ALL = (
-    ImpairmentParameter("loss", _RTC, DamageValue(_U.PERCENT, 0, 100),
+    ImpairmentParameter("loss", _RTC, BoundedValue(_U.PERCENT, 0, 100),
         "share of packets that are lost, each by itself, or in bursts where `burst` is given",
         source=_GILBERT),
-    ImpairmentParameter("burst", _RTC, DamageValue(_U.PACKETS, 1, 1_000),
+    ImpairmentParameter("burst", _RTC, BoundedValue(_U.PACKETS, 1, 1_000),
         "mean number of packets that are lost one after the other", needs="loss", source=_GILBERT),
-    ImpairmentParameter("delay", _ANY, DamageValue(_U.MILLISECONDS, 0, 10_000),
+    ImpairmentParameter("delay", _ANY, BoundedValue(_U.MILLISECONDS, 0, 10_000),
         "added to the way of every packet, in each direction"),
-    ImpairmentParameter("jitter", _ANY, DamageValue(_U.MILLISECONDS, 0, 1_000),
+    ImpairmentParameter("jitter", _ANY, BoundedValue(_U.MILLISECONDS, 0, 1_000),
         "standard deviation of the delay: normal, independent, cut off at no delay; no packet overtakes "
         "another because of it", source="as in WebRTC's SimulatedNetwork without reordering"),
-    ImpairmentParameter("reorder", _RTC, DamageValue(_U.PERCENT, 0, 100),
+    ImpairmentParameter("reorder", _RTC, BoundedValue(_U.PERCENT, 0, 100),
         "share of packets that are held back while those behind them pass",
         source="RFC 4737 for what counts as reordered"),
-    ImpairmentParameter("reorder_by", _RTC, DamageValue(_U.MILLISECONDS, 1, 1_000, default="30ms"),
+    ImpairmentParameter("reorder_by", _RTC, BoundedValue(_U.MILLISECONDS, 1, 1_000, default="30ms"),
         "for how long they are held back", needs="reorder"),
-    ImpairmentParameter("duplicate", _RTC, DamageValue(_U.PERCENT, 0, 100),
+    ImpairmentParameter("duplicate", _RTC, BoundedValue(_U.PERCENT, 0, 100),
         "share of packets that arrive twice", source="as in Linux's netem"),
-    ImpairmentParameter("bandwidth", _ANY, DamageValue(_U.KILOBITS, 1, 1_000_000),
+    ImpairmentParameter("bandwidth", _ANY, BoundedValue(_U.KILOBITS, 1, 1_000_000),
         "capacity of the link in each direction; on WebRTC 28 bytes of IPv4 and UDP headers count with each "
         "packet, elsewhere the bytes of the stream count"),
-    ImpairmentParameter("queue", _RTC, DamageValue(_U.MILLISECONDS, 0, 10_000, default=f"{QUEUE_MS:g}ms"),
+    ImpairmentParameter("queue", _RTC, BoundedValue(_U.MILLISECONDS, 0, 10_000, default=f"{QUEUE_MS:g}ms"),
         "longest wait for the link; a packet that would wait longer is lost (drop-tail)", needs="bandwidth"),
-    ImpairmentParameter("stall", _STREAM, DamageValue(_U.MILLISECONDS, 0, 60_000),
+    ImpairmentParameter("stall", _STREAM, BoundedValue(_U.MILLISECONDS, 0, 60_000),
         "length of periods in which nothing passes, as while TCP repairs a loss", needs="every"),
-    ImpairmentParameter("every", _STREAM, DamageValue(_U.MILLISECONDS, 1, 600_000),
+    ImpairmentParameter("every", _STREAM, BoundedValue(_U.MILLISECONDS, 1, 600_000),
         "from the beginning of one stall to that of the next; the first begins at a random moment of it",
         needs="stall"),
-    ImpairmentParameter("chunk", _ANY_STREAM, DamageValue(_U.BYTES, 1, 1_000_000),
+    ImpairmentParameter("chunk", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000),
         "longest piece of the stream that travels at once", needs="gap"),
-    ImpairmentParameter("gap", _ANY_STREAM, DamageValue(_U.MILLISECONDS, 0, 10_000),
+    ImpairmentParameter("gap", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 10_000),
         "least time between two pieces", needs="chunk", source="toxiproxy's slicer"),
-    ImpairmentParameter("limit", _ANY_STREAM, DamageValue(_U.BYTES, 1, 1_000_000_000),
+    ImpairmentParameter("limit", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000_000),
         "how many bytes pass in each direction before the connection is closed",
         source="toxiproxy's limit_data"),
-    ImpairmentParameter("timeout", _ANY_STREAM, DamageValue(_U.MILLISECONDS, 0, 600_000),
+    ImpairmentParameter("timeout", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
         "nothing passes, and the connection is closed after this time", source="toxiproxy's timeout"),
-    ImpairmentParameter("reset", _ANY_STREAM, DamageValue(_U.MILLISECONDS, 0, 600_000),
+    ImpairmentParameter("reset", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
         "the connection is reset, in both directions, after this time", source="toxiproxy's reset_peer"),
-    ImpairmentParameter("slow_close", _ANY_STREAM, DamageValue(_U.MILLISECONDS, 0, 600_000),
+    ImpairmentParameter("slow_close", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 600_000),
         "the end of the stream arrives so much later than its last byte", source="toxiproxy's slow_close"),
-    ImpairmentParameter("noise", _AUDIO, DamageValue(_U.DECIBELS, -30, 80),
+    ImpairmentParameter("noise", _AUDIO, BoundedValue(_U.DECIBELS, -30, 80),
         "signal-to-noise ratio; noise goes on while the user is silent",
         source="active speech level of ITU-T P.56 against the noise's RMS over the whole band"),
     ImpairmentParameter("noise_type", _AUDIO,
-        DamageValue(_U.CHOICE_OR_PATH, choices=("pink", "white", "babble"), default="pink"),
+        BoundedValue(_U.CHOICE_OR_PATH, choices=("pink", "white", "babble"), default="pink"),
         "pink (−3 dB per octave from 50 Hz), white, babble (eight voices of the bundled sample), or a "
         "folder of recordings, one of which is chosen and looped", needs="noise"),
-    ImpairmentParameter("reverb", _AUDIO, DamageValue(_U.MILLISECONDS, 10, 10_000),
+    ImpairmentParameter("reverb", _AUDIO, BoundedValue(_U.MILLISECONDS, 10, 10_000),
         "reverberation time RT60 of a room: noise that decays by 60 dB in that time",
         excludes=("room",), source="Polack 1988; ISO 3382 for RT60"),
-    ImpairmentParameter("direct", _AUDIO, DamageValue(_U.DECIBELS, -40, 60, default="0dB"),
+    ImpairmentParameter("direct", _AUDIO, BoundedValue(_U.DECIBELS, -40, 60, default="0dB"),
         "energy of the direct sound relative to the reverberation's", needs="reverb"),
-    ImpairmentParameter("room", _AUDIO, DamageValue(_U.PATH),
+    ImpairmentParameter("room", _AUDIO, BoundedValue(_U.PATH),
         "recording of a room's impulse response; its loudest sample is taken for the direct sound",
         excludes=("reverb",)),
-    ImpairmentParameter("gain", _AUDIO, DamageValue(_U.DECIBELS, -60, 40),
+    ImpairmentParameter("gain", _AUDIO, BoundedValue(_U.DECIBELS, -60, 40),
         "change of level; what exceeds full scale is clipped"),
-    ImpairmentParameter("clip", _AUDIO, DamageValue(_U.PERCENT, 0, 100),
+    ImpairmentParameter("clip", _AUDIO, BoundedValue(_U.PERCENT, 0, 100),
         "share of the active samples that are clipped; the level stays"),
-    ImpairmentParameter("band", _AUDIO, DamageValue(_U.CHOICE, choices=("telephone", "8khz")),
+    ImpairmentParameter("band", _AUDIO, BoundedValue(_U.CHOICE, choices=("telephone", "8khz")),
         "telephone (300 to 3,400 Hz) or 8khz (up to 4 kHz, as sampled at 8 kHz)",
         source="ITU-T G.712 for the band of a telephone"),
-    ImpairmentParameter("g711", _AUDIO, DamageValue(_U.CHOICE, choices=("mulaw", "alaw")),
+    ImpairmentParameter("g711", _AUDIO, BoundedValue(_U.CHOICE, choices=("mulaw", "alaw")),
         "encoded and decoded at 8 kHz", source="ITU-T G.711"),
-    ImpairmentParameter("speed", _AUDIO, DamageValue(_U.PERCENT, 50, 200),
+    ImpairmentParameter("speed", _AUDIO, BoundedValue(_U.PERCENT, 50, 200),
         "speed of the recording; its speech boundaries move with it"),
     ImpairmentParameter("speed_type", _AUDIO,
-        DamageValue(_U.CHOICE, choices=("resample", "stretch"), default="resample"),
+        BoundedValue(_U.CHOICE, choices=("resample", "stretch"), default="resample"),
         "resample (pitch moves with the speed) or stretch (pitch stays; speech boundaries are off by up to "
         "25 ms)", needs="speed", source="WSOLA, ffmpeg's atempo"),
-    ImpairmentParameter("echo", _AUDIO, DamageValue(_U.DECIBELS, -80, 20),
+    ImpairmentParameter("echo", _AUDIO, BoundedValue(_U.DECIBELS, -80, 20),
         "level at which the reply comes back through the microphone, relative to the reply"),
-    ImpairmentParameter("echo_delay", _AUDIO, DamageValue(_U.MILLISECONDS, 40, 2_000, default="100ms"),
+    ImpairmentParameter("echo_delay", _AUDIO, BoundedValue(_U.MILLISECONDS, 40, 2_000, default="100ms"),
         "from when the reply is heard until it comes back", needs="echo"),
 )
 # fmt: on

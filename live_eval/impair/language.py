@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DamageItem", "DamageValue", "ValueUnit", "items"]
+__all__ = ["BoundedValue", "DamageItem", "ValueUnit", "items"]
 
 _NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
 
@@ -46,7 +46,7 @@ _FACTORS: Mapping[ValueUnit, Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DamageValue:
+class BoundedValue:
     """What may follow the name of an impairment or a fault.
 
     Args:

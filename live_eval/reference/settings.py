@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from live_eval.errors import UsageError
+from live_eval.impair.language import BoundedValue, ValueUnit
 from live_eval.reference.faults.catalogue import FaultLayer
 from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
 
@@ -21,7 +22,7 @@ __all__ = [
     "OnBackchannel",
     "ReferenceSettings",
     "StopTime",
-    "stop_time",
+    "read_setting",
 ]
 
 TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
@@ -236,12 +237,8 @@ class ReferenceSettings:
                 changes[key] = value
             elif key == "fault":
                 changes["faults"] = self._faults_of_session(value)
-            elif key in _CHOICES:
-                changes[key] = _member(_CHOICES[key], key, value)
-            elif key == "stop_ms":
-                changes[key] = stop_time(value)
             else:
-                changes[key] = _whole_number(key, value)
+                changes[key] = read_setting(key, value)
         return replace(self, **changes)
 
     def _faults_of_session(self, text: str) -> FaultScript:
@@ -251,29 +248,21 @@ class ReferenceSettings:
         return FaultScript((*self.faults.in_layers(FaultLayer.ACCEPT), *script), script.seed)
 
 
-def stop_time(value: str) -> StopTime:
-    """Read a value of `ReferenceSettings.stop_ms`: milliseconds, or ``never``.
+def read_setting(name: str, text: str) -> int | StrEnum | Literal["never"]:
+    """Return the value of a setting, written as in a URL or on a command line.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is not allowed.
     """
-    if value == NEVER:
-        return NEVER
+    kind = _CHOICES.get(name)
+    if kind is not None:
+        allowed = BoundedValue(ValueUnit.CHOICE, choices=tuple(kind))
+    else:
+        allowed = BoundedValue(ValueUnit.NUMBER, *BOUNDS[name], (NEVER,) if name == "stop_ms" else ())
     try:
-        return _whole_number("stop_ms", value)
-    except UsageError as error:
-        raise UsageError(f"{error}; or {NEVER!r}") from None
-
-
-def _member(kind: type[StrEnum], key: str, value: str) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError:
-        raise UsageError(f"{key}: expected one of {', '.join(kind)}, but it is {value!r}") from None
-
-
-def _whole_number(key: str, value: str) -> int:
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):
-        least, most = BOUNDS[key]
-        raise UsageError(f"{key}: expected a whole number of {least} to {most}, but it is {value!r}")
-    return int(value)
+        value = allowed.read(text)
+    except ValueError as error:
+        raise UsageError(f"{name}: expected {error}") from None
+    if kind is not None:
+        return kind(str(value))
+    return NEVER if value == NEVER else int(value)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,15 +35,7 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.timing import Playout, ResponseRecord, ResponseStatus, play
 
-__all__ = [
-    "TRUTH_SCHEMA",
-    "TrueTurn",
-    "TrueUtterance",
-    "Truth",
-    "TruthFile",
-    "TruthKeeper",
-    "read_truth",
-]
+__all__ = ["TRUTH_SCHEMA", "TrueTurn", "TrueUtterance", "Truth", "TruthFile", "TruthKeeper", "read_truth"]
 
 TRUTH_SCHEMA = 3
 """Schema version of the lines; `read_truth` refuses others."""
@@ -165,15 +157,10 @@ class _OpenTurn:
     ends: NDArray[np.bool_] | None = None
     stopped_ns: int | None = None
     unplayed: int = 0
-    ended: _Ended | None = None
+    ended_ns: int | None = None
+    status: ResponseStatus = ResponseStatus.OPEN
+    reason: str = "connection closed"
     paced: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    at_ns: int
-    status: ResponseStatus
-    reason: str
 
 
 class TruthKeeper:
@@ -239,7 +226,8 @@ class TruthKeeper:
             case ResponseEnded(response=response):
                 turn = self._open.get(response.response_id)
                 if turn is not None:
-                    turn.ended = _Ended(at_ns, response.status, response.reason or response.error_code)
+                    turn.ended_ns, turn.status = at_ns, response.status
+                    turn.reason = response.reason or response.error_code
                     if stops and response.status is ResponseStatus.CANCELLED and turn.stopped_ns is None:
                         turn.stopped_ns = at_ns
                     return self._complete(response.response_id, turn)
@@ -267,15 +255,14 @@ class TruthKeeper:
         return rest
 
     def _complete(self, response_id: str, turn: _OpenTurn) -> TrueTurn | None:
-        if turn.ended is None or turn.unplayed:
+        if turn.ended_ns is None or turn.unplayed:
             return None
         del self._open[response_id]
         return self._truth(response_id, turn)
 
     def _truth(self, response_id: str, turn: _OpenTurn) -> TrueTurn:
-        ended, response = turn.ended, turn.response
+        response, heard_ns = turn.response, _onset_heard_ns(turn)
         voice_end_ns = response.voice_end.at_ns if response.voice_end is not None else None
-        heard_ns = _onset_heard_ns(turn)
         return TrueTurn(
             session_id=self._session_id,
             label=self._label,
@@ -296,16 +283,16 @@ class TruthKeeper:
             stopped_ns=turn.stopped_ns,
             heard_from_ns=heard_ns,
             heard_until_ns=_heard_until_ns(turn),
-            ended_ns=ended.at_ns if ended is not None else None,
-            status=(ended.status if ended is not None else ResponseStatus.OPEN).value,
-            reason=ended.reason if ended is not None else "connection closed",
-            first_byte_ns=turn.sent_ns[0] - voice_end_ns
-            if turn.sent_ns and voice_end_ns is not None
-            else None,
-            voice_to_voice_ns=heard_ns - voice_end_ns
-            if heard_ns is not None and voice_end_ns is not None
-            else None,
+            ended_ns=turn.ended_ns,
+            status=turn.status.value,
+            reason=turn.reason,
+            first_byte_ns=_after(voice_end_ns, turn.sent_ns[0] if turn.sent_ns else None),
+            voice_to_voice_ns=_after(voice_end_ns, heard_ns),
         )
+
+
+def _after(begin_ns: int | None, end_ns: int | None) -> int | None:
+    return None if begin_ns is None or end_ns is None else end_ns - begin_ns
 
 
 def _heard(turn: _OpenTurn, piece: AudioPiece, at_ns: int) -> None:
@@ -361,12 +348,8 @@ class TruthFile:
         self._thread = threading.Thread(target=self._write, name="truth", daemon=True)
         self._thread.start()
 
-    def put(self, truth: TrueTurn, lag_ns: int | None) -> None:
+    def put(self, truth: TrueTurn | TrueUtterance) -> None:
         """Queue a line; return at once."""
-        self._lines.put(replace(truth, lag_ns=lag_ns))
-
-    def put_utterance(self, truth: TrueUtterance) -> None:
-        """Queue the line of an utterance; return at once."""
         self._lines.put(truth)
 
     def close(self) -> None:

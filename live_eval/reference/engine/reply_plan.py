@@ -274,7 +274,10 @@ def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultS
     at_ns = first[-1].offset_ns if first else 0
     stall = faults.get(FaultName.STALL)
     if stall is not None and stall.value is not None:
-        second, end = ([_later(step, stall.number) for step in part] for part in (second, end))
+        late_ns = stall.number * 1_000_000
+        second, end = (
+            [replace(step, offset_ns=step.offset_ns + late_ns) for step in part] for part in (second, end)
+        )
     elif stall is not None:
         second, end = [], []
     if faults.has(FaultName.INCOMPLETE_RESPONSE):
@@ -294,10 +297,6 @@ def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultS
     if faults.has(FaultName.TRANSCRIPT_ONLY):
         whole = [step for step in whole if not isinstance(step.does, WireChunk)]
     return whole
-
-
-def _later(step: Step, ms: int) -> Step:
-    return replace(step, offset_ns=step.offset_ns + ms * 1_000_000)
 
 
 def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Step]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.schedule import FaultSchedule
-from live_eval.reference.faults.script import FaultScript
+from live_eval.reference.faults.script import FaultSchedule, FaultScript
 from live_eval.sockets.resets import reset_on_close
 
 __all__ = ["ConnectionFaults"]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from live_eval.errors import FailureKind
-from live_eval.impair.language import DamageValue, ValueUnit
+from live_eval.impair.language import BoundedValue, ValueUnit
 
 __all__ = ["FAULTS", "MOMENT", "SHARE", "FaultDescription", "FaultLayer", "FaultName", "Moment"]
 
@@ -107,10 +107,10 @@ _NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages name respo
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 
-_DURATION = DamageValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
+_DURATION = BoundedValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
 MOMENT = replace(_DURATION, choices=tuple(Moment), default=Moment.REPLY)
 """A moment, or a time since the session began."""
-SHARE = DamageValue(ValueUnit.PERCENT, 0, 100)
+SHARE = BoundedValue(ValueUnit.PERCENT, 0, 100)
 """A share."""
 
 
@@ -132,7 +132,7 @@ class FaultDescription:
 
     name: FaultName
     layer: FaultLayer
-    value: DamageValue | None
+    value: BoundedValue | None
     help: str
     moves: bool = False
     dialects: tuple[str, ...] = _ALL
@@ -158,13 +158,13 @@ _LIST = (
     FaultDescription(_N.SLOW_ACCEPT, _L.ACCEPT, replace(_DURATION, default="30s"),
         "reads nothing from a new connection for so long", kind=_K.CONNECT_TIMEOUT),
     FaultDescription(_N.TLS, _L.ACCEPT,
-        DamageValue(_U.CHOICE, choices=("untrusted", "alert", "plain", "reset"), default="untrusted"),
+        BoundedValue(_U.CHOICE, choices=("untrusted", "alert", "plain", "reset"), default="untrusted"),
         "speaks TLS with a certificate that nobody trusts, answers a TLS client with an alert or with plain "
         "text, or resets the connection; clients connect with wss:// or https://", kind=_K.TLS),
     FaultDescription(_N.RESET, _L.SESSION, MOMENT,
         "resets the TCP connection: RST, without a farewell; over WebRTC at accept or request only",
         kind=_K.CLOSED, moves=True, dialects=_SOCKETS),
-    FaultDescription(_N.STATUS, _L.REQUEST, DamageValue(_U.NUMBER, 1, 599, default="500"),
+    FaultDescription(_N.STATUS, _L.REQUEST, BoundedValue(_U.NUMBER, 1, 599, default="500"),
         "refuses the request with this HTTP status", kind=_K.SERVER_ERROR),
     FaultDescription(_N.RATE_LIMIT, _L.REQUEST, _DURATION,
         "refuses the request with 429; with DURATION, Retry-After says so", kind=_K.RATE_LIMITED),
@@ -199,7 +199,7 @@ _LIST = (
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
         "ends the session after so long, as the dialect does when its time is up",
         kind=_K.SESSION_EXPIRED, kinds=_each(_BOTS, _K.CLOSED)),
-    FaultDescription(_N.CLOSE, _L.SESSION, DamageValue(_U.NUMBER, 1, 4_999, default="1011"),
+    FaultDescription(_N.CLOSE, _L.SESSION, BoundedValue(_U.NUMBER, 1, 4_999, default="1011"),
         "closes the connection with this code; 1006 without a farewell; over WebRTC there are no codes",
         kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
     FaultDescription(_N.CLOSE_CHANNEL, _L.SESSION, None,
@@ -213,7 +213,7 @@ _LIST = (
     FaultDescription(_N.BAD_FRAME, _L.MESSAGES, None,
         "sends a frame with an opcode that RFC 6455 reserves",
         kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
-    FaultDescription(_N.HUGE, _L.MESSAGES, DamageValue(_U.BYTES, 0, 200_000_000, default="17MB"),
+    FaultDescription(_N.HUGE, _L.MESSAGES, BoundedValue(_U.BYTES, 0, 200_000_000, default="17MB"),
         "sends a message of an unknown type that has this size",
         kind=_K.MESSAGE_TOO_BIG, moves=True, dialects=_SOCKETS),
     FaultDescription(_N.UNKNOWN_EVENT, _L.MESSAGES, None,
@@ -221,11 +221,11 @@ _LIST = (
     FaultDescription(_N.ERROR_EVENT, _L.MESSAGES, None,
         "sends a non-fatal error event, then continues; Gemini Live closes the connection",
         moves=True, dialects=_WITH_MESSAGES, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
-    FaultDescription(_N.DUPLICATE, _L.MESSAGES, DamageValue(_U.NUMBER, 1, 1_000, default="3"),
+    FaultDescription(_N.DUPLICATE, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "sends every N-th delta of audio, or packet, twice", kinds={"moshi": _K.MALFORMED_AUDIO}),
-    FaultDescription(_N.MISSING, _L.MESSAGES, DamageValue(_U.NUMBER, 1, 1_000, default="10"),
+    FaultDescription(_N.MISSING, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="10"),
         "does not send every N-th delta of audio, or packet", kinds={"moshi": _K.MALFORMED_AUDIO}),
-    FaultDescription(_N.REORDER, _L.MESSAGES, DamageValue(_U.NUMBER, 1, 1_000, default="3"),
+    FaultDescription(_N.REORDER, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "sends every N-th delta of audio, or packet, after the next one",
         kinds={"moshi": _K.MALFORMED_AUDIO}),
     FaultDescription(_N.SILENT, _L.REPLY, None,
@@ -256,10 +256,10 @@ _LIST = (
     FaultDescription(_N.CANCELLED_RESPONSE, _L.REPLY, None,
         "cancels the response by itself after half of the reply",
         kind=_K.RESPONSE_CANCELLED, dialects=_TURNS),
-    FaultDescription(_N.AUDIO_RATE, _L.AUDIO, DamageValue(_U.NUMBER, 1, 48_000, default="16000"),
+    FaultDescription(_N.AUDIO_RATE, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 48_000, default="16000"),
         "sends audio of this sample rate, and says so where the dialect's audio messages do",
         dialects=_JSON, kinds={"gemini-live": _K.WRONG_RATE}),
-    FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, DamageValue(_U.NUMBER, 1, 1_000, default="3"),
+    FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "replaces the audio of every N-th delta, or packet, by bytes that are none",
         kind=_K.MALFORMED_AUDIO, kinds=_each(_JSON, _K.MALFORMED_MESSAGE)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,

@@ -1,18 +1,21 @@
-"""Faults as users write them: ``close:1011@speech``, ``status:503@first=2``. Pure."""
+"""Faults as users write them, ``close:1011@speech``, ``status:503@first=2``, and when they strike. Pure."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from live_eval.audio import Codec, CodecName
 from live_eval.errors import UsageError
-from live_eval.impair.language import DamageItem, DamageValue, ValueUnit, items
+from live_eval.impair.language import BoundedValue, DamageItem, ValueUnit, items
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, SHARE, FaultLayer, FaultName, Moment
 
-__all__ = ["NO_FAULTS", "Fault", "FaultScript", "parse_faults"]
+__all__ = ["NO_FAULTS", "Fault", "FaultSchedule", "FaultScript", "parse_faults"]
 
-_COUNT = DamageValue(ValueUnit.NUMBER, 1, 999_999_999)
+_COUNT = BoundedValue(ValueUnit.NUMBER, 1, 999_999_999)
 _CONDITIONS = {"turn": _COUNT, "first": _COUNT, "every": _COUNT, "share": SHARE}
 _LATER = replace(MOMENT, choices=(Moment.OPEN, Moment.SPEECH, Moment.REPLY))
 
@@ -106,6 +109,13 @@ class FaultScript:
         skew = self.get(FaultName.SKEW)
         return 1.0 if skew is None else 1.0 + float(skew.value or 0) / 100
 
+    def codec(self, agreed: Codec) -> Codec:
+        """Return how reply audio is encoded: at another rate than `agreed` with `FaultName.AUDIO_RATE`."""
+        fault = self.get(FaultName.AUDIO_RATE)
+        if fault is None or agreed.name is not CodecName.PCM16:
+            return agreed
+        return replace(agreed, rate_hz=fault.number)
+
     def at(self, moment: Moment) -> tuple[Fault, ...]:
         """Return the faults that strike once, at a moment."""
         return tuple(each for each in self.faults if each.moment is moment and FAULTS[each.name].moves)
@@ -127,6 +137,37 @@ class FaultScript:
 
 NO_FAULTS = FaultScript()
 """A script without faults."""
+
+
+class FaultSchedule:
+    """Counts, for each fault, the connections or sessions that it could strike.
+
+    Faults of the layer `FaultLayer.ACCEPT` count TCP connections, the others sessions.
+    """
+
+    def __init__(self) -> None:
+        self._met: Counter[Fault] = Counter()
+
+    def of_connection(self, script: FaultScript) -> FaultScript:
+        """Return the faults that strike a new TCP connection."""
+        return self._drawn(script, accepting=True)
+
+    def of_session(self, script: FaultScript) -> FaultScript:
+        """Return the faults that strike a new session."""
+        return self._drawn(script, accepting=False)
+
+    def _drawn(self, script: FaultScript, *, accepting: bool) -> FaultScript:
+        could = [fault for fault in script if (fault.layer is FaultLayer.ACCEPT) is accepting]
+        return FaultScript(tuple(each for each in could if self._strikes(each, script.seed)), script.seed)
+
+    def _strikes(self, fault: Fault, seed: int) -> bool:
+        self._met[fault] += 1
+        number = self._met[fault]
+        if fault.first is not None and number > fault.first:
+            return False
+        if fault.every is not None and number % fault.every:
+            return False
+        return fault.share is None or random.Random(f"{seed}/{fault}/{number}").random() < fault.share / 100
 
 
 def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
@@ -194,5 +235,5 @@ def _moment(value: float | str) -> dict[str, Any]:
     return {"moment": None, "after_ms": round(value)}
 
 
-def _whole(value: float | str, kind: DamageValue) -> float | str:
+def _whole(value: float | str, kind: BoundedValue) -> float | str:
     return value if isinstance(value, str) or kind.unit is ValueUnit.PERCENT else round(value)

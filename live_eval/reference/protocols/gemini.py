@@ -1,12 +1,12 @@
 """The server's side of Gemini Live over a message channel. Sans-I/O.
 
-Shapes are those of the official SDK (``google.genai.live``, ``google.genai.types.LiveServerMessage``) and of
-https://ai.google.dev/api/live. Like Google's server it sends JSON in binary messages and reports errors by
-close code and reason: 1007 for an invalid message, 1008 for a session that lasted too long, 1011 for a reply
-that failed. Known differences: no tools, no video; there is one
-model, which need not be named; a turn ends when everything has been sent, not when it could have been played;
-handles last as long as the process; the sensitivities of the detector are two
-thresholds and two silences; token counts are estimates.
+Shapes are those of the official SDK (``google.genai.types``: ``LiveClientMessage``, in camelCase or
+snake_case, and ``LiveServerMessage``) and of https://ai.google.dev/api/live. Like Google's server it sends
+JSON in binary messages and reports errors by close code and reason: 1007 for an invalid message, 1008 for a
+session that lasted too long, 1011 for a reply that failed. Known differences: no tools, no video; there is
+one model, which need not be named; a turn ends when everything has been sent, not when it could have been
+played; handles last as long as the process; the sensitivities of the detector are two thresholds and two
+silences; token counts are estimates.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
@@ -39,17 +40,6 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.engine.turn_detector import Detection
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
-from live_eval.reference.faults.sound import codec_sent
-from live_eval.reference.protocols.gemini_schema import (
-    Blob,
-    ClientContent,
-    ClientMessage,
-    Content,
-    RealtimeInput,
-    RealtimeInputConfig,
-    Setup,
-    explain,
-)
 from live_eval.reference.protocols.payloads import MessageError, check_length, decoded, parsed
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.timing import ResponseStatus
@@ -88,6 +78,117 @@ _LOW_SILENCE_MS = 1_000
 _LOW = "_LOW"
 
 
+# -- Messages of a client; unsupported settings are accepted, but have no effect -----------------------
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class _OpenModel(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+_Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=10_000)]
+
+
+class _ContentPart(_OpenModel):
+    """A part of a content; only text is used."""
+
+    text: str | None = None
+
+
+class Content(_Model):
+    """A text message; refusals of settings contain the name of this class."""
+
+    parts: list[_ContentPart] = Field(default_factory=list)
+    role: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all parts, as paragraphs."""
+        return "\n\n".join(part.text for part in self.parts if part.text)
+
+
+class _GenerationConfig(_OpenModel):
+    response_modalities: list[Literal["AUDIO", "TEXT"]] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class _AutomaticActivityDetection(_Model):
+    disabled: bool | None = None
+    start_of_speech_sensitivity: str | None = None
+    end_of_speech_sensitivity: str | None = None
+    prefix_padding_ms: _Milliseconds | None = None
+    silence_duration_ms: _Milliseconds | None = None
+
+
+class _RealtimeInputConfig(_Model):
+    """How turns are found in the user's audio."""
+
+    automatic_activity_detection: _AutomaticActivityDetection | None = None
+    activity_handling: (
+        Literal["ACTIVITY_HANDLING_UNSPECIFIED", "START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION"] | None
+    ) = None
+    turn_coverage: str | None = None
+    interim_transcript_timestamp_enabled: bool | None = None
+
+
+class _SessionResumption(_Model):
+    handle: str | None = None
+    transparent: bool | None = None
+
+
+class _Setup(_Model):
+    model: str | None = None
+    generation_config: _GenerationConfig | None = None
+    system_instruction: Content | str | None = None
+    realtime_input_config: _RealtimeInputConfig | None = None
+    input_audio_transcription: dict[str, Any] | None = None
+    output_audio_transcription: dict[str, Any] | None = None
+    session_resumption: _SessionResumption | None = None
+    context_window_compression: dict[str, Any] | None = None
+    tools: list[dict[str, Any]] | None = None
+    proactivity: dict[str, Any] | None = None
+    explicit_vad_signal: bool | None = None
+    history_config: dict[str, Any] | None = None
+    avatar_config: dict[str, Any] | None = None
+    safety_settings: list[dict[str, Any]] | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Blob(_Model):
+    data: str
+    mime_type: str
+    display_name: str | None = None
+
+
+class _RealtimeInput(_Model):
+    audio: _Blob | None = None
+    media_chunks: list[_Blob] | None = None
+    activity_start: dict[str, Any] | None = None
+    activity_end: dict[str, Any] | None = None
+    audio_stream_end: bool | None = None
+    text: str | None = None
+    video: _Blob | None = None
+
+
+class _ClientContent(_Model):
+    turns: list[Content] = Field(default_factory=list)
+    turn_complete: bool | None = None
+
+
+class _ClientMessage(_Model):
+    """A message; exactly one member is set."""
+
+    setup: _Setup | None = None
+    realtime_input: _RealtimeInput | None = None
+    client_content: _ClientContent | None = None
+
+
+# -- Sessions ------------------------------------------------------------------------------------------
+
+
 class StoredSession(NamedTuple):
     """A session, and its conversation at the time."""
 
@@ -122,8 +223,8 @@ class GeminiProtocol(ServerProtocol):
     def __init__(self, engine: Engine, stored_sessions: SessionStore) -> None:
         super().__init__(engine)
         self._stored_sessions = stored_sessions
-        self._setup: Setup | None = None
-        head = f"audio/pcm;rate={codec_sent(engine.config.output_codec, engine.settings.faults).rate_hz}"
+        self._setup: _Setup | None = None
+        head = f"audio/pcm;rate={engine.settings.faults.codec(engine.config.output_codec).rate_hz}"
         self._audio_head = (
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
         ).encode()
@@ -146,12 +247,12 @@ class GeminiProtocol(ServerProtocol):
             found = parsed(message)
             kind = next(iter(found), None) if isinstance(found, dict) else None
             check_length(message, kind, _WITH_AUDIO)
-            given = ClientMessage.model_validate(found)
+            given = _ClientMessage.model_validate(found)
         except MessageError as error:
             prefix = "Invalid JSON payload received. " if error.problem.code == "invalid_json" else ""
             return [_refusal(f"{prefix}{error}")]
         except ValidationError as error:
-            return [_refusal(explain(error))]
+            return [_refusal(_explain(error))]
         if given.setup is not None:
             return self._begin(given.setup)
         if self._setup is None:
@@ -162,7 +263,7 @@ class GeminiProtocol(ServerProtocol):
             return self._read(given.client_content, at_ns)
         return [_refusal("Expected one of 'setup', 'realtimeInput', 'clientContent'.")]
 
-    def _begin(self, setup: Setup) -> Sequence[Output]:
+    def _begin(self, setup: _Setup) -> Sequence[Output]:
         if self._setup is not None:
             return [_refusal("Expected 'setup' only as the first message.")]
         modalities = setup.generation_config.response_modalities if setup.generation_config else None
@@ -183,8 +284,8 @@ class GeminiProtocol(ServerProtocol):
         out: list[Output] = [_say({"setupComplete": {"sessionId": self.engine.session_id}})]
         return [*out, *map(SendMessage, self._resumable(resumable=True))]
 
-    def _asked(self, setup: Setup, *, wants_audio: bool) -> EngineConfig:
-        inputs = setup.realtime_input_config or RealtimeInputConfig()
+    def _asked(self, setup: _Setup, *, wants_audio: bool) -> EngineConfig:
+        inputs = setup.realtime_input_config or _RealtimeInputConfig()
         instruction = setup.system_instruction
         generation = setup.generation_config
         return replace(
@@ -197,7 +298,7 @@ class GeminiProtocol(ServerProtocol):
             max_output_tokens=generation.max_output_tokens if generation else None,
         )
 
-    def _hear(self, given: RealtimeInput, at_ns: int) -> Sequence[Output]:
+    def _hear(self, given: _RealtimeInput, at_ns: int) -> Sequence[Output]:
         out: list[Output] = []
         manual = self.engine.config.detection is None
         if (given.activity_start is not None or given.activity_end is not None) and not manual:
@@ -219,7 +320,7 @@ class GeminiProtocol(ServerProtocol):
             out += self._answer(at_ns)
         return out
 
-    def _audio(self, blob: Blob, at_ns: int) -> Sequence[Output]:
+    def _audio(self, blob: _Blob, at_ns: int) -> Sequence[Output]:
         kind = _PCM.fullmatch(blob.mime_type)
         rate_hz = int(kind[1] or _DEFAULT_RATE_HZ) if kind is not None else 0
         if rate_hz not in _RATES_HZ:
@@ -236,7 +337,7 @@ class GeminiProtocol(ServerProtocol):
             self.engine.configure(replace(self.engine.config, input_codec=codec))
         return self.engine.audio(data, at_ns) if data else ()
 
-    def _read(self, given: ClientContent, at_ns: int) -> Sequence[Output]:
+    def _read(self, given: _ClientContent, at_ns: int) -> Sequence[Output]:
         out = list(self._written(given.turns))
         return [*out, *self._answer(at_ns)] if given.turn_complete else out
 
@@ -300,7 +401,7 @@ class GeminiProtocol(ServerProtocol):
         return (orjson.dumps({"sessionResumptionUpdate": body}),)
 
 
-def _detection(inputs: RealtimeInputConfig) -> Detection | None:
+def _detection(inputs: _RealtimeInputConfig) -> Detection | None:
     given = inputs.automatic_activity_detection
     if given is None:
         return Detection()
@@ -345,3 +446,13 @@ def _usage(response: ServerResponse) -> dict[str, Any]:
 
 def _details(tokens: Mapping[str, int]) -> list[dict[str, Any]]:
     return [{"modality": kind, "tokenCount": count} for kind, count in tokens.items() if count]
+
+
+def _explain(error: ValidationError) -> str:
+    """Describe the first problem of a message, as Google words it."""
+    first = min(error.errors(include_url=False, include_input=False), key=lambda found: len(found["loc"]))
+    *path, name = map(str, first["loc"]) if first["loc"] else ("",)
+    if first["type"] == "extra_forbidden":
+        where = f" at '{'.'.join(path)}'" if path else ""
+        return f'Invalid JSON payload received. Unknown name "{name}"{where}: Cannot find field.'
+    return f"Invalid value at '{'.'.join((*path, name))}': {first['msg']}"

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-import orjson
 from pydantic import Field
 
 from live_eval.audio import Codec, CodecName
@@ -36,7 +35,7 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.openai import ClientEventProtocol
-from live_eval.reference.protocols.openai_events import ERROR_ON_PURPOSE
+from live_eval.reference.protocols.openai_events import ERROR_ON_PURPOSE, EventEncoder
 from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, G711Format, Model, VoiceName
 from live_eval.reference.protocols.openai_session import G711, MODEL, format_of
 from live_eval.reference.protocols.payloads import MessageError, decoded
@@ -154,8 +153,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
         self._frame_ms = engine.settings.chunk_ms
         engine.configure(EngineConfig(transcribe=True, frame_ms=self._frame_ms))
         self._expires_at = expires_at
-        self._prefix = f"event_{engine.session_id[-12:]}"
-        self._said = 0
+        self._say = EventEncoder(engine.session_id).say
         self._session: dict[str, Any] | None = None
         self._muted = False
         self._sent_samples = 0
@@ -297,10 +295,6 @@ class OpenAiLiveProtocol(ClientEventProtocol):
     @property
     def _usage(self) -> dict[str, float]:
         return {"seconds": round(self._now_ms / 1000, 3)}
-
-    def _say(self, kind: str, **fields: Any) -> bytes:
-        self._said += 1
-        return orjson.dumps({"type": kind, "event_id": f"{self._prefix}{self._said:06d}", **fields})
 
     def _event(self, kind: str, cause: str | None, **fields: Any) -> SendMessage:
         named = {} if cause is None else {"client_event_id": cause}

@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, decode, int16_to_float, resample
 from live_eval.reference.engine.conversation import ItemContent
-from live_eval.reference.responders.responder import (
-    Replier,
-    ReplyLine,
-    choose_option,
-    says_back,
-    unanswered,
-)
+from live_eval.reference.responders.responder import Replier, ReplyLine, choose_option, says_back, unanswered
 
 __all__ = ["Delivery", "NoticingReplier", "measure_delivery", "remark"]
 

@@ -76,11 +76,7 @@ class Endpoint:
         await self.host.close()
 
     async def _health(self, request: web.Request) -> web.Response:
-        body = {
-            "status": "ok",
-            "sessions": self.host.sessions,
-            "calibrate": self.host.settings.calibrate,
-        }
+        body = {"status": "ok", "sessions": self.host.sessions, "calibrate": self.host.settings.calibrate}
         return web.Response(body=orjson.dumps(body), content_type="application/json")
 
     def _entrance(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

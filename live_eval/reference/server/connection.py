@@ -11,8 +11,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from live_eval.audio import Codec
 from live_eval.clock import Clock
@@ -35,7 +34,6 @@ from live_eval.reference.engine.reply_plan import ReplyPacker, WireReply
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.injection import FaultyChannel, SessionFaults
 from live_eval.reference.faults.script import Fault
-from live_eval.reference.faults.sound import codec_sent
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels
@@ -64,16 +62,14 @@ class Channel(FaultyChannel, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(NamedTuple):
     """The result of recognition: the text, or why there is none."""
 
     text: str | None
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Guess:
+class _Guess(NamedTuple):
     speech_ms: int
     words: asyncio.Task[_Words]
 
@@ -412,7 +408,7 @@ def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
     engine = protocol.engine
     faults = engine.settings.faults
     return ReplyPacker(
-        codec=codec_sent(codec, faults),
+        codec=faults.codec(codec),
         lead_silence_ms=engine.settings.lead_silence_ms,
         chunk_ms=engine.chunk_ms,
         encode=protocol.encode,

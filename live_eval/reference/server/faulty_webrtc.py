@@ -9,7 +9,7 @@ from aiortc.rtp import is_rtcp
 
 from live_eval.clock import Clock
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.deltas import DeltaFaults
+from live_eval.reference.faults.injection import DeltaFaults
 from live_eval.reference.faults.script import FaultScript
 from live_eval.webrtc.answering import RtcConnection
 

@@ -16,7 +16,7 @@ from live_eval.errors import UsageError
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.reply_plan import WireReply
 from live_eval.reference.faults.requests import apply_request_faults
-from live_eval.reference.faults.schedule import FaultSchedule
+from live_eval.reference.faults.script import FaultSchedule
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
@@ -104,10 +104,9 @@ class SessionHost:
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
         query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
-            settings = self.settings.overridden(query)
+            return self.settings.overridden(query)
         except UsageError as error:
             raise RefusedError(400, "invalid_value", str(error)) from None
-        return settings
 
     async def begin(
         self, request: web.Request, settings: ReferenceSettings
@@ -191,15 +190,11 @@ class SessionHost:
                 self._fixed_replies.pop(oldest, None)
         return known
 
-    def _keep(self, turn: TrueTurn | TrueUtterance) -> None:
+    def _keep(self, known: TrueTurn | TrueUtterance) -> None:
         if self._truth is None:
             return
-        if isinstance(turn, TrueUtterance):
-            self._truth.put_utterance(turn)
-            return
-        lag_ns: int | None = None
-        if turn.voice_end_ns is not None:
-            until_ns = turn.voice_end_ns + (turn.voice_to_voice_ns or turn.first_byte_ns or 0)
-            reading = self.probe.between(turn.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
-            lag_ns = max(reading.lag_ns.tolist(), default=None)
-        self._truth.put(turn, lag_ns)
+        if isinstance(known, TrueTurn) and known.voice_end_ns is not None:
+            until_ns = known.voice_end_ns + (known.voice_to_voice_ns or known.first_byte_ns or 0)
+            reading = self.probe.between(known.voice_end_ns - _LAG_BEFORE_VOICE_END_NS, until_ns)
+            known = replace(known, lag_ns=max(reading.lag_ns.tolist(), default=None))
+        self._truth.put(known)

@@ -14,11 +14,7 @@ from live_eval.reference.engine.events import AudioPiece, Output, PlaybackState,
 from live_eval.reference.settings import IdleRtp
 from live_eval.webrtc.media import MediaTrack
 
-__all__ = [
-    "ReplyPlayer",
-    "SessionAudio",
-    "silence",
-]
+__all__ = ["ReplyPlayer", "SessionAudio", "silence"]
 
 _PACKET_NS = 20_000_000
 _PACKET_SAMPLES = OPUS_RATE_HZ // 50

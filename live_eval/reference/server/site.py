@@ -9,13 +9,14 @@ import functools
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Any, cast
 
 from aiohttp import WSMsgType, web
 
 from live_eval.clock import Clock
 from live_eval.http.connection_rate import ConnectionRate
-from live_eval.http.connections import Connections
+from live_eval.http.connections import Connections, LimitedSite
 from live_eval.reference.faults.accept import ConnectionFaults
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.resets import reset_on_close
@@ -41,8 +42,8 @@ _REFUSAL = (
 _log = logging.getLogger(__name__)
 
 
-class StampedSite(web.BaseSite):
-    """Listens on a TCP port.
+class StampedSite(LimitedSite):
+    """Listens on a TCP port, with stamps and faults; see `LimitedSite`.
 
     Args:
         runner: The application's runner, set up.
@@ -50,8 +51,7 @@ class StampedSite(web.BaseSite):
         port: Port to bind; 0 picks a free one.
         clock: Stamps arrivals where the kernel does not.
         connection_faults: Faults of new connections, or None.
-        connections: The application's connections: beyond the most at a time, a new one displaces one that
-            sends no request.
+        connections: The application's connections.
     """
 
     def __init__(
@@ -64,24 +64,10 @@ class StampedSite(web.BaseSite):
         *,
         connections: Connections,
     ) -> None:
-        super().__init__(runner)
-        self._host, self._port, self._clock, self._connection_faults = host, port, clock, connection_faults
-        self._connections = connections
+        super().__init__(runner, host, port, most=MOST_CONNECTIONS, connections=connections)
+        self._clock, self._connection_faults = clock, connection_faults
 
-    @property
-    def name(self) -> str:
-        """The URL."""
-        return f"http://{self._host}:{self._port}"
-
-    async def start(self) -> None:
-        """Listen from now on.
-
-        Raises:
-            OSError: The address cannot be bound.
-        """
-        await super().start()
-        server = self._runner.server
-        assert server is not None
+    async def _listen(self) -> asyncio.Server:
         found = await asyncio.get_running_loop().getaddrinfo(
             self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -95,10 +81,8 @@ class StampedSite(web.BaseSite):
             raise
         if self._connection_faults is not None:
             await self._connection_faults.prepare()
-        self._server = cast(
-            asyncio.Server,
-            _Listener(listening, server, self._clock, self._connection_faults, self._connections),
-        )
+        listener = _Listener(listening, self._protocol, self._has_room, self._clock, self._connection_faults)
+        return cast(asyncio.Server, listener)
 
 
 def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
@@ -122,15 +106,14 @@ class _Listener:
     def __init__(
         self,
         listening: list[socket.socket],
-        server: web.Server,
+        protocol: Callable[[], asyncio.Protocol],
+        has_room: Callable[[], bool],
         clock: Clock,
         connection_faults: ConnectionFaults | None,
-        connections: Connections,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._server = server
+        self._protocol, self._has_room = protocol, has_room
         self._clock = clock
-        self._connections = connections
         self._rate = ConnectionRate(per_s=_NEW_PER_S, burst=_NEW_AT_ONCE)
         self._receive = (
             self._serve
@@ -170,13 +153,9 @@ class _Listener:
             self._loop.remove_reader(listening.fileno())
             self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
 
-    def _has_room(self) -> bool:
-        open_now = self._server.connections
-        return len(open_now) < MOST_CONNECTIONS or self._connections.make_room(open_now)
-
     def _serve(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):  # it may be gone already
-            StampedTransport(sock, ArrivalStamps(self._clock), self._server())
+            StampedTransport(sock, ArrivalStamps(self._clock), self._protocol())
 
     def _open(self, listening: socket.socket) -> None:
         if listening in self.sockets:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.impair import PARAMETERS, DamageValue, ValueUnit
+from live_eval.impair import PARAMETERS, BoundedValue, ValueUnit
 from live_eval.impair.language import items
 from live_eval.reference.faults.catalogue import FaultName
 
@@ -14,16 +14,16 @@ from live_eval.reference.faults.catalogue import FaultName
 @pytest.mark.parametrize(
     ("value", "text", "read", "shown"),
     [
-        (DamageValue(ValueUnit.MILLISECONDS, 0, 5_000), "1.2 S", 1_200.0, "1200ms"),
-        (DamageValue(ValueUnit.BYTES, 0, 1e9), "1.5MB", 1_500_000.0, "1500000B"),
-        (DamageValue(ValueUnit.DECIBELS, -20, 20), "-.5dB", -0.5, "-0.5dB"),
-        (DamageValue(ValueUnit.PACKETS, 1, 9), "2.5", 2.5, "2.5"),
-        (DamageValue(ValueUnit.NUMBER, 1, 9), "2", 2.0, "2"),
-        (DamageValue(ValueUnit.MILLISECONDS, 0, 9, ("open",)), "open", "open", "open"),
-        (DamageValue(ValueUnit.PATH), __file__, __file__, __file__),
+        (BoundedValue(ValueUnit.MILLISECONDS, 0, 5_000), "1.2 S", 1_200.0, "1200ms"),
+        (BoundedValue(ValueUnit.BYTES, 0, 1e9), "1.5MB", 1_500_000.0, "1500000B"),
+        (BoundedValue(ValueUnit.DECIBELS, -20, 20), "-.5dB", -0.5, "-0.5dB"),
+        (BoundedValue(ValueUnit.PACKETS, 1, 9), "2.5", 2.5, "2.5"),
+        (BoundedValue(ValueUnit.NUMBER, 1, 9), "2", 2.0, "2"),
+        (BoundedValue(ValueUnit.MILLISECONDS, 0, 9, ("open",)), "open", "open", "open"),
+        (BoundedValue(ValueUnit.PATH), __file__, __file__, __file__),
     ],
 )
-def test_a_value_is_read_and_shown(value: DamageValue, text: str, read: float | str, shown: str) -> None:
+def test_a_value_is_read_and_shown(value: BoundedValue, text: str, read: float | str, shown: str) -> None:
     assert value.read(text) == read
     assert value.shown(read) == shown
     assert value.read(shown) == read
@@ -31,7 +31,7 @@ def test_a_value_is_read_and_shown(value: DamageValue, text: str, read: float | 
 
 @given(st.sampled_from(ValueUnit), st.text(st.sampled_from("0123456789.+-%msdBkKpP e"), max_size=20))
 def test_any_text_is_a_value_within_its_bounds_or_refused(unit: ValueUnit, text: str) -> None:
-    value = DamageValue(unit, -1, 1_000)
+    value = BoundedValue(unit, -1, 1_000)
     try:
         read = value.read(text)
     except ValueError:

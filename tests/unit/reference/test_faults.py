@@ -10,9 +10,8 @@ from live_eval.cli.endpoint import command
 from live_eval.errors import UsageError
 from live_eval.reference.emulation import emulated_clients
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultLayer, FaultName, Moment
-from live_eval.reference.faults.deltas import DeltaFaults
-from live_eval.reference.faults.schedule import FaultSchedule
-from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
+from live_eval.reference.faults.injection import DeltaFaults
+from live_eval.reference.faults.script import NO_FAULTS, FaultSchedule, FaultScript, parse_faults
 from live_eval.run.retries import retry_of
 
 

@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,10 +140,10 @@ def test_the_file_is_read_back_and_a_line_in_the_making_is_left_out(tmp_path: Pa
         keeper.sent(piece(answer, 0), 7)
         truth = keeper.sent(ResponseEnded(answer), 9)
         assert truth is not None
-        file.put(truth, lag_ns=3)
+        file.put(replace(truth, lag_ns=3))
     heard = keeper.utterance(UserUtterance(4, 5, "resp_1", VoiceEnd(8, "mark"), Reaction.STOPPED))
     assert (heard.utterance, heard.end_ns, heard.end_by, heard.reaction) == (4, 8, "mark", "stopped")
-    file.put_utterance(heard)
+    file.put(heard)
     file.close()
     turns, utterances = read_truth(path)
     assert utterances == [heard]
