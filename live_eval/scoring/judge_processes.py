@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,8 @@ _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
 # A judge takes about a tenth of a reply's length, and loading one seconds; on a busy machine many times that.
 _HUNG_S = 600.0
 _HUNG_PER_AUDIO_S = 20.0
+_LINES, _LINE_BYTES = 3, 300
+_LAST_WORDS_S = 1.0
 # Libraries that compute read these when they are imported.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -112,13 +115,16 @@ class _JudgeProcess:
                     [sys.executable, "-P", "-c", _PROGRAM],  # -P: import nothing from the current folder
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
                     start_new_session=True,  # Ctrl-C is for this process, which then ends that one
                     env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
             except OSError as error:
                 ours.close()
                 raise LiveEvalError(f"a process for judges cannot be started: {error}") from None
+        self._printed: deque[str] = deque(maxlen=_LINES)
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
         self._connection = Connection(ours.detach())
         self._connection.send(JudgingSettings(options=options, secrets=SECRETS.copy()))
 
@@ -128,16 +134,29 @@ class _JudgeProcess:
             self._connection.send((batch.judge, batch.version, batch.turns))
             limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
             if not self._connection.poll(limit_s):
-                raise LiveEvalError(f"a process gave no answer within {limit_s:.0f} s")
+                raise LiveEvalError(self._with_output(f"a process gave no answer within {limit_s:.0f} s"))
             answer: JudgedBatch = self._connection.recv()
         except (EOFError, OSError):
-            raise LiveEvalError(self._obituary()) from None
+            how = self._obituary()
+            self._reader.join(_LAST_WORDS_S)
+            raise LiveEvalError(self._with_output(how)) from None
         return answer
 
     def end(self) -> None:
         """As `JudgeWorker.end`."""
         self._process.kill()  # it only computes, and has nothing to lose
         self._process.wait()
+
+    def _read_errors(self) -> None:
+        """Keep the last lines that the process prints."""
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            while line := stream.readline(_LINE_BYTES):
+                self._printed.append(line.decode(errors="replace").strip())
+
+    def _with_output(self, how: str) -> str:
+        """Return what happened, with the last lines that the process printed, without secrets."""
+        return SECRETS.text(": ".join([how, " | ".join(filter(None, self._printed))]).removesuffix(": "))
 
     def _obituary(self) -> str:
         """Return how the process ended, in words."""

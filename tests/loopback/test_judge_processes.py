@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from live_eval.cli._stored_settings import judges_table
-from live_eval.judging import JudgedTurn, Scored
+from live_eval.judging import Failed, JudgedTurn, Scored
 from live_eval.recording import RunWriter, ScoreReader
 from live_eval.registry import judge
 from live_eval.scoring.judge_pool import JudgePool
@@ -85,6 +86,27 @@ def test_a_killed_process_is_replaced_and_its_batch_judged() -> None:
         [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
         assert isinstance(answer, Scored)
         assert children() != [before]
+
+
+def test_the_reason_of_a_lost_process_has_its_last_lines_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Python imports this module when a process starts.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys, time\n"
+        "print('\\n'.join(['early'] * 9) + '\\n' + 'x' * 5000, file=sys.stderr)\n"
+        "print('no kernel for sk-canary4711canary4711canary', file=sys.stderr, flush=True)\n"
+        "os._exit(3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with judge_processes(1, JudgeOptions(), print) as pool:
+        [answer] = pool.submit(SPEC, [TURN]).result(60).judgements
+    assert isinstance(answer, Failed)
+    assert re.fullmatch(
+        r"2 workers were lost while they judged it: a process ended with status 3: "
+        r"x{300} \| x{200} \| no kernel for \*+",
+        answer.reason,
+    )
 
 
 def test_a_process_that_hangs_is_replaced() -> None:
