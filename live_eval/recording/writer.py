@@ -257,7 +257,8 @@ class RunWriter:
         """Add to the manifest's ``outages`` a time during which the endpoint could not be reached.
 
         Args:
-            facts: ``since_wall_ns``, ``seconds``, ``over`` (False if the run stopped) and ``reason``.
+            facts: ``since_wall_ns``, ``seconds``, ``over`` (False if the run stopped), ``open_loop`` (whether
+                sessions began on a schedule) and ``reason``.
 
         Raises:
             StoreError: They cannot be written.

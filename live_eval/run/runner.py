@@ -216,6 +216,7 @@ class _Run:
         """Whether the endpoint has answered."""
         self._retry_failed = retry_failed
         self._counts_refusals = counts_refusals
+        self._open_loop = False
         self._health: EndpointHealth
         self._outages_over: list[Outage] = []  # not written yet
         self._queue: SessionQueue
@@ -235,6 +236,7 @@ class _Run:
     async def play(self, starts: Iterable[int] | None, base_url: str | None) -> None:
         """Play what the run has not recorded; launch the endpoint if it has no base URL."""
         plan = self._plan
+        self._open_loop = starts is not None
         done = await asyncio.to_thread(self._writer.done)
         whole = done.keys() - await asyncio.to_thread(self._writer.to_play_again)
         if self._retry_failed:
@@ -376,8 +378,14 @@ class _Run:
     async def _write_outages(self) -> None:
         while self._outages_over:
             outage = self._outages_over.pop(0)
-            facts = {"since_wall_ns": self._wall_ns(outage), "seconds": outage.seconds, "over": outage.over}
-            await self._in_writer_thread(self._writer.add_outage, {**facts, "reason": outage.failure.message})
+            facts = {
+                "since_wall_ns": self._wall_ns(outage),
+                "seconds": outage.seconds,
+                "over": outage.over,
+                "open_loop": self._open_loop,
+                "reason": outage.failure.message,
+            }
+            await self._in_writer_thread(self._writer.add_outage, facts)
 
     async def _in_writer_thread(self, work: Callable[[_T], object], what: _T) -> None:
         await asyncio.get_running_loop().run_in_executor(self._writer_thread, work, what)

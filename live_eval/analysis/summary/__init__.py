@@ -11,7 +11,14 @@ from live_eval.analysis.summary.changes import DialogueFigures
 from live_eval.analysis.summary.facts import TurnFacts, TurnKey, latency
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary
-from live_eval.analysis.summary.run import RunSummary, outages_in_words, summarise, unfinished
+from live_eval.analysis.summary.run import (
+    OutageSpan,
+    RunSummary,
+    outage_spans,
+    outages_in_words,
+    summarise,
+    unfinished,
+)
 from live_eval.analysis.summary.scores import (
     JudgeFacts,
     ScoreColumn,
@@ -28,6 +35,7 @@ __all__ = [
     "Group",
     "JudgeFacts",
     "LatencySummary",
+    "OutageSpan",
     "QuestionFigures",
     "RunSummary",
     "ScoreColumn",
@@ -39,6 +47,7 @@ __all__ = [
     "audit_in_words",
     "judges_asked_for",
     "latency",
+    "outage_spans",
     "outages_in_words",
     "read_scores",
     "summarise",

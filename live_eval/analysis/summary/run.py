@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from live_eval.analysis.greetings import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.statistics import quantile, rounded
@@ -30,9 +30,18 @@ from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, tex
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
 
-__all__ = ["Lag", "RunFacts", "RunSummary", "outages_in_words", "summarise", "unfinished"]
+__all__ = [
+    "Lag",
+    "OutageSpan",
+    "RunFacts",
+    "RunSummary",
+    "outage_spans",
+    "outages_in_words",
+    "summarise",
+    "unfinished",
+]
 
-_LONGEST_S = 1e9  # of an outage
+_LONGEST_S = 1e10  # of an outage, and since the Unix epoch
 _NAMED = 5
 _NOT_IN_JSON = frozenset({"voice", "planned", "unfinished", "outages"})
 _NOT_COMPARABLE = "one request for each turn: its latency is not comparable with that of realtime endpoints"
@@ -313,15 +322,48 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
 
 def outages_in_words(kept: object) -> str:
     """Return a note on the outages in a manifest, which may come from somebody else; empty without any."""
-    outages = [each for each in kept if isinstance(each, Mapping)] if isinstance(kept, list) else []
-    lengths = [each.get("seconds") for each in outages]
-    seconds = sum(
-        length for length in lengths if isinstance(length, int | float) and 0 <= length < _LONGEST_S
-    )
-    if not outages:
+    spans = outage_spans(kept)
+    if not spans:
         return ""
-    times = counted(len(outages), "time")
-    return f"the endpoint could not be reached {times}, for {seconds:.0f} s in all; the run paused meanwhile"
+    open_loop = any(span.open_loop for span in spans)
+    meanwhile = "sessions due meanwhile began late" if open_loop else "the run paused meanwhile"
+    times, seconds = counted(len(spans), "time"), sum(span.seconds for span in spans)
+    return f"the endpoint could not be reached {times}, for {seconds:.0f} s in all; {meanwhile}"
+
+
+class OutageSpan(NamedTuple):
+    """An outage of a run.
+
+    Args:
+        began_wall_ns: When it began, in nanoseconds since the Unix epoch; 0 if unknown.
+        seconds: How long it lasted; 0 if unknown.
+        open_loop: Whether sessions were due meanwhile.
+    """
+
+    began_wall_ns: float
+    seconds: float
+    open_loop: bool
+
+    def overlaps(self, from_wall_ns: float, to_wall_ns: float) -> bool:
+        """Return whether a part of it lies between two times, in nanoseconds since the Unix epoch."""
+        return from_wall_ns < self.began_wall_ns + self.seconds * 1e9 and self.began_wall_ns < to_wall_ns
+
+
+def outage_spans(kept: object) -> list[OutageSpan]:
+    """Return the outages in a manifest, which may come from somebody else."""
+
+    def number(value: object, limit: float) -> float:
+        return value if isinstance(value, int | float) and 0 <= value < limit else 0.0
+
+    outages = [each for each in kept if isinstance(each, Mapping)] if isinstance(kept, list) else []
+    return [
+        OutageSpan(
+            number(each.get("since_wall_ns"), _LONGEST_S * 1e9),
+            number(each.get("seconds"), _LONGEST_S),
+            each.get("open_loop") is True,
+        )
+        for each in outages
+    ]
 
 
 def nodes_in_words(nodes: object) -> str:

@@ -23,7 +23,7 @@ from live_eval.analysis.latency.evidence import read_evidence
 from live_eval.analysis.latency.latencies import METRICS, OUR_FAILURES, intended_delay, latency_figures
 from live_eval.analysis.latency.waterfall import waterfall, waterfall_total
 from live_eval.analysis.statistics import quantile, rounded
-from live_eval.analysis.summary import outages_in_words
+from live_eval.analysis.summary import OutageSpan, outage_spans, outages_in_words
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, read_campaign_file
 from live_eval.campaigns.latency.watch import queued
@@ -72,6 +72,7 @@ class PointRecord:
         turns: The turns of the run, in the order in which they were committed.
         started_at: When the run began, ISO 8601 in UTC; empty without a run.
         outages: A note on the times when the endpoint could not be reached; empty if it always could.
+        outage_spans: These times.
         error: Why the run cannot be read; empty if it can.
     """
 
@@ -80,6 +81,7 @@ class PointRecord:
     turns: tuple[TurnRecord, ...]
     started_at: str = ""
     outages: str = ""
+    outage_spans: Sequence[OutageSpan] = ()
     error: str = ""
 
     @property
@@ -137,6 +139,7 @@ def _read_point(folder: Path, facts: Mapping[str, Any]) -> PointRecord:
                 turns=tuple(run.turns()),
                 started_at=run.started_at,
                 outages=outages_in_words(run.manifest.get("outages")),
+                outage_spans=outage_spans(run.manifest.get("outages")),
             )
     except StoreError as error:
         return PointRecord(facts=facts, path=path, turns=(), error=str(error))
@@ -233,8 +236,14 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
     if ours:
         whose = "the fault of this machine or of live-eval, not of the endpoint; assertions leave them out"
         yield f"{name}: {counted(ours.total(), 'turn')} failed as {' or '.join(ours)}: {whose}"
-    delays = [delay.ns for turn in point.turns if (delay := intended_delay(turn.trace)).ns is not None]
-    queue = queued([ns for ns in delays if ns is not None], int(point.facts.get("concurrency") or 1))
+    queued_ns: list[int] = []
+    for turn in point.turns:
+        delay_ns = intended_delay(turn.trace).ns
+        if delay_ns is not None and not any(  # an outage, and not the limit on sessions, delayed it
+            span.overlaps(turn.wall_ns - delay_ns, turn.wall_ns) for span in point.outage_spans
+        ):
+            queued_ns.append(delay_ns)
+    queue = queued(queued_ns, int(point.facts.get("concurrency") or 1))
     if queue is not None:
         yield f"{name}: {queue}"
     if point.outages:

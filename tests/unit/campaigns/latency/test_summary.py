@@ -61,6 +61,29 @@ def test_outages_are_noted_by_point(tmp_path: Path) -> None:
     assert note == "c1: the endpoint could not be reached 1 time, for 19 s in all; the run paused meanwhile"
 
 
+def test_a_delay_by_an_outage_is_not_put_down_to_the_limit_on_sessions(tmp_path: Path) -> None:
+    def due_s_before(late: Sequence[float], outages: Sequence[Mapping[str, Any]]) -> list[str]:
+        turns = [
+            replace(turn, trace=replace(turn.trace, intended_ns=turn.trace.dial_ns - round(seconds * 1e9)))
+            for turn, seconds in zip(turns_at(TIMES), late, strict=True)
+        ]
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        write_campaign(folder, [(point("c8", concurrency=8, arrivals="constant:2"), turns)], outages=outages)
+        return list(valid(campaign_summary(read_campaign(folder), words=False))["notes"])
+
+    wall_ns = turns_at(TIMES)[0].wall_ns
+    away = {"since_wall_ns": wall_ns - 21 * 10**9, "seconds": 19.2, "over": True, "open_loop": True}
+    outage = (
+        "c8: the endpoint could not be reached 1 time, for 19 s in all; sessions due meanwhile began late"
+    )
+    assert due_s_before([9.0] * 12, [away]) == [outage]
+    queue, then = due_s_before([9.0] * 8 + [1.0] * 4, [away])
+    assert "began 1,000 ms after they were due at p95, with at most 8 at a time" in queue
+    assert then == outage
+    (queue,) = due_s_before([9.0] * 12, [])
+    assert "began 9,000 ms after they were due" in queue
+
+
 def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     slow = turns_at(later(TIMES, 200))
     failed = spoken_turn(
